@@ -260,5 +260,5 @@ bool jobs_print_kept(struct printer *printer, struct outcome *outcome)
     for (stream = 0; stream < OUTPUT_STREAMS; stream++)
         if (output_was_cut(outcome, stream))
             printer_add(printer, CHILD_ERROR, slice_of(cuts[stream]));
-    return true;
+    return body.len == 0;
 }

@@ -338,8 +338,10 @@ static int prepare(struct run *run, const char *const *argv)
     int code = facts ? jobs_prepare(options, TEMPLATE_FOR_JOB) : EXIT_UNAVAILABLE;
     if (code == EXIT_DONE) {
         code = jobs_make_key(options, facts, &options->arena, &run->job.process.key, &problem);
-        if (code != EXIT_DONE)
+        if (code == EXIT_BAD_DATA)
             code = command_misused(NAME, "%.*s", SLICE_ARG(buf_slice(&problem)));
+        else if (code != EXIT_DONE)
+            jobs_say(EXIT_DONE, "%.*s", SLICE_ARG(buf_slice(&problem)));
     }
     mem_free(facts);
     if (code == EXIT_DONE)

@@ -90,7 +90,7 @@ bool client_name_record(const struct client_operation *operation, struct arena *
     BUF_AUTO struct buf recipe = buf_make(PREFIX_MAX);
     unsigned labels = 0;
     payload_recipe_write(&all, &recipe);
-    attempt->rule = SLICE("send");
+    attempt->rule = SLICE(CLIENT_RULE);
     attempt->key = operation->key;
     attempt->recipe = buf_ok(&recipe) ? arena_copy(arena, buf_slice(&recipe)) : slice_of(NULL);
     return attempt->recipe.at &&

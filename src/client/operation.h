@@ -24,6 +24,7 @@ struct client_operation {
     bool has_body;
 };
 
+#define CLIENT_RULE "send"
 #define CLIENT_KEY_SIZE 37
 
 /* Makes a key that nobody else makes: a UUIDv4 (RFC 9562). */

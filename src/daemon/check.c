@@ -3,8 +3,10 @@
 
 #include "base/mem.h"
 #include "base/thread.h"
+#include "client/operation.h"
 #include "config/warnings.h"
 #include "daemon/limits.h"
+#include "job/job.h"
 #include "operator/keys.h"
 #include "store/store.h"
 #include <errno.h>
@@ -81,6 +83,13 @@ static bool is_known(const struct rule_set *rules, struct slice name)
     return false;
 }
 
+/* Commands keep records of their own, which no gateway has rules for. */
+static bool is_of_a_command(const struct store_row *row)
+{
+    bool named = slice_eq(row->rule, SLICE(CLIENT_RULE)) || slice_eq(row->rule, SLICE(JOB_RULE));
+    return row->tenant.len == 0 && (named || slice_eq(row->recipe, SLICE(JOB_RECIPE)));
+}
+
 /* Runs on the committer's thread, for a batch perhaps twice. */
 static bool note_name(void *argument, const struct store_row *row, enum record_lease lease)
 {
@@ -89,7 +98,8 @@ static bool note_name(void *argument, const struct store_row *row, enum record_l
     for (size_t i = 0; i < lost->n; i++)
         if (slice_eq(slice_make(lost->names[i], lost->lens[i]), row->rule))
             return true;
-    if (lost->n == LOST_MAX || row->rule.len > NAME_MAX_BYTES || is_known(lost->rules, row->rule))
+    if (lost->n == LOST_MAX || row->rule.len > NAME_MAX_BYTES || is_of_a_command(row) ||
+        is_known(lost->rules, row->rule))
         return lost->n < LOST_MAX;
     memcpy(lost->names[lost->n], row->rule.at, row->rule.len);
     lost->lens[lost->n++] = row->rule.len;

@@ -65,7 +65,7 @@ bool job_prepare(struct job *job, const struct job_settings *settings, struct di
     runner->gate = settings->gate;
     runner->attempt.rule = settings->rule;
     runner->attempt.key = job->process.key;
-    runner->attempt.recipe = SLICE("job1");
+    runner->attempt.recipe = SLICE(JOB_RECIPE);
     runner->attempt.origin = buf_slice(&job->origin);
     runner->attempt.begin = (struct record_begin){.payload_hash = payload,
                                                   .lease_us = JOB_LEASE_US,

@@ -28,7 +28,6 @@ static void make_course(struct runner *runner)
     int64_t total = clock_first(runner->total_us, runner->schedule->total_us);
     int64_t room = clock_first(total / 10, ROOM_MOST_US);
     runner->deadline = clock_after(now, total);
-    runner->wait_until = clock_after(now, runner->wait_us);
     int64_t last_by = total == CLOCK_NEVER ? CLOCK_NEVER : runner->deadline - room;
     runner->course = retry_course_make(runner->schedule, runner->seed, now, last_by);
     runner->course.attempts = 0;
@@ -60,12 +59,19 @@ static void leave(struct runner *runner)
         runner->gate->leave(runner->gate);
 }
 
+/* A job waits for as long as it was told to, and its time for retries begins with its first
+ * attempt; all else has its time in all. */
+static int64_t waits_until(const struct runner *runner)
+{
+    return runner->is_job ? runner->wait_until : clock_first(runner->wait_until, runner->deadline);
+}
+
 static enum engine_verdict begin(struct runner *runner)
 {
     int64_t now = clock_boot_us();
     outcome_unref(runner->outcome); /* of an attempt whose token was stale */
     runner->outcome = NULL;
-    int64_t until = clock_first(runner->wait_until, runner->deadline);
+    int64_t until = waits_until(runner);
     runner->attempt.wait_us = until == CLOCK_NEVER ? CLOCK_NEVER : until > now ? until - now : 0;
     CRASH_POINT(before_begin);
     return engine_begin(runner->engine, &runner->attempt, runner->parker,
@@ -117,7 +123,7 @@ static enum step look_at_lapsed(struct runner *runner)
         return STEP_BEGIN;
     }
     runner->due = clock_after(clock_boot_us(), LOOK_US);
-    bool waits = runner->due < clock_first(runner->wait_until, runner->deadline);
+    bool waits = runner->due < waits_until(runner);
     runner->decisions--; /* of its own process it will be waited for, however often that takes */
     return waits ? STEP_WAIT : STEP_ENDED;
 }
@@ -284,6 +290,8 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
 {
     struct runner_attempt attempt;
     enum engine_written written = ENGINE_STORED;
+    if (runner->course.attempts == 0 && runner->is_job)
+        make_course(runner);
     if (runner->course.attempts == 0 && runner->budget)
         retry_budget_add_request(runner->budget, clock_boot_us());
     run_attempt(runner, &attempt);
@@ -320,6 +328,17 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
 
 /* ---- a probe ---- */
 
+/* A job that was done, and that its process did not live to count. */
+static void count_found(struct runner *runner)
+{
+    if (!runner->is_job)
+        return;
+    tally_init(&runner->tally, RETRY_PROFILE_COUNT, runner->attempt.token);
+    tally_add(&runner->tally, TALLY_JOB_RUN, 1);
+    runner->attempt.brings = runner->tally.changes;
+    runner->attempt.n_brings = runner->tally.n;
+}
+
 /* What it found out is stored before it is reported; "not done" is followed by an attempt. */
 static enum step probe(struct runner *runner, enum runner_result *ret_result)
 {
@@ -332,6 +351,8 @@ static enum step probe(struct runner *runner, enum runner_result *ret_result)
     struct engine_act act = runner_act(&runner->end);
     if (act.kind == ENGINE_RELEASE)
         act.kind = ENGINE_RELEASE_SETTLED;
+    if (act.kind == ENGINE_FINISH)
+        count_found(runner);
     *ret_result = RUNNER_NOT_STORED;
     if (!store_end(runner, &act, &written)) {
         runner->outcome = NULL;
@@ -360,6 +381,7 @@ enum runner_result runner_run(struct runner *runner)
     enum step step = STEP_BEGIN;
     CHECK(runner->timeout_us > 0 && runner->attempt.begin.ttl_us > 0);
     make_course(runner);
+    runner->wait_until = clock_after(clock_boot_us(), runner->wait_us);
     fill_attempt(runner);
     while (step != STEP_ENDED) {
         if (step == STEP_BEGIN)

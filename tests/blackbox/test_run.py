@@ -112,6 +112,26 @@ def test_who_waits_longer_than_it_may_is_told_that_it_is_in_progress(jobs):
     assert jobs.end(first).returncode == 0 and jobs.effects() == 1
 
 
+@hooks
+def test_the_time_for_retries_begins_with_the_first_attempt_and_bounds_no_wait(jobs):
+    """user_facing has ten seconds for all of its attempts."""
+    gate = jobs.gate()
+    script = f"{EFFECT}; test -e failed || {{ {gate.waits}; mv go failed; exit 3; }}; test -e done"
+    jobs.write("go")
+    first = jobs.start(script)
+    gate.wait_for()
+    second = jobs.start(script, "--wait", "1h", "--retry", "user_facing")
+    for _ in range(4):
+        jobs.clock.advance(30)
+    assert second.poll() is None
+    gate.open()
+    assert jobs.end(first).returncode == 3
+    eventually(lambda: jobs.effects() >= 2, "its first attempt")
+    jobs.write("done")
+    ran = jobs.end_later(second)
+    assert ran.returncode == 0 and b"attempt 1: exit code 1; trying again" in ran.stderr
+
+
 def test_who_waits_for_a_run_that_fails_runs_it_itself(jobs):
     gate = jobs.gate()
     script = f"{EFFECT}; test -e failed || {{ {gate.waits}; mv go failed; exit 3; }}; echo fine"

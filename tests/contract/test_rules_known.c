@@ -47,6 +47,25 @@ static void of_a_batch_that_is_tried_again_each_rule_is_reported_once(void **sta
     assert_int_equal(told, TOLD);
 }
 
+/* `pawl send`, `run` and `each` keep records that are no gateway's. */
+static void records_of_commands_are_of_no_lost_rule(void **state)
+{
+    static const char *const rules[] = {"send", "job", "nightly"};
+    struct bed *bed = *state;
+    for (uint64_t i = 0; i < 3; i++) {
+        struct store_op op = begin_on(i);
+        op.tenant = SLICE("");
+        op.rule = slice_of(rules[i]);
+        op.recipe = i == 2 ? SLICE("job1") : op.recipe;
+        run(bed, &op);
+    }
+    struct rule_set none = {.n = 0};
+    struct config config = {.gateway.rules = &none, .upstream.host = SLICE("127.0.0.1")};
+    size_t told = 0;
+    check_rules_known(bed->store, &config, count_line, &told);
+    assert_int_equal(told, 0);
+}
+
 static int set_up(void **state)
 {
     return bed_set_up_on(state, BED_TOY);
@@ -57,6 +76,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(of_a_batch_that_is_tried_again_each_rule_is_reported_once,
                                         set_up, bed_tear_down),
+        cmocka_unit_test_setup_teardown(records_of_commands_are_of_no_lost_rule, set_up,
+                                        bed_tear_down),
     };
     return cmocka_run_group_tests_name("rules_known", tests, NULL, NULL);
 }
