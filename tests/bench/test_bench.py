@@ -80,3 +80,32 @@ def test_transactions_on_sqlite_are_measured(tmp_path):
         rows = [line.split() for line in ran.stdout.splitlines()]
         assert [name for name, _, _ in rows] == ["effect_alone", "by_hand", "pawl"]
         assert all(float(rate) > 0 and float(times) > 0 for _, rate, times in rows)
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory):
+    place = tmp_path_factory.mktemp("jobs")
+    command = [ROOT / "scripts/bench", "--jobs", "--smoke", "--build", PAWL.parent, "--out", place]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout == (place / "jobs.txt").read_text()
+    return place
+
+
+@pytest.mark.parametrize("row, figures", [
+    ("xargs -P 16", 4), ("parallel -j 16", 4), ("pawl each -j 16", 4), ("parallel, all done", 4),
+    ("pawl each, all done", 4), ("true", 2), ("pawl run", 2), ("pawl run, done", 2)])
+def test_each_way_to_run_jobs_has_its_row_of_figures(jobs, row, figures):
+    [of] = json.loads((jobs / "jobs.json").read_text())["rounds"][row][:1]
+    assert of.get("per_s", of.get("ms")) > 0
+    lines = (jobs / "jobs.txt").read_text().splitlines()
+    assert any(line[:22].rstrip() == row and len(line[22:].split()) == figures for line in lines)
+
+
+@pytest.mark.parametrize("aim", ["pawl each, items/s, times GNU parallel's",
+                                 "pawl each, time, times xargs'",
+                                 "pawl run, ms more than the command alone"])
+def test_each_aim_of_jobs_stands_beside_what_was_measured(jobs, aim):
+    lines = (jobs / "jobs.txt").read_text().splitlines()
+    found = [line.strip() for line in lines if line.strip().startswith(aim)]
+    assert len(found) == 1 and found[0].endswith((" met", " MISSED"))
