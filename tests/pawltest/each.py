@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -58,6 +59,11 @@ class Each:
         self.gates = directory / "gates"
         self.gates.mkdir(exist_ok=True)
         self.clock = clock
+
+    @property
+    def now(self) -> float:
+        """Seconds, as its commands count them."""
+        return time.monotonic() + self.clock.offset
 
     # ---- runs ----
 
