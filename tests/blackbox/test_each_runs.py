@@ -94,6 +94,17 @@ def test_items_run_as_they_come(each):
     assert each.effects == ["a", "b", "c", "without its end"]
 
 
+def test_items_that_come_with_the_end_of_the_input_are_run(each):
+    """Though nothing else is left to do while they are looked up."""
+    for round_ in range(10):
+        process = each.start(*shell(EFFECT))
+        process.stdin.write(f"first {round_}\n".encode())
+        process.stdin.flush()
+        eventually(lambda n=round_: f"first {n}" in each.effects, "the first effect")
+        ran = each.end(process, f"last {round_}")
+        assert (ran.returncode, each.effects[-1]) == (0, f"last {round_}"), ran
+
+
 def test_a_column_that_is_not_there_is_said_as_soon_as_the_header_is_known(each):
     process = each.start("--csv", *shell(EFFECT, "{emial}"), key="{id}")
     process.stdin.write(b"id,email\n1,")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pawl each` over a long list, killed ten times at random and run again with the list shuffled and
 extended. An item that is not in doubt at a kill has exactly one effect, and at most one item a slot
-is in doubt. PAWL_EACH_ITEMS=100000: a longer list; PAWL_EACH_SEED: that run again; `-s` shows what
-was counted."""
+is in doubt. PAWL_EACH_ITEMS=100000: a longer list; PAWL_EACH_SEED: those dice again; `-s` shows
+what was counted."""
 from __future__ import annotations
 
 import os
