@@ -182,14 +182,15 @@ static void end_run(struct each_worker *worker, struct runner *runner, enum runn
     struct each *each = worker->each;
     struct each_item *item = worker->item;
     enum each_result ended = judge(each, runner, result);
-    end_in_group(each, item);
     if (ended == EACH_DOUBT && result == RUNNER_HELD)
         job_count(each->store, TALLY_JOB_DOUBT, 1, worker->parker);
     worker->item = NULL;
     if (result == RUNNER_IN_PROGRESS && !each_is_stopped(each)) {
+        item->is_elsewhere = true; /* under way there: those of its group go on waiting */
         append(&each->later, &item->grouped);
         return;
     }
+    end_in_group(each, item);
     const struct each_end end = {.item = item,
                                  .result = ended,
                                  .own = worker->own,
@@ -218,7 +219,7 @@ static void run_item(struct each_worker *worker, struct each_item *item)
     runner->parker = &worker->waits.parker;
     runner->gate = &each->slots.gate;
     runner->budget = &each->budget;
-    runner->wait_us = each->looks_again ? LOOK_AGAIN_US : 0;
+    runner->wait_us = item->is_elsewhere ? LOOK_AGAIN_US : 0;
     enum runner_result result = runner_run(runner);
     struct outcome *outcome = result == RUNNER_NOT_STORED ? NULL : runner->outcome;
     end_run(worker, runner, result);
@@ -247,13 +248,14 @@ static struct each_item *take_runnable(struct each *each)
     return NULL;
 }
 
-/* All items that could be run were: what was in progress elsewhere is looked at again. */
+/* All items that could be run were, and no more can be held: what was in progress elsewhere is
+ * looked at again. */
 static bool look_again(struct each *each)
 {
-    if (!each->later.first || each_is_stopped(each))
+    bool is_idle = each->busy == 0 && (each->input_ended || each->feeder_waits);
+    if (!is_idle || !each->later.first || each_is_stopped(each))
         return false;
-    each->looks_again = true;
-    each->queue = each->later;
+    each->ready = each->later; /* they have their turn in their groups still */
     each->later = (struct each_list){0};
     return true;
 }
@@ -271,7 +273,7 @@ static struct each_item *take(struct each_worker *worker)
         struct each_item *item = take_runnable(each);
         if (item)
             return item;
-        if (each->input_ended && each->busy == 0 && look_again(each))
+        if (look_again(each))
             continue;
         if (is_over(each))
             return NULL;

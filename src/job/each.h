@@ -12,7 +12,8 @@
  *            queue --workers--> groups --slots--> runner --> run, failed, in doubt: counted
  *                                                    | in progress elsewhere
  *                                                    v
- *                                         looked at again at the end, until it is final or lapsed
+ *                    looked at again at the end, or where no more can be held, until it is final
+ *                    or lapsed; those of its group wait for it
  *
  * Nothing is claimed that is not about to start, and a slot is free for the next item as soon as
  * the end of its last one is on its way to the store: both are in one commit (courier 21). So what
@@ -45,6 +46,7 @@ struct each_item {
     size_t n_texts;
     const char *const *texts; /* what its kind made of it: ends with NULL */
     size_t bytes;             /* of the block */
+    bool is_elsewhere;        /* it was in progress there, and is looked at again */
 };
 
 /* A copy of everything, in one block (mem_free). NULL: no memory. */
@@ -131,8 +133,7 @@ struct each {
     struct retry_budget budget;
     struct each_list {
         struct groups_item *first, *last;
-    } ready, queue, later; /* the next of their groups, under way there; to be run; in progress
-                              elsewhere */
+    } ready, queue, later; /* whose turn it is in their groups; to be run; in progress elsewhere */
     size_t held;           /* items that were named, and have not ended; */
     size_t held_bytes;     /*   what they take */
     struct parker *feeder; /* of its fiber; NULL: it has not begun, or has ended */
@@ -141,7 +142,6 @@ struct each {
     size_t n_workers, busy, ended;
     uint64_t skipped_counted; /* in the store, */
     int64_t counted_at;       /*   then: boot time */
-    bool looks_again;         /* at what was in progress elsewhere */
 };
 
 /* Fibers that it takes of the loop. */

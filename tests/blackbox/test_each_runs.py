@@ -3,6 +3,7 @@
 Commands wait at gates (FIFOs) that the test opens; delays pass by the test's clock."""
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -262,6 +263,43 @@ def test_an_item_in_progress_elsewhere_is_looked_at_again_at_the_end(each):
     assert each.end(other).returncode == 0 and ran.returncode == 0
     assert ran.results == {"a": "skipped", "b": "run", "c": "run"}
     assert each.effects == ["begin a", "b", "c", "end a"]
+
+
+def bytes_read(process: subprocess.Popen[bytes], name: str) -> int:
+    """How far it has read a file."""
+    for fd in Path(f"/proc/{process.pid}/fd").iterdir():
+        if os.readlink(fd).endswith(name):
+            return int(Path(f"/proc/{process.pid}/fdinfo/{fd.name}").read_text().split()[1])
+    return 0
+
+
+def test_more_items_in_progress_elsewhere_than_are_held_are_looked_at_before_the_end(each):
+    each.hold("a")
+    other = run_elsewhere(each, "a")
+    long = "x" * 900_000
+    rows = [f"a,{i}{long}" for i in range(80)] + ["b,"]  # 80 of them are more than 64 MiB
+    each.directory.joinpath("list.csv").write_text("\n".join(["id,text", *rows]) + "\n")
+    process = each.start("--json", "--csv", "-a", "list.csv", "--payload", "ignore",
+                         *shell(EFFECT, "{id}"), items="", key="{id}")
+    eventually(lambda: bytes_read(process, "list.csv") > 64 << 20, "all that is held")
+    each.let_go("a")
+    ran = each.end(process)
+    assert each.end(other).returncode == 0 and ran.returncode == 0
+    assert ran.sum["skipped"] == 80 and ran.sum["run"] == 1
+    assert each.effects == ["begin a", "end a", "b"]
+
+
+def test_the_next_one_of_a_group_waits_for_one_that_is_in_progress_elsewhere(each):
+    each.hold("a1")
+    other = run_elsewhere(each, "a1")
+    process = each.start("--csv", "-j", "3", "--group", "{g}", "--payload", "ignore",
+                         *shell(EFFECT, "{id}"), key="{id}",
+                         items="id,g\na1,a\na2,a\nb1,b\na3,a\n")
+    eventually(lambda: "b1" in each.effects, "the other group")
+    each.let_go("a1")
+    ran = each.end(process)
+    assert each.end(other).returncode == 0 and ran.returncode == 0
+    assert each.effects == ["begin a1", "b1", "end a1", "a2", "a3"]
 
 
 def test_an_item_whose_other_run_fails_is_run(each):
