@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -25,6 +26,11 @@ rules:
     match: POST /refunds
 """
 
+
+# Of a shell's background job, say: pawl leaves ignored what it was started to ignore.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 GATEWAYS = pytest.StashKey[list[Gateway]]()
 

@@ -123,6 +123,19 @@ static const char *program_of(const struct child_spec *spec)
     return spec->program ? spec->program : spec->argv[0];
 }
 
+/* All but what this process was told to ignore when it was started, as nohup and shells do. */
+static sigset_t reset_signals(void)
+{
+    static const int inherited[] = {SIGHUP, SIGINT, SIGQUIT};
+    struct sigaction now;
+    sigset_t set;
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++)
+        if (sigaction(inherited[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+            sigdelset(&set, inherited[i]);
+    return set;
+}
+
 static int spawn(struct child *child, int folder)
 {
     static const int leads[] = {[CHILD_GROUP_OWN] = POSIX_SPAWN_SETPGROUP,
@@ -131,12 +144,11 @@ static int spawn(struct child *child, int folder)
     const struct child_spec *spec = child->spec;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t none, all;
+    sigset_t none, reset = reset_signals();
     CHECK(posix_spawn_file_actions_init(&actions) == 0 && posix_spawnattr_init(&attributes) == 0);
     sigemptyset(&none);
-    sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setsigdefault(&attributes, &reset);
     posix_spawnattr_setflags(
         &attributes, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | leads[spec->group]));
     int error = add_actions(child, folder, &actions);

@@ -18,7 +18,8 @@
  *
  * What the child gets: standard input, output and error as asked for, and of all other descriptors
  * only those that this process did not open itself (it opens all close-on-exec); default signal
- * handling, none blocked; by default a process group of its own, so that a kill reaches its
+ * handling, none blocked (a HUP, INT or QUIT that this process was started to ignore, as by nohup,
+ * stays ignored); by default a process group of its own, so that a kill reaches its
  * children too, and the terminal's signals do not reach it. A reader of the terminal in such a
  * group is stopped.
  *

@@ -6,13 +6,22 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+/* By nohup, or by a shell for what a script has in the background: it stays so. */
+static bool is_ignored(int number)
+{
+    struct sigaction now;
+    bool may_be = number == SIGHUP || number == SIGINT || number == SIGQUIT;
+    return may_be && sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 static sigset_t held_back(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaddset(&set, numbers[i]);
+        if (!is_ignored(numbers[i]))
+            sigaddset(&set, numbers[i]);
     return set;
 }
 

@@ -6,7 +6,8 @@
 #include "fiber/fiber.h"
 
 /* Holds back INT, TERM, HUP, QUIT, USR1 and USR2, and ignores PIPE, in this thread and those that
- * it starts: before it starts any. */
+ * it starts: before it starts any. An INT, HUP or QUIT that it was started to ignore stays ignored.
+ */
 void signals_hold_back(void);
 
 struct signals {

@@ -326,3 +326,14 @@ def test_at_a_terminal_a_time_limit_ends_what_the_command_started_too(jobs, term
     pids = gate.wait_for(), inner.wait_for()
     jobs.clock.run_until(lambda: not any(map(is_alive, pids)), step=10)
     assert terminals[0].wait() == 124 and b"the time of the attempt was over" in terminals[0].said
+
+
+@pytest.mark.parametrize("name", ["HUP", "INT", "QUIT"])
+def test_a_signal_that_it_was_started_to_ignore_reaches_neither_it_nor_its_command(jobs, name):
+    gate = jobs.gate()
+    nohup = ("sh", "-c", f"trap '' {name}; exec \"$@\"", "-", str(PAWL))
+    process = jobs.start(f"{gate.waits}; kill -{name} $$; {EFFECT}", command=nohup)
+    gate.wait_for()
+    process.send_signal(getattr(signal, f"SIG{name}"))
+    gate.open()
+    assert jobs.end(process).returncode == 0 and jobs.effects() == 1
