@@ -11,7 +11,7 @@
 #include "job/process.h"
 
 #define JOB_RULE "job"
-#define JOB_RECIPE "job1" /* of what is compared of a command */
+#define JOB_RECIPE "job1"                           /* of what is compared of a command */
 #define JOB_LEASE_US (INT64_C(15) * CLOCK_US_PER_S) /* the process renews it (store/store.h) */
 
 /* What all jobs of a process have in common; borrowed. */
