@@ -314,11 +314,12 @@ static int run(struct each_session *session)
         return code;
     explain(session);
     each_sum_up(session);
-    printer_free(session->printer, &error);
-    session->printer = NULL;
     code = (int)code_of(session);
     if (!each_close_files(session) && code == EXIT_DONE)
         code = EXIT_TRY_AGAIN;
+    signals_let_go(); /* a reader may stand still for ever */
+    printer_free(session->printer, &error);
+    session->printer = NULL;
     if (error != 0)
         return jobs_say(code == EXIT_DONE ? EXIT_TRY_AGAIN : (enum exit_code)code,
                         "cannot write the output: %s", strerror(error));

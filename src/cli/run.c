@@ -295,6 +295,7 @@ static void print_earlier(struct run *run)
 static int end_printing(struct run *run, int code)
 {
     int error = 0;
+    signals_let_go(); /* a reader may stand still for ever */
     printer_free(run->options.job.process.printer, &error);
     run->options.job.process.printer = NULL;
     if (error == 0)

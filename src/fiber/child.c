@@ -17,6 +17,7 @@
 #define READ_MAX ((size_t)16 * 1024)
 #define HEAR_MAX ((size_t)4 * 1024) /* on the fiber's stack */
 #define PROBLEM_MAX ((size_t)4096)
+#define DRAINED_MOST ((size_t)256 * 1024) /* what pipes hold that the child has left */
 #define RETRY_US (10 * CLOCK_US_PER_MS)
 
 enum stream { INPUT, OUTPUT, ERROR, STREAMS };
@@ -33,6 +34,7 @@ struct child {
     struct fiber_io streams[STREAMS]; /* this end of its pipes; closed: ended, or not piped */
     int theirs[STREAMS];              /* the child's ends until it has started, or -1 */
     struct slice unsent;
+    size_t drained; /* bytes for the listener since the child has exited */
 };
 
 /* Says what is wrong; returns `error`. */
@@ -212,18 +214,28 @@ static void send_input(struct child *child)
         fiber_io_close(io); /* all of it, or its reader has closed */
 }
 
+/* Whether its listener takes more. What an exited child has left in its pipes is taken whoever
+ * stands still: how it ended is not to wait for that. */
+static bool hears(const struct child *child)
+{
+    struct child_listener *listener = child->spec->listener;
+    bool is_left = child->state == EXITED && child->drained < DRAINED_MOST;
+    return !listener || listener->has_room(listener) || is_left;
+}
+
 /* To the listener, as long as it takes more. */
 static void pass_on(struct child *child, enum child_stream stream)
 {
     struct child_listener *listener = child->spec->listener;
     struct fiber_io *io = &child->streams[OUTPUT + stream];
     char bytes[HEAR_MAX];
-    while (io->fd >= 0 && io->readable && listener->has_room(listener)) {
+    while (io->fd >= 0 && io->readable && hears(child)) {
         ptrdiff_t got = fiber_read(io, bytes, sizeof bytes, 0);
         if (got > 0)
             listener->hear(listener, stream, slice_make(bytes, (size_t)got));
         else if (got != -ETIMEDOUT)
             fiber_io_close(io);
+        child->drained += child->state == EXITED && got > 0 ? (size_t)got : 0;
         if (got < (ptrdiff_t)sizeof bytes)
             return; /* what else there is to do comes first */
     }
@@ -277,12 +289,6 @@ void child_signal(const struct child_spec *spec, int number)
     signal_group(&child, number);
 }
 
-static bool hears(const struct child *child)
-{
-    struct child_listener *listener = child->spec->listener;
-    return !listener || listener->has_room(listener);
-}
-
 /* What was due in the present state did not come. */
 static void escalate(struct child *child, int64_t now_us)
 {
@@ -297,7 +303,8 @@ static void escalate(struct child *child, int64_t now_us)
         enter(child, KILLED, CLOCK_NEVER);
         return;
     case EXITED:
-        if (!hears(child)) { /* whoever is slow to take it is not cut off */
+        if (!hears(child) &&
+            !child->result->timed_out) { /* who is slow to take it is not cut off */
             child->due_us = clock_after(now_us, child->spec->grace_us);
             return;
         }

@@ -51,8 +51,8 @@ enum child_stream { CHILD_OUTPUT, CHILD_ERROR };
  * the listener's own. */
 struct child_listener {
     void (*hear)(struct child_listener *listener, enum child_stream stream, struct slice bytes);
-    /* Whether it takes more now; the child's pipes fill meanwhile. It wakes the calling fiber once
-     * it does. */
+    /* Whether it takes more now; the child's pipes fill meanwhile, and what they hold at its exit
+     * comes all the same. It wakes the calling fiber once it does. */
     bool (*has_room)(struct child_listener *listener);
 };
 

@@ -32,6 +32,14 @@ void signals_hold_back(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+void signals_let_go(void)
+{
+    sigset_t set = held_back();
+    sigdelset(&set, SIGUSR1);
+    sigdelset(&set, SIGUSR2);
+    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static void read_signals(void *argument)
 {
     struct signals *signals = argument;

@@ -10,6 +10,9 @@
  */
 void signals_hold_back(void);
 
+/* Once all is stored: from now on this process dies of INT, TERM, HUP and QUIT. */
+void signals_let_go(void);
+
 struct signals {
     /* Gets each. `from_terminal`: its whole foreground group got it. */
     void (*got)(void *argument, int number, bool from_terminal);

@@ -13,7 +13,7 @@ import termios
 import pytest
 
 from pawltest.jobs import EFFECT, Jobs, is_alive
-from pawltest.wire import eventually
+from pawltest.wire import PATIENCE, eventually
 
 hooks = pytest.mark.hooks
 CUT_OUT = b"pawl: standard output was longer: only its beginning was kept (--keep-output)\n"
@@ -214,6 +214,22 @@ def test_a_signal_is_passed_on_while_nobody_reads(jobs):
     jobs.read("heard")
     ran = jobs.end(process)
     assert ran.returncode == 3 and MUCH_WRITTEN.startswith(ran.stdout) and jobs.effects() == 1
+
+
+def test_what_is_done_is_stored_while_nobody_reads_and_a_signal_ends_the_wait_for_a_reader(jobs):
+    gate = jobs.gate()
+    script = f"{EFFECT}; {WRITES_MUCH} & {gate.waits}; kill $!; wait; exit 0"
+    process = jobs.start(script)
+    eventually(lambda: waiting_in(process.stdout.fileno()) >= FULL, "a full pipe")
+    gate.wait_for()
+    gate.open()
+    eventually(lambda: jobs.record()["status"] == "complete", "the outcome in the store")
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == -signal.SIGTERM
+    jobs.end(process)
+    again = jobs.run(script)
+    assert again.returncode == 0 and MUCH_WRITTEN.startswith(again.stdout) and jobs.effects() == 1
 
 
 @hooks
