@@ -48,30 +48,33 @@ static void read_environment(const char *pid, struct buf *buf)
         close(fd);
 }
 
-static bool has_variable(struct slice environment, struct slice variable)
+static bool has_variable(struct slice environment, struct slice name, struct slice value)
 {
     struct slice one;
     while (slice_next(&environment, '\0', &one))
-        if (slice_eq(one, variable))
+        if (one.len == name.len + value.len && slice_eq(slice_first(one, name.len), name) &&
+            slice_eq(slice_skip(one, name.len), value))
             return true;
     return false;
 }
 
-size_t host_signal(int64_t token, int number)
+size_t host_signal(struct slice key, int64_t token, int number)
 {
-    char variable[sizeof HOST_TOKEN + 24];
+    char digits[24];
     BUF_AUTO struct buf environment = buf_make(ENVIRONMENT_MAX);
     DIR *processes = opendir("/proc");
     const struct dirent *entry;
     size_t n = 0;
-    int len = snprintf(variable, sizeof variable, HOST_TOKEN "%lld", (long long)token);
+    int len = snprintf(digits, sizeof digits, "%lld", (long long)token);
+    struct slice value = slice_make(digits, (size_t)len);
     while (processes && (entry = readdir(processes))) {
         long pid = strtol(entry->d_name, NULL, 10);
         buf_clear(&environment);
         if (pid <= 0 || pid == (long)getpid())
             continue;
         read_environment(entry->d_name, &environment);
-        if (has_variable(buf_slice(&environment), slice_make(variable, (size_t)len)))
+        if (has_variable(buf_slice(&environment), SLICE(HOST_TOKEN), value) &&
+            has_variable(buf_slice(&environment), SLICE(HOST_KEY), key))
             n += kill((pid_t)pid, number) == 0;
     }
     if (processes)

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 
+#define HOST_KEY "PAWL_KEY="
 #define HOST_TOKEN "PAWL_TOKEN="
 
 /* Appends what a claim stores of its client: "web1, pid 4711, boot 5fe29fdc2647789a". */
@@ -18,8 +19,8 @@ void host_write(struct buf *buf);
 /* Whether an attempt was begun on this host since it booted, by what its claim stored of it. */
 bool host_is_this(struct slice client);
 
-/* Sends a signal, 0: none, to every other process with this token in its environment that this user
- * may see. How many there are. */
-size_t host_signal(int64_t token, int number);
+/* Sends a signal, 0: none, to every other process with this token and key in its environment that
+ * this user may see. How many there are. A token alone may be that of another store, too. */
+size_t host_signal(struct slice key, int64_t token, int number);
 
 #endif

@@ -26,7 +26,7 @@ struct environment {
     const char *at[]; /* ends with NULL */
 };
 
-static const char *const names[VARIABLES] = {"PAWL_KEY=", HOST_TOKEN,
+static const char *const names[VARIABLES] = {HOST_KEY, HOST_TOKEN,
                                              "PAWL_ATTEMPT=", "IDEMPOTENCY_KEY="};
 
 static bool is_ours(const char *variable)
@@ -123,11 +123,13 @@ static int code_of(const struct child_result *result)
     return result->signal > 0 ? PROCESS_SIGNALLED + result->signal : result->exit_code;
 }
 
-/* Nothing of its group is left, or nobody can say: a group that it shares is searched by token. */
-static void end_shared_group(const struct process *process, const struct runner_attempt *attempt)
+/* What it started in this process's group, or has left its own: by its token. Twice, for what began
+ * meanwhile. */
+static void end_what_it_left(const struct process *process, const struct runner_attempt *attempt)
 {
-    if (process->timed_out && process->spec.group == CHILD_GROUP_SHARED)
-        (void)host_signal(attempt->token, SIGKILL);
+    for (int i = 0; i < 2 && process->timed_out; i++)
+        if (host_signal(process->key, attempt->token, SIGKILL) == 0)
+            return;
 }
 
 /* 0, or the number of the error for which it could not be started. */
@@ -165,7 +167,7 @@ static int run_child(struct process *process, const struct runner_attempt *attem
     process->signal = result.signal;
     process->exit_code = code_of(&result);
     process->signal = result.timed_out ? 0 : result.signal;
-    end_shared_group(process, attempt);
+    end_what_it_left(process, attempt);
     child_result_fini(&result);
     print_rest(process);
     return 0;
@@ -240,9 +242,10 @@ static void probe(struct runner_executor *executor, const struct runner_attempt 
 
 static bool goes_on(struct runner_executor *executor, struct slice origin, int64_t token)
 {
+    const struct process *process = (const struct process *)executor;
     struct origin begun;
-    (void)executor;
-    return origin_read(origin, &begun) && host_is_this(begun.client) && host_signal(token, 0) > 0;
+    return origin_read(origin, &begun) && host_is_this(begun.client) &&
+           host_signal(process->key, token, 0) > 0;
 }
 
 /* ---- its life ---- */

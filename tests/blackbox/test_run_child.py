@@ -110,6 +110,18 @@ def test_a_time_limit_ends_the_command_with_all_that_it_started(jobs):
 
 
 @hooks
+def test_a_time_limit_ends_what_has_left_the_commands_group(jobs):
+    gate, inner = jobs.gate(), jobs.gate("inner")
+    process = jobs.start(f"setsid sh -c '{inner.waits}; {EFFECT}' & {gate.waits}",
+                         "--timeout", "60s")
+    pids = gate.wait_for(), inner.wait_for()
+    jobs.clock.advance(61)
+    assert jobs.end(process).returncode == 124
+    eventually(lambda: not any(map(is_alive, pids)), "the end of both")
+    assert jobs.effects() == 0
+
+
+@hooks
 def test_what_ignores_its_end_is_killed_five_seconds_later(jobs):
     gate = jobs.gate()
     waits = "while :; do read go < gate; done"
