@@ -244,8 +244,8 @@ static void explain(struct each_session *session)
     if (each->store_is_dead)
         say(session, "the store stopped after a disk error");
     else if (each->store_is_down)
-        say(session, "the store did not respond in time, or there is no memory; run it again to go "
-                     "on");
+        say(session, "the store did not respond in time, its disk is full, or there is no memory; "
+                     "run it again to go on");
 }
 
 /* ---- all of it ---- */

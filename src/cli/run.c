@@ -113,8 +113,8 @@ static void explain_in_progress(const struct run *run)
     const struct attempt_result *found = &run->job.runner.attempt.result;
     if (found->lease == RECORD_LEASE_LAPSED)
         jobs_say(EXIT_DONE,
-                 "in progress: the pawl that began it has died, but what it started still "
-                 "runs on this host");
+                 "in progress: the pawl that began it has died or stands still, but it or what it "
+                 "started still runs on this host");
     else
         jobs_say(
             EXIT_DONE,
@@ -156,7 +156,8 @@ static void explain(const struct run *run)
         explain_in_progress(run);
         return;
     case RUNNER_STORE_DOWN:
-        jobs_say(EXIT_DONE, "the store did not respond in time; nothing more was run");
+        jobs_say(EXIT_DONE,
+                 "the store did not respond in time, or its disk is full; nothing more was run");
         return;
     case RUNNER_NOT_STORED:
         jobs_say(EXIT_DONE, "the outcome could not be written to the store");

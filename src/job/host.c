@@ -10,9 +10,33 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define PID ", pid "
+#define SINCE " since "
 #define BOOT "boot "
+#define STAT_MAX ((size_t)1024)
 #define ENVIRONMENT_MAX ((size_t)4 * 1024 * 1024) /* the kernel's own bound is some 2 MiB */
 #define READ_MAX ((size_t)16 * 1024)
+
+/* When a process was started, in ticks since the boot: nobody has had its number at that time but
+ * itself. 0: there is none, or it has exited. */
+static unsigned long long started_at(long pid)
+{
+    char path[64], text[STAT_MAX], state = 0;
+    unsigned long long ticks = 0;
+    (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *end = strrchr(text, ')'); /* of its name, which may be anything */
+    if (!end || sscanf(end + 1,
+                       " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+                       "%*d %llu",
+                       &state, &ticks) != 2)
+        return 0;
+    return state == 'Z' || state == 'X' ? 0 : ticks;
+}
 
 void host_write(struct buf *buf)
 {
@@ -20,8 +44,8 @@ void host_write(struct buf *buf)
     if (gethostname(name, sizeof name) != 0)
         name[0] = '\0';
     name[HOST_NAME_MAX] = '\0';
-    buf_printf(buf, "%s, pid %d, " BOOT "%016llx", name, (int)getpid(),
-               (unsigned long long)clock_boot_id());
+    buf_printf(buf, "%s" PID "%d" SINCE "%llu, " BOOT "%016llx", name, (int)getpid(),
+               started_at((long)getpid()), (unsigned long long)clock_boot_id());
 }
 
 bool host_is_this(struct slice client)
@@ -31,6 +55,19 @@ bool host_is_this(struct slice client)
     struct slice own = slice_make(boot, (size_t)n);
     return clock_boot_id() != 0 && client.len >= own.len &&
            slice_eq(slice_skip(client, client.len - own.len), own);
+}
+
+bool host_lives(struct slice client)
+{
+    char text[HOST_NAME_MAX + 128] = "";
+    long pid;
+    unsigned long long since;
+    if (client.len >= sizeof text)
+        return false;
+    memcpy(text, client.at, client.len);
+    const char *at = strstr(text, PID);
+    return at && sscanf(at, PID "%ld" SINCE "%llu", &pid, &since) == 2 && since != 0 &&
+           started_at(pid) == since;
 }
 
 /* The environment with which a process was started; empty where it may not be read. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host: which process of which host began an attempt, and whether something of it still runs here.
- * A job's processes have its token in their environment (PAWL_TOKEN), so that a child whose pawl
- * was killed is found: before it is overtaken, on this host, nothing of it may be left (courier
- * 20). Elsewhere only its lease speaks. Linux: /proc.
+ * host: which process of which host began an attempt, and whether it or something of it still runs
+ * here. A job's processes have its token in their environment (PAWL_TOKEN), so that a child whose
+ * pawl was killed is found: before it is overtaken, on this host, nothing of it may be left
+ * (courier 20). Elsewhere only its lease speaks. Linux: /proc.
  */
 #ifndef PAWL_JOB_HOST_H
 #define PAWL_JOB_HOST_H
@@ -13,11 +13,15 @@
 #define HOST_KEY "PAWL_KEY="
 #define HOST_TOKEN "PAWL_TOKEN="
 
-/* Appends what a claim stores of its client: "web1, pid 4711, boot 5fe29fdc2647789a". */
+/* Appends what a claim stores of its client, this process:
+ * "web1, pid 4711 since 902144, boot 5fe29fdc2647789a". */
 void host_write(struct buf *buf);
 
 /* Whether an attempt was begun on this host since it booted, by what its claim stored of it. */
 bool host_is_this(struct slice client);
+
+/* On this host: whether the process that began it still lives, which may have been stopped. */
+bool host_lives(struct slice client);
 
 /* Sends a signal, 0: none, to every other process with this token and key in its environment that
  * this user may see. How many there are. A token alone may be that of another store, too. */

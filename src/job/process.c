@@ -245,7 +245,7 @@ static bool goes_on(struct runner_executor *executor, struct slice origin, int64
     const struct process *process = (const struct process *)executor;
     struct origin begun;
     return origin_read(origin, &begun) && host_is_this(begun.client) &&
-           host_signal(process->key, token, 0) > 0;
+           (host_lives(begun.client) || host_signal(process->key, token, 0) > 0);
 }
 
 /* ---- its life ---- */

@@ -203,7 +203,7 @@ def test_a_command_that_lives_on_is_in_progress_for_as_long_as_it_runs(jobs, pol
     for seconds in (LEASE, 3600, 23 * 3600):
         jobs.clock.advance(seconds)
         ran = jobs.run(waiting(jobs), "--unknown", policy)
-        assert ran.returncode == 75 and b"what it started still runs" in ran.stderr
+        assert ran.returncode == 75 and b"what it started still runs on this host" in ran.stderr
     assert is_alive(pid) and jobs.effects() == 0
     gate.open()
     eventually(lambda: not is_alive(pid), "its end")
@@ -230,7 +230,7 @@ def test_a_wait_for_a_command_that_lives_on_ends_with_its_time_or_a_signal(jobs)
     kill_running(jobs)
     jobs.clock.advance(LEASE)
     late = jobs.end_later(jobs.start(waiting(jobs), "--wait", "10s"))
-    assert late.returncode == 75 and b"what it started still runs" in late.stderr
+    assert late.returncode == 75 and b"what it started still runs on this host" in late.stderr
     process = jobs.start(waiting(jobs), "--wait", "1h")
     jobs.clock.step(1)
     process.send_signal(signal.SIGTERM)
@@ -244,7 +244,7 @@ def test_a_grandchild_that_left_the_group_keeps_it_in_progress(jobs):
     pid = gate.wait_for()
     jobs.clock.advance(LEASE)
     ran = jobs.run(script)
-    assert ran.returncode == 75 and b"what it started still runs" in ran.stderr
+    assert ran.returncode == 75 and b"what it started still runs on this host" in ran.stderr
     gate.open()
     eventually(lambda: not is_alive(pid), "its end")
     assert jobs.run(script).returncode == 0 and gate.wait_for() != pid
@@ -303,6 +303,20 @@ def test_a_pawl_that_stands_still_beyond_its_lease_does_not_run_it_twice(jobs):
     first.send_signal(signal.SIGCONT)
     gate.open()
     assert is_done(jobs.end(first)) and jobs.effects() == 1
+
+
+def test_a_pawl_that_stands_still_when_its_command_has_ended_does_not_run_it_twice(jobs):
+    gate = jobs.gate()
+    first = jobs.start(waiting(jobs))
+    pid = gate.wait_for()
+    first.send_signal(signal.SIGSTOP)
+    gate.open()
+    eventually(lambda: not is_alive(pid), "the end of the command")
+    jobs.clock.advance(LEASE)
+    ran = jobs.run(waiting(jobs))
+    assert ran.returncode == 75 and b"stands still" in ran.stderr
+    first.send_signal(signal.SIGCONT)
+    assert is_done(jobs.end(first)) and is_done(jobs.run(waiting(jobs))) and jobs.effects() == 1
 
 
 # ---- J3 ----
