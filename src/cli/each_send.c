@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl each --send`: a request for each item. */
 #include "base/mem.h"
-#include "base/random.h"
 #include "cli/each.h"
 #include "client/http.h"
 #include "client/verdict.h"
@@ -100,22 +99,12 @@ static void close_own(void *at)
 
 static void fill_runner(struct own *own, const struct each_item *item)
 {
-    const struct job_settings *settings = &own->session->options.job;
     struct runner *runner = &own->runner;
-    runner->engine = settings->engine;
+    job_fill_runner(runner, &own->session->options.job);
     runner->executor = &own->http.executor;
-    runner->schedule = job_schedule(settings->profile);
-    runner->profile = settings->profile;
-    runner->is_job = true;
-    runner->seed = random_u64();
-    runner->total_us = CLOCK_NEVER;
     runner->timeout_us = own->session->max_time_us;
-    runner->attempt.rule = settings->rule;
     runner->attempt.begin.payload_hash = item->payload_hash;
     runner->attempt.begin.target_hash = item->target_hash;
-    runner->attempt.begin.ttl_us = settings->ttl_us;
-    runner->attempt.begin.window = settings->is_window;
-    runner->attempt.begin.unknown = settings->unknown;
     own->http.operation = &own->made.operation;
     own->http.origins = own->session->origins;
     own->http.connect_us = own->session->connect_us;

@@ -39,11 +39,28 @@ static void write_origin(struct job *job, const struct job_settings *settings)
     origin_write(&origin, &job->origin);
 }
 
-const struct retry_schedule *job_schedule(enum retry_profile profile)
+static const struct retry_schedule *schedule_of(enum retry_profile profile)
 {
     static const struct retry_schedule once = {
         .form = RETRY_BACKOFF, .attempts = 1, .total_us = CLOCK_NEVER, .cap_us = CLOCK_NEVER};
     return profile == RETRY_PROFILE_COUNT ? &once : retry_profile_schedule(profile);
+}
+
+void job_fill_runner(struct runner *runner, const struct job_settings *settings)
+{
+    runner->engine = settings->engine;
+    runner->schedule = schedule_of(settings->profile);
+    runner->profile = settings->profile;
+    runner->is_job = true;
+    runner->seed = random_u64();
+    runner->total_us = CLOCK_NEVER;
+    runner->timeout_us = settings->timeout_us;
+    runner->wait_us = settings->wait_us;
+    runner->gate = settings->gate;
+    runner->attempt.rule = settings->rule;
+    runner->attempt.begin.ttl_us = settings->ttl_us;
+    runner->attempt.begin.window = settings->is_window;
+    runner->attempt.begin.unknown = settings->unknown;
 }
 
 bool job_prepare(struct job *job, const struct job_settings *settings, struct digest payload)
@@ -53,25 +70,13 @@ bool job_prepare(struct job *job, const struct job_settings *settings, struct di
     process_init(&job->process);
     job->origin = buf_make(ORIGIN_BYTES);
     write_origin(job, settings);
-    runner->engine = settings->engine;
+    job_fill_runner(runner, settings);
     runner->executor = &job->process.executor;
-    runner->schedule = job_schedule(settings->profile);
-    runner->profile = settings->profile;
-    runner->is_job = true;
-    runner->seed = random_u64();
-    runner->total_us = CLOCK_NEVER;
-    runner->timeout_us = settings->timeout_us;
-    runner->wait_us = settings->wait_us;
-    runner->gate = settings->gate;
-    runner->attempt.rule = settings->rule;
     runner->attempt.key = job->process.key;
     runner->attempt.recipe = SLICE(JOB_RECIPE);
     runner->attempt.origin = buf_slice(&job->origin);
-    runner->attempt.begin = (struct record_begin){.payload_hash = payload,
-                                                  .lease_us = JOB_LEASE_US,
-                                                  .ttl_us = settings->ttl_us,
-                                                  .window = settings->is_window,
-                                                  .unknown = settings->unknown};
+    runner->attempt.begin.payload_hash = payload;
+    runner->attempt.begin.lease_us = JOB_LEASE_US;
     return buf_ok(&job->origin);
 }
 

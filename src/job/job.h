@@ -29,9 +29,6 @@ struct job_settings {
     int64_t timeout_us; /* for an attempt; CLOCK_NEVER: none */
 };
 
-/* The schedule of a profile; of RETRY_PROFILE_COUNT one attempt, without a limit in time. */
-const struct retry_schedule *job_schedule(enum retry_profile profile);
-
 /* What is compared: the arguments. */
 struct digest job_payload_of(const char *const *argv);
 
@@ -41,6 +38,9 @@ struct job {
     struct process process; /* the caller fills in argv, key and input */
     struct buf origin;
 };
+
+/* What all runners of such jobs have in common, whatever their executor; `*runner` is zeroed. */
+void job_fill_runner(struct runner *runner, const struct job_settings *settings);
 
 /* Makes the runner ready, once the command's part is filled in; `payload` as of job_payload_of, all
  * zero: nothing is compared. False: no memory. */
