@@ -203,7 +203,7 @@ static int run_loop(struct each_session *session)
         return EXIT_DONE;
     http_origins_free(session->origins); /* whose connections the loop watches */
     session->origins = NULL;
-    loop_free(loop);
+    session->loop = loop;
     return EXIT_DONE;
 }
 
@@ -336,6 +336,7 @@ static void fini(struct each_session *session)
     request_options_fini(&session->request);
     mem_free(session->texts);
     jobs_close(&session->options);
+    loop_free(session->loop);
     mem_free(session);
 }
 

@@ -72,6 +72,7 @@ struct each_session {
     struct parker *ender; /* waits for that */
     int signals;          /* that asked it to stop */
     struct http_origins *origins;
+    struct loop *loop; /* has ended; freed once no thread is left that wakes its fibers */
 };
 
 /* ---- each_items.c ---- */
