@@ -29,6 +29,7 @@ struct run {
     struct digest compared;
     struct runner_gate gate;
     struct job_parker parker;
+    struct loop *loop;    /* has ended; freed once no thread is left that wakes its fibers */
     struct parker *waits; /* the runner's fiber */
     struct signals signals;
     struct job job;
@@ -278,8 +279,7 @@ static int run_loop(struct run *run)
         return jobs_say(EXIT_UNAVAILABLE, "out of memory");
     loop_stop(loop);
     loop_run(loop);
-    if (run->result != RUNNER_NOT_STORED)
-        loop_free(loop);
+    run->loop = loop;
     return EXIT_DONE;
 }
 
@@ -391,6 +391,7 @@ int command_run_job(enum command_id id, struct operands at)
         job_fini(&run->job);
     printer_free(run->options.job.process.printer, NULL);
     jobs_close(&run->options);
+    loop_free(run->loop);
     buf_fini(&run->input);
     mem_free(run);
     return code;
