@@ -233,7 +233,8 @@
     X(AT, "at", 0, "TIME", NULL, 0, 0,                                                             \
       "make the key as at TIME, 2026-02-19T22:00:00-05:00 (default: now)")                         \
     X(TTL, "ttl", 0, "D", NULL, 0, 0,                                                              \
-      "how long it is remembered from its end on (default 24h, of each item 7d; forever)")         \
+      "how long it is remembered from its end on (default 24h, of each item 7d, and at least "     \
+      "2d with {date}, 8d with {week} in its key; forever)")                                       \
     X(RETRY, "retry", 0, "PROFILE", NULL, 0, 0,                                                    \
       "try again after a failure, by this profile (see `pawl backoff`; default: one attempt)")     \
     X(WAIT, "wait", 0, "D", NULL, 0, 0,                                                            \

@@ -16,7 +16,8 @@
 #define KEEP_OUTPUT ((size_t)1024 * 1024)
 #define KEEP_OUTPUT_MOST ((uint64_t)64 * 1024 * 1024)
 #define TEXT_MAX ((size_t)4096)
-#define TTL_US (INT64_C(24) * 3600 * CLOCK_US_PER_S)
+#define DAY_US (INT64_C(24) * 3600 * CLOCK_US_PER_S)
+#define TTL_US DAY_US
 
 void jobs_init(struct jobs_options *options, const char *command)
 {
@@ -56,6 +57,7 @@ static int take_duration(const struct jobs_options *options, const char *flag, c
 int jobs_take_ttl(void *options, const char *text)
 {
     struct jobs_options *jobs = options;
+    jobs->ttl_is_given = true;
     return take_duration(jobs, "ttl", text, &jobs->job.ttl_us);
 }
 
@@ -158,6 +160,17 @@ int jobs_read_zones(struct jobs_options *options, const struct template *templat
     return EXIT_DONE;
 }
 
+/* A date or a week in a key is one job until it is over: a day may have 25 hours. */
+static void lengthen_ttl(struct jobs_options *options)
+{
+    const struct template *template = &options->key_template;
+    int64_t least = template_uses(template, TEMPLATE_WEEK)   ? 8 * DAY_US
+                    : template_uses(template, TEMPLATE_DATE) ? 2 * DAY_US
+                                                             : 0;
+    if (!options->ttl_is_given && options->job.ttl_us < least)
+        options->job.ttl_us = least;
+}
+
 int jobs_prepare(struct jobs_options *options, enum template_use use)
 {
     struct slice problem;
@@ -176,6 +189,7 @@ int jobs_prepare(struct jobs_options *options, enum template_use use)
                                "--at wants an instant with its distance from UTC, such as "
                                "2026-02-19T22:00:00-05:00, not `%s`",
                                options->at);
+    lengthen_ttl(options);
     if (template_window_us(&options->key_template) > 0) {
         options->job.is_window = true;
         options->job.ttl_us = template_window_us(&options->key_template);

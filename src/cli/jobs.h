@@ -16,6 +16,7 @@ struct jobs_options {
     const char *at;
     bool ignores_payload;
     struct job_settings job;
+    bool ttl_is_given;
 
     /* Once the flags were read: */
     struct arena arena;

@@ -315,6 +315,20 @@ def test_it_is_remembered_for_24_hours_from_its_end(jobs):
 
 
 @hooks
+@pytest.mark.parametrize("name, days", [("date", 2), ("week", 8)])
+def test_a_date_or_a_week_is_remembered_until_it_is_over(jobs, name, days):
+    key = f"{{{name}:UTC}}"
+    at = ("--at", "2026-02-19T22:00:00Z")
+    jobs.run(EFFECT, *at, key=key)
+    jobs.clock.advance(days * 86400 - 60)
+    jobs.run(EFFECT, *at, key=key)
+    assert jobs.effects() == 1
+    jobs.clock.advance(120)
+    jobs.run(EFFECT, *at, key=key)
+    assert jobs.effects() == 2
+
+
+@hooks
 def test_a_ttl_is_kept_and_forever_is_forever(jobs):
     jobs.run(EFFECT, "--ttl", "1h", key="short")
     jobs.run(EFFECT, "--ttl", "forever", key="long")
