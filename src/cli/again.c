@@ -14,9 +14,10 @@ static bool is_same(const struct again *again, const struct record *record)
 
 static bool is_remembered(const struct again *again, const struct keys_row *row)
 {
-    enum record_status status = row->store.record.status;
-    return (status == RECORD_COMPLETE || (again->failed && status == RECORD_FAILED)) &&
-           is_same(again, &row->store.record);
+    const struct record *record = &row->store.record;
+    bool failed = record->status == RECORD_FAILED || (record_is_released(record) && !record->doubt);
+    return (record->status == RECORD_COMPLETE || (again->failed && failed)) &&
+           is_same(again, record);
 }
 
 static enum store_status forget(struct again *again, const struct keys_row *row,

@@ -14,7 +14,8 @@ struct again {
     struct slice key;
     const struct record_begin *same; /* only of this very operation, by both hashes; NULL: whatever
                                         was done under the key */
-    bool failed;                     /* a kept failure, too; else successes alone */
+    bool failed;                     /* a failure, too, kept or to be run again; else successes
+                                        alone */
     const char *reason;              /* NULL: not said */
 
     int64_t forgotten_at; /* result: when it had been done; 0: nothing was remembered */

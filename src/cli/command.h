@@ -275,7 +275,8 @@
       "send a request for each item, in place of CMD")                                             \
     X(EACH_DATA, "data", 'd', "TEMPLATE", NULL, 0, 0, "with --send: the body")                     \
     X(EACH_SILENT, "silent", 's', NULL, NULL, 0, 0, "print no progress and no last line")          \
-    X(RUN_AGAIN, "again", 0, NULL, NULL, 0, 0, "run it once more even if it was done")             \
+    X(RUN_AGAIN, "again", 0, NULL, NULL, 0, 0,                                                     \
+      "run it once more even if it was done, or failed with another command line")                 \
     X(REASON, "reason", 0, "TEXT", NULL, 0, 0, "why, for the audit (`pawl keys audit`)")           \
     X(RUN_VERBOSE, "verbose", 'v', NULL, NULL, 0, 0,                                               \
       "say when the output is of an earlier run, also where nobody sits at a terminal")            \

@@ -149,8 +149,8 @@ static void explain(const struct run *run)
         return;
     case RUNNER_MISMATCH:
         jobs_say(EXIT_DONE,
-                 "the key was used for another command line%s; choose another key, or "
-                 "use --payload ignore",
+                 "the key was used for another command line%s; choose another key, use --again if "
+                 "this one takes its place, or compare less (--payload)",
                  run->payload ? " or payload" : "");
         return;
     case RUNNER_IN_PROGRESS:

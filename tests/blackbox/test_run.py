@@ -281,6 +281,14 @@ def test_again_runs_a_kept_failure_once_more_and_what_was_never_run_too(jobs):
     assert jobs.run(script, "--again").returncode == 0 and jobs.effects() == 3
 
 
+def test_again_runs_a_mended_command_line_in_place_of_one_that_failed(jobs):
+    assert jobs.run("exit 3").returncode == 3
+    refused = jobs.run(EFFECT)
+    assert refused.returncode == 65 and b"--again" in refused.stderr
+    assert jobs.run(EFFECT, "--again", "--reason", "typo").returncode == 0
+    assert jobs.run(EFFECT).returncode == 0 and jobs.effects() == 1
+
+
 def test_again_leaves_alone_what_is_in_progress(jobs):
     gate = jobs.gate()
     first = jobs.start(f"{EFFECT}; {gate.waits}")
