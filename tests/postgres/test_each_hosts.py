@@ -128,7 +128,7 @@ def test_j3_no_user_has_two_offers_for_a_date_in_a_night_whose_clocks_change(hos
                           PAWL_CRASH_AT=POINTS[n % len(POINTS)])
         two = second.start(*words_now, key="offer:{id}:{date:/zone}", items=items)
         assert first.end(one).returncode in (0, -signal.SIGKILL, 76)
-        clock.run_until(lambda two=two: two.poll() is not None, step=4)
+        clock.run_until(lambda two=two: two.poll() is not None, step=1)
         assert second.end(two).returncode in (0, 76)
     offers = first.effects
     assert len(offers) == len(set(offers)), "an offer that was made twice"
