@@ -120,13 +120,16 @@ static void print_json(const struct each_session *session, const struct each_end
         printer_add(session->printer, CHILD_OUTPUT, buf_slice(&line));
 }
 
-static void add_reason(const struct each_end *end, const struct each_how *how, struct buf *line)
+static void add_reason(const struct each_session *session, const struct each_end *end,
+                       const struct each_how *how, struct buf *line)
 {
     if (end->result == EACH_CHANGED)
         buf_add_str(line, "the key was used for another command line or request (see --payload)");
     else if (end->result == EACH_DOUBT)
-        buf_add_str(line, "it may have been done, and is not repeated before that is settled: see "
-                          "`pawl keys show`");
+        buf_add_str(line, session->options.job.unknown == RECORD_UNKNOWN_RETRY
+                              ? "it may have been done; the next run repeats it under its key"
+                              : "it may have been done, and is not repeated before that is "
+                                "settled: see `pawl keys show`");
     else if (!end->own || how->attempts == 0)
         buf_add_str(line, "it had failed before, finally");
     else if (how->problem)
@@ -149,7 +152,7 @@ static void print_complaint(const struct each_session *session, const struct eac
         buf_printf(&line, "item %llu (key ", (unsigned long long)end->item->number);
         print_escaped(&line, end->item->key);
         buf_add_str(&line, "): ");
-        add_reason(end, how, &line);
+        add_reason(session, end, how, &line);
     } else {
         print_escaped(&line, end->problem);
     }

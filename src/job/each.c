@@ -144,8 +144,8 @@ static enum each_result judge(struct each *each, const struct runner *runner,
     case RUNNER_REPLAYED:
         return runner->attempt.result.record.status == RECORD_FAILED ? EACH_FAILED : EACH_SKIPPED;
     case RUNNER_FINAL:
-    case RUNNER_ENDED:
-        return EACH_FAILED;
+    case RUNNER_ENDED: /* a command has said itself how it ended; a request may have been lost */
+        return runner->in_doubt && !runner->executor->goes_on ? EACH_DOUBT : EACH_FAILED;
     case RUNNER_STOPPED:
         return runner->course.attempts > 0 ? EACH_FAILED : EACH_LEFT;
     case RUNNER_HELD:

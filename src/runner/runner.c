@@ -204,7 +204,11 @@ static void count(struct runner *runner, bool ends, bool again)
     if (ends && again)
         tally_add(tally, TALLY_EXHAUSTED, 1);
     if (ends && runner->is_job)
-        tally_add(tally, runner->end.class == RETRY_DONE ? TALLY_JOB_RUN : TALLY_JOB_FAILED, 1);
+        tally_add(tally,
+                  runner->end.class == RETRY_DONE    ? TALLY_JOB_RUN
+                  : runner->end.write == WRITE_DOUBT ? TALLY_JOB_DOUBT
+                                                     : TALLY_JOB_FAILED,
+                  1);
     attempt->brings = tally->changes;
     attempt->n_brings = tally->n;
 }
