@@ -43,7 +43,7 @@ static void a_schema_that_is_not_there_or_not_ours_is_named_with_its_command(voi
 
 static void a_row_that_the_server_refuses_fails_alone(void **state)
 {
-    enum { N = 7, BAD = 3 };
+    enum { N = 5, BAD = 3 };
     struct bed *bed = *state;
     bed_close(bed);
     bed->config.no_thread = true;
