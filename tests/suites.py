@@ -367,7 +367,7 @@ def main(arguments: list[str]) -> int:
     if not steps:
         print(__doc__.split("\n\n", 1)[1].strip(), file=sys.stderr)
         return 2
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, end_all)
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
