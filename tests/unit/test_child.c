@@ -293,10 +293,8 @@ static void a_child_begins_with_default_signals_and_a_group_of_its_own(void **st
     struct bed bed = bed_of((const char *const[]){"cat", "/proc/self/status", NULL});
     sigset_t usr1, before;
     (void)state;
-    /* These three stay ignored, as where the tests run in the background. */
-    signal(SIGHUP, SIG_DFL);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGQUIT, SIG_DFL);
+    for (int number = SIGHUP; number <= SIGQUIT; number++) /* ignored ones stay so */
+        signal(number, SIG_DFL);
     signal(SIGUSR2, SIG_IGN);
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
