@@ -304,7 +304,11 @@ static int prepare(struct each_session *session, struct operands at)
         code = jobs_open(&session->options);
     if (code == EXIT_DONE)
         code = fill_each(session);
-    return code == EXIT_DONE ? open_input(session) : code;
+    if (code == EXIT_DONE)
+        code = open_input(session);
+    if (code == EXIT_DONE && !session->csv) /* whose header is read first: each_check */
+        each_begin_files(session);
+    return code;
 }
 
 static int run(struct each_session *session)

@@ -101,6 +101,10 @@ int each_prepare_send(struct each_session *session);
 /* ---- each_report.c ---- */
 
 int each_open_files(struct each_session *session);
+
+/* Empties them: the run begins. Until then they hold what the one before wrote. */
+void each_begin_files(const struct each_session *session);
+
 /* False: what was written to one of them may be lost, which was said. */
 bool each_close_files(struct each_session *session);
 

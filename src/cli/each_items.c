@@ -113,7 +113,9 @@ bool each_check(void *argument, const struct items *items, struct buf *problem)
                 check_columns(&session->group_template, items, problem);
     for (size_t i = 0; i < session->n_texts && good; i++)
         good = check_columns(&session->texts[i].template, items, problem);
-    if (good && session->failed && session->csv)
+    if (good)
+        each_begin_files(session);
+    if (good && session->failed)
         write_header(items, session->failed);
     return good;
 }

@@ -19,7 +19,7 @@ static const char *const results[EACH_RESULTS] = {
 
 /* ---- files ---- */
 
-/* Opening it to be written would take away what is still to be read. */
+/* Emptying it would take away what is still to be read. */
 static bool is_input(const struct each_session *session, const char *path)
 {
     struct stat input, file;
@@ -29,28 +29,37 @@ static bool is_input(const struct each_session *session, const char *path)
            input.st_dev == file.st_dev && input.st_ino == file.st_ino;
 }
 
-static int open_file(const struct each_session *session, const char *path, const char *first,
-                     FILE **ret_file)
+static int open_file(const struct each_session *session, const char *path, FILE **ret_file)
 {
-    if (!path)
+    if (!path || session->is_dry)
         return EXIT_DONE;
     if (is_input(session, path))
         return command_misused(EACH_NAME, "--failed-to and --joblog cannot be the input, %s", path);
-    *ret_file = fopen(path, "we");
+    *ret_file = fopen(path, "ae"); /* emptied when the run begins */
     if (!*ret_file)
         return command_failed(EACH_NAME, EXIT_USAGE, "cannot write %s: %s", path, strerror(errno));
-    fputs(first, *ret_file);
     return EXIT_DONE;
 }
 
 int each_open_files(struct each_session *session)
 {
-    int code = open_file(session, session->joblog_path,
-                         "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand"
-                         "\n",
-                         &session->joblog);
-    return code == EXIT_DONE ? open_file(session, session->failed_path, "", &session->failed)
-                             : code;
+    int code = open_file(session, session->joblog_path, &session->joblog);
+    return code == EXIT_DONE ? open_file(session, session->failed_path, &session->failed) : code;
+}
+
+static void empty_file(FILE *file)
+{
+    int error = file ? ftruncate(fileno(file), 0) : 0;
+    (void)error; /* a pipe cannot be emptied, and need not be */
+}
+
+void each_begin_files(const struct each_session *session)
+{
+    empty_file(session->joblog);
+    empty_file(session->failed);
+    if (session->joblog)
+        fputs("Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n",
+              session->joblog);
 }
 
 static bool close_file(const char *path, FILE **file)

@@ -270,6 +270,28 @@ def test_the_input_is_not_where_the_items_that_failed_go(each):
     assert (each.directory / "items").read_text() == "a\nb\n" and not each.effects
 
 
+
+NOT_RUN: dict[str, tuple[int, tuple[str, ...], str]] = {
+    "a dry run": (0, ("--dry-run",), ""),
+    "an option that is wrong": (2, ("--fail-fast", "--keep-going"), ""),
+    "a column that is not there": (65, ("--group", "{nope}"), ""),
+    "a store that cannot be opened": (69, (), "/nowhere/at/all/pawl.db"),
+}
+
+
+@pytest.mark.parametrize("why", NOT_RUN)
+def test_a_run_that_does_not_begin_leaves_the_files_of_the_one_before(each, why):
+    code, words, store = NOT_RUN[why]
+    files = [each.directory / name for name in ("failed", "log")]
+    for file in files:
+        file.write_text("of the run before\n")
+    each.store = store or each.store
+    ran = each.run("--csv", "--failed-to", "failed", "--joblog", "log", *words,
+                   *shell(EFFECT, "{id}"), items="id\n1\n", key="{id}")
+    assert ran.returncode == code and not each.effects
+    assert [file.read_text() for file in files] == ["of the run before\n"] * 2
+
+
 # ---- progress ----
 
 
