@@ -18,6 +18,15 @@ from pawltest.wire import PATIENCE, eventually
 PROGRAM = Path(__file__).with_name("payer.py")
 SCHEMA = ROOT / "examples" / "participant" / "schema.sql"
 LOCK = 42  # payer.py waits for it
+CONFIG = """
+tenant: none
+threads: 1
+defaults: {timeout: 20s, lease: 500ms, in_progress: {wait: 20s}, unknown: participant}
+rules:
+  - {name: payments.create, match: POST /payments}
+  - {name: at.once, match: POST /at-once, in_progress: conflict}
+  - {name: small, match: POST /small, max_response_body: 4}
+"""
 
 
 class Participant:

@@ -2,11 +2,12 @@
 """PostgreSQL behind the black box's gateways: a server a session, a database a test."""
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Callable, Iterator
 
 import pytest
 
 from pawltest.gateway import Gateway
+from pawltest.participant import CONFIG, Participant
 from relay import Relay
 from server import Database, Server
 
@@ -47,3 +48,21 @@ def relay(server: Server) -> Iterator[Relay]:
     """The way to the server."""
     with Relay(server.port) as made:
         yield made
+
+
+@pytest.fixture
+def payer(database: Database) -> Iterator[Participant]:
+    made = Participant(database).start().wait_until_ready()
+    yield made
+    made.discard()
+
+
+@pytest.fixture
+def gateway_of(pawl: Callable[..., Gateway], payer: Participant) -> Callable[..., Gateway]:
+    def make(config: str = CONFIG) -> Gateway:
+        made = pawl(config, started=False)
+        made.upstream_port = payer.port
+        made.configure(config)
+        return made.start()
+
+    return make

@@ -13,43 +13,14 @@ import pytest
 
 from pawltest.admin import Admin
 from pawltest.gateway import ROOT, Gateway, free_port, run
-from pawltest.participant import LOCK, Participant
+from pawltest.participant import CONFIG, LOCK, Participant
 from pawltest.wire import Answer, Broken, Client, Later, eventually
 from server import Database
 
-CONFIG = """
-tenant: none
-threads: 1
-defaults: {timeout: 20s, lease: 500ms, in_progress: {wait: 20s}, unknown: participant}
-rules:
-  - {name: payments.create, match: POST /payments}
-  - {name: at.once, match: POST /at-once, in_progress: conflict}
-  - {name: small, match: POST /small, max_response_body: 4}
-"""
 BODY = {"account": "a", "amount": 5}
 RUNNING = "CONFLICT.idempotency.in_progress"
 NOT_KEPT = "CONFLICT.idempotency.result_not_kept"
-
-
-@pytest.fixture
-def payer(database: Database) -> Iterator[Participant]:
-    made = Participant(database).start().wait_until_ready()
-    yield made
-    made.discard()
-
-
 Make = Callable[..., Gateway]
-
-
-@pytest.fixture
-def gateway_of(pawl: Make, payer: Participant) -> Make:
-    def make(config: str = CONFIG) -> Gateway:
-        made = pawl(config, started=False)
-        made.upstream_port = payer.port
-        made.configure(config)
-        return made.start()
-
-    return make
 
 
 @pytest.fixture

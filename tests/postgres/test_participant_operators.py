@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 
 from pawltest.admin import Admin
 from pawltest.gateway import Gateway, free_port, run
-from pawltest.participant import Participant
+from pawltest.participant import CONFIG, Participant
 from pawltest.wire import Answer, Later, at_once, eventually
 from server import Database
-from test_participant import CONFIG, counted, lock_held, lockers, marks, pay, wait_for_payer
+from test_participant import counted, lock_held, lockers, marks, pay, wait_for_payer
 
 DONE, REFUSED, IN_USE = 0, 1, 75
 TOLD = {"id": "settled"}
@@ -29,24 +29,6 @@ WITHOUT_THE_ROW = ("insert", "complete")
 POINTS = (*WITHOUT_THE_ROW, "commit", "reply")
 UNKNOWN = "CONFLICT.idempotency.outcome_unknown"
 Make = Callable[..., Gateway]
-
-
-@pytest.fixture
-def payer(database: Database) -> Iterator[Participant]:
-    made = Participant(database).start().wait_until_ready()
-    yield made
-    made.discard()
-
-
-@pytest.fixture
-def gateway_of(pawl: Make, payer: Participant) -> Make:
-    def make(config: str = CONFIG) -> Gateway:
-        made = pawl(config, started=False)
-        made.upstream_port = payer.port
-        made.configure(config)
-        return made.start()
-
-    return make
 
 
 def token_of(database: Database) -> int:

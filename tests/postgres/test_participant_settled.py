@@ -4,7 +4,7 @@ row wins, and the other one is refused: it is paid at most once, and everybody i
 A participant whose record was released may still complete it, as long as nobody began anew."""
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,7 +12,7 @@ from pawltest.gateway import Gateway, run
 from pawltest.participant import Participant
 from pawltest.wire import Later, eventually
 from server import Database
-from test_participant import CONFIG, lock_held, lockers, marks, pay, wait_for_payer
+from test_participant import lock_held, lockers, marks, pay, wait_for_payer
 
 TOLD = '{"id":"settled"}'
 IN_USE = 75
@@ -22,25 +22,6 @@ ACTS = {
     "resolve": ("resolve", "k1", "--force", "--status", "201", "--body", TOLD),
 }
 WITHOUT_THE_ROW = ("insert", "complete")
-Make = Callable[..., Gateway]
-
-
-@pytest.fixture
-def payer(database: Database) -> Iterator[Participant]:
-    made = Participant(database).start().wait_until_ready()
-    yield made
-    made.discard()
-
-
-@pytest.fixture
-def gateway_of(pawl: Make, payer: Participant) -> Make:
-    def make(config: str = CONFIG) -> Gateway:
-        made = pawl(config, started=False)
-        made.upstream_port = payer.port
-        made.configure(config)
-        return made.start()
-
-    return make
 
 
 def settle(database: Database, act: str) -> int:
