@@ -33,6 +33,19 @@ bool record_is_absent(const struct record *record, int64_t now)
     return record_key_is_absent(record, now) && !value_lives;
 }
 
+static bool is_other(const struct record *record, const struct record_begin *begin)
+{
+    return digest_differs(&record->payload_hash, &begin->payload_hash) ||
+           digest_differs(&record->target_hash, &begin->target_hash);
+}
+
+bool record_begins_anew(const struct record *record, const struct record_begin *begin, int64_t now)
+{
+    bool is_free = record_is_released(record) && !record->doubt;
+    return record_key_is_absent(record, now) ||
+           (begin->replaces && is_free && (begin->recipe_differs || is_other(record, begin)));
+}
+
 int64_t record_body_until(const struct record *record)
 {
     return record->once_replay ? max64(record->expires_at, record->once_until) : record->expires_at;
@@ -275,14 +288,13 @@ static enum record_verdict decide(struct record *record, const struct record_beg
                                   bool *ret_changed)
 {
     *ret_changed = false;
-    if (record_key_is_absent(record, world->now)) {
+    if (record_begins_anew(record, begin, world->now)) {
         *ret_changed = true;
         return start_life(record, begin, world, next_token);
     }
     if (begin->recipe_differs)
         return RECORD_OTHER_RECIPE;
-    if (digest_differs(&record->payload_hash, &begin->payload_hash) ||
-        digest_differs(&record->target_hash, &begin->target_hash))
+    if (is_other(record, begin))
         return RECORD_MISMATCH;
     if (record_is_final(record->status))
         return begin_final(record, world, ret_changed);
@@ -496,7 +508,8 @@ enum record_write record_extend(struct record *record, int64_t token, int64_t no
     return RECORD_WRITTEN;
 }
 
-enum record_write record_resolve(struct record *record, int64_t token, int http_status, bool force,
+enum record_write record_resolve(struct record *record, int64_t token,
+                                 const struct record_final *final, bool force,
                                  const struct record_world *world)
 {
     if (is_stale(record, token, world->now))
@@ -505,9 +518,7 @@ enum record_write record_resolve(struct record *record, int64_t token, int http_
         return RECORD_ALREADY;
     if (record_lease(record, world, NULL) == RECORD_LEASE_LIVE && !force)
         return RECORD_LIVE;
-    bool failed = http_status >= 400 && http_status < 500;
-    struct record_final final = {failed ? RECORD_FAILED : RECORD_COMPLETE, http_status, true};
-    set_final(record, &final, world->now);
+    set_final(record, final, world->now);
     return RECORD_WRITTEN;
 }
 
@@ -563,37 +574,4 @@ bool record_is_sound(const struct record *record)
            (!record->probing || (leased && record->doubt)) &&
            (!final || (record->gone_at >= record->expires_at && !record->doubt)) &&
            (record->status != RECORD_UNKNOWN || !record_repeats(record->unknown));
-}
-
-void record_note_cause(struct record *record, int cause)
-{
-    if (record->doubt && cause != RECORD_CAUSE_NONE)
-        record->cause = cause;
-}
-
-void record_cause_write(int cause, struct buf *buf)
-{
-    static const char *const names[] = {
-        [RECORD_CAUSE_NONE] = "",           [RECORD_CAUSE_RESET] = "reset",
-        [RECORD_CAUSE_TIMEOUT] = "timeout", [RECORD_CAUSE_MALFORMED] = "malformed",
-        [RECORD_CAUSE_LAPSED] = "lapsed",   [RECORD_CAUSE_REFUSED] = "token_stale",
-    };
-    if (cause >= 100)
-        buf_printf(buf, "status %d", cause);
-    else if (cause >= 0 && (size_t)cause < sizeof names / sizeof *names)
-        buf_add_str(buf, names[cause]);
-}
-
-const char *record_unknown_name(enum record_unknown policy)
-{
-    static const char *const names[] = {"hold", "retry", "probe", "participant"};
-    CHECK(policy <= RECORD_UNKNOWN_PARTICIPANT);
-    return names[policy];
-}
-
-const char *record_status_name(enum record_status status)
-{
-    static const char *const names[] = {"absent", "pending", "complete", "failed", "unknown"};
-    CHECK(status <= RECORD_UNKNOWN);
-    return names[status];
 }

@@ -131,6 +131,11 @@ bool record_is_absent(const struct record *record, int64_t now);
 /* The same for its keys alone: its once value may live longer. */
 bool record_key_is_absent(const struct record *record, int64_t now);
 
+struct record_begin;
+/* Whether a begin that proceeds starts a new life of the key: there is none, or it takes the place
+ * of what was released (record_begin.replaces). */
+bool record_begins_anew(const struct record *record, const struct record_begin *begin, int64_t now);
+
 /* Longer than a save may stay unsure, as far as anybody can say: an owner that stores its outcome
  * again finds that it was stored, however short the ttl. */
 #define RECORD_ROW_LEAST_US 60000000 /* a plain number: SQL uses it, too */
@@ -161,6 +166,8 @@ struct record_begin {
     bool asks_first;   /* what has lapsed may still be run by a process that its owner left behind:
                           it is IN_PROGRESS (its lease: LAPSED) unless its token is this one, */
     int64_t overtakes; /*   of which the caller knows that nothing is left; 0: none */
+    bool replaces;     /* it takes the place of another operation that was released without a doubt:
+                          the record starts a new life. Not with a once value */
     bool paced;        /* its rule probes in the background, too (core/probe_due.h) */
     int64_t probes_token; /* it is such a probe: it acquires only for a probe, and only the record
                              that has this token; 0: it is none */
@@ -274,8 +281,12 @@ enum record_write record_extend(struct record *record, int64_t token, int64_t no
  * now. What may have been swept of the response does not come back. */
 void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us, int64_t now);
 
+/* What a response with this status makes of a record: 4xx is failed, all else complete. */
+enum record_status record_status_of(int http_status);
+
 /* An operator's outcome for an unknown, lapsed or released record. */
-enum record_write record_resolve(struct record *record, int64_t token, int http_status, bool force,
+enum record_write record_resolve(struct record *record, int64_t token,
+                                 const struct record_final *final, bool force,
                                  const struct record_world *world);
 
 /* An operator deletes it: WRITTEN (it is ABSENT; the caller deletes, and uses up a token), STALE

@@ -147,6 +147,14 @@ static bool fits_backend(const struct apply *apply, const struct outcome *outcom
     return !outcome || outcome_size(outcome) <= apply->backend->outcome_max;
 }
 
+/* Of a response that is not there its status says whether it failed. */
+static enum record_status resolved_as(const struct store_op *op)
+{
+    if (!op->outcome)
+        return record_status_of(op->http_status);
+    return op->outcome->failed ? RECORD_FAILED : RECORD_COMPLETE;
+}
+
 static enum record_write write_record(struct apply *apply, struct store_op *op,
                                       struct record *record)
 {
@@ -171,7 +179,9 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
     case STORE_EXTEND:
         return record_extend(record, op->token, now);
     case STORE_RESOLVE:
-        return record_resolve(record, op->token, op->http_status, op->force, &apply->world);
+        return record_resolve(record, op->token,
+                              &(struct record_final){resolved_as(op), op->http_status, true},
+                              op->force, &apply->world);
     case STORE_FORGET:
         return record_forget(record, op->token, op->force, &apply->world);
     default:

@@ -68,8 +68,11 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
 {
     CHECK(!row->record.provisional);
     apply_use_token(apply, row->record.token);
-    if (record_key_is_absent(&old->record, apply->world.now)) {
-        make_room(apply, old);
+    if (record_begins_anew(&old->record, &op->begin, apply->world.now)) {
+        if (record_key_is_absent(&old->record, apply->world.now))
+            make_room(apply, old);
+        else
+            rowset_remove(apply->rows, old, false); /* the new one takes its place */
         insert_row(apply, op, row);
         return;
     }
@@ -298,10 +301,9 @@ static bool take_value(struct apply *apply, struct store_op *op, struct store_ro
 static void decide_own(struct apply *apply, struct store_op *op, struct store_row *row,
                        bool *ret_changed)
 {
-    struct record_begin begin = op->begin;
-    begin.recipe_differs =
+    op->begin.recipe_differs =
         row->record.status != RECORD_ABSENT && !slice_eq(row->recipe, op->recipe);
-    op->verdict = record_begin(&row->record, &begin, &apply->world,
+    op->verdict = record_begin(&row->record, &op->begin, &apply->world,
                                apply_token_above(apply, &row->record), ret_changed);
     CHECK(record_is_sound(&row->record));
 }
