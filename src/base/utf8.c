@@ -70,6 +70,14 @@ bool utf8_is_in(uint32_t code, const struct utf8_range *ranges, size_t n)
     return false;
 }
 
+bool utf8_is_hidden(struct slice character)
+{
+    static const struct utf8_range ranges[] = {{0, 0x1F},        {0x7F, 0x9F},
+                                               {0x200B, 0x200F}, {0x2028, 0x202E},
+                                               {0x2060, 0x206F}, {0xFEFF, 0xFEFF}};
+    return UTF8_IS_IN(utf8_code(character.at, character.len), ranges);
+}
+
 size_t utf8_encode(uint32_t code, char ret_bytes[UTF8_LENGTH_MAX])
 {
     CHECK(code <= 0x10FFFF);

@@ -28,6 +28,10 @@ struct utf8_range {
 bool utf8_is_in(uint32_t code, const struct utf8_range *ranges, size_t n);
 #define UTF8_IS_IN(code, ranges) utf8_is_in(code, ranges, sizeof(ranges) / sizeof(ranges)[0])
 
+/* Whether a well-formed character is one that a terminal acts on or does not show: C0, DEL, C1, and
+ * the marks that reorder text or are not seen. */
+bool utf8_is_hidden(struct slice character);
+
 /* Writes `code` (at most U+10FFFF; a surrogate is written like any other) and returns its length.
  */
 size_t utf8_encode(uint32_t code, char ret_bytes[UTF8_LENGTH_MAX]);

@@ -3,15 +3,6 @@
 
 #include "base/utf8.h"
 
-/* What a terminal acts on: C0, DEL, C1, and the marks that reorder text or are not seen. */
-static bool is_hidden(struct slice character)
-{
-    static const struct utf8_range ranges[] = {{0, 0x1F},        {0x7F, 0x9F},
-                                               {0x200B, 0x200F}, {0x2028, 0x202E},
-                                               {0x2060, 0x206F}, {0xFEFF, 0xFEFF}};
-    return UTF8_IS_IN(utf8_code(character.at, character.len), ranges);
-}
-
 void print_escaped(struct buf *buf, struct slice text)
 {
     while (text.len > 0) {
@@ -20,7 +11,7 @@ void print_escaped(struct buf *buf, struct slice text)
         text = slice_skip(text, character.len);
         if (character.at[0] == '\\') {
             buf_add_str(buf, "\\\\");
-        } else if (length > 0 && !is_hidden(character)) {
+        } else if (length > 0 && !utf8_is_hidden(character)) {
             buf_add_slice(buf, character);
         } else {
             for (size_t i = 0; i < character.len; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* duration, timestamp */
+/* duration, timestamp, shell */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
+#include "base/shell.h"
 #include "base/timestamp.h"
 
 static void durations_are_read_in_every_unit(void **state)
@@ -279,6 +280,61 @@ static void what_is_no_instant_is_refused(void **state)
     assert_int_equal(us, 5);
 }
 
+/* ---- words for a shell ---- */
+
+static void words_are_quoted_as_far_as_a_shell_needs(void **state)
+{
+    static const struct {
+        struct slice word;
+        const char *quoted;
+    } rows[] = {
+        {{"a-b_c/d.e:f,g=h@i%j+k^", 22}, "a-b_c/d.e:f,g=h@i%j+k^"},
+        {{"", 0}, "''"},
+        {{"a b", 3}, "'a b'"},
+        {{"it's", 4}, "'it'\\''s'"},
+        {{"$HOME", 5}, "'$HOME'"},
+        {{"a\\b", 3}, "'a\\b'"},
+        {{"*?[~#;&|<>(){}!\"`", 17}, "'*?[~#;&|<>(){}!\"`'"},
+        {{"\xC3\xA9", 2}, "\xC3\xA9"},
+        {{"\xC3\xA9 x", 4}, "'\xC3\xA9 x'"},
+        {{"a\nb\tc\r", 6}, "$'a\\nb\\tc\\r'"},
+        {{"it's\n\\", 6}, "$'it\\'s\\n\\\\'"},
+        {{"\x1B[0m", 4}, "$'\\x1b[0m'"},
+        {{"a\xFF", 2}, "$'a\\xff'"},
+        {{"\xE2\x80\xAE", 3}, "$'\\xe2\\x80\\xae'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        BUF_AUTO struct buf buf = buf_make(1024);
+        shell_add_word(&buf, rows[i].word);
+        buf_add_char(&buf, '\0');
+        assert_string_equal(buf.at, rows[i].quoted);
+    }
+}
+
+static void a_long_line_is_cut_off(void **state)
+{
+    static const char *const words[] = {"echo", "a b", "", "cdef", NULL};
+    static const struct {
+        size_t most;
+        const char *line;
+    } rows[] = {
+        {100, "echo 'a b' '' cdef"},
+        {11, "echo 'a b' '' cdef"},
+        {10, "echo 'a b' '' cde ..."},
+        {7, "echo 'a b' '' ..."},
+        {4, "echo ..."},
+        {0, "..."},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        BUF_AUTO struct buf buf = buf_make(1024);
+        shell_add_line(&buf, words, rows[i].most);
+        buf_add_char(&buf, '\0');
+        assert_string_equal(buf.at, rows[i].line);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +350,8 @@ int main(void)
         cmocka_unit_test(people_may_leave_the_milliseconds_of_a_time_out),
         cmocka_unit_test(an_instant_has_its_distance_from_utc_and_any_fraction),
         cmocka_unit_test(what_is_no_instant_is_refused),
+        cmocka_unit_test(words_are_quoted_as_far_as_a_shell_needs),
+        cmocka_unit_test(a_long_line_is_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
