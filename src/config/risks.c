@@ -213,10 +213,11 @@ static void warn_of_times(struct reader *reader, const struct rule_draft *draft)
                     "the window is shorter than `timeout`: it may close while the first request "
                     "runs");
     if (template_key_header(&rule->key) && template_has_clock(&rule->key))
-        reader_warn(reader, WARNING_KEY_BY_CLOCK, draft->set[OPTION_key],
-                    "a client's retry after the end of the day, week or hour has another key and "
-                    "runs again (expected {window:..}, which begins with the first request, or "
-                    "the date in `once`)");
+        reader_warn(
+            reader, WARNING_KEY_BY_CLOCK, draft->set[OPTION_key],
+            "a client's retry after the end of the day, week, month or hour has another "
+            "key and runs again (expected {window:..}, which begins with the first request, or "
+            "the date in `once`)");
     if (window == 0 && rule->ttl_us < rule->timeout_us)
         reader_warn(reader, WARNING_TTL_SHORT, first_set(draft, OPTION_ttl, OPTION_timeout),
                     "`ttl` is shorter than `timeout`: a retry after a lost response may come too "

@@ -131,9 +131,9 @@ static bool check_key(struct template_compiler *compiler)
     if (template->n == count_parts(template, TEMPLATE_WINDOW))
         return template_refuse(compiler, "a window alone names nothing");
     if (template_uses(template, TEMPLATE_WINDOW) && template_has_clock(template))
-        return template_refuse(compiler,
-                               "a {window:...} beside {date:..}, {week:..} or {hour} would end "
-                               "with the day, week or hour (expected one of them)");
+        return template_refuse(
+            compiler, "a {window:...} beside {date:..}, {week:..}, {month:..} or {hour} "
+                      "would end with the day, week, month or hour (expected one of them)");
     return true;
 }
 

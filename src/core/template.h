@@ -6,16 +6,17 @@
  *
  * Sources: {header:NAME} {header:NAME?} {body:/json/pointer} {form:name} {path:param} {query:name}
  * {method} {route} {tenant} {payload}; in keys also {window:1h} {hour} {hour:Area/City}
- * {date:Area/City} {date:/pointer/to/zone} {week:Area/City} {week:/pointer/to/zone}, in probe
- * targets {key}, in tenants {cookie:name}. A source of a key that clients fill may carry a format:
- * {body:/id|uuid4}, |uuid, |max:255 (bytes), |regex:PATTERN (core/pattern.h; braces balanced);
- * UUIDs are folded.
+ * {date:Area/City} {date:/pointer/to/zone}, {week:..} and {month:..} in the same two forms, in
+ * probe targets {key}, in tenants {cookie:name}. A source of a key that clients fill may carry a
+ * format: {body:/id|uuid4}, |uuid, |max:255 (bytes), |regex:PATTERN (core/pattern.h; braces
+ * balanced); UUIDs are folded.
  *
- * The key of a job, which is one command: {date:Area/City} {week:Area/City} {hour} {hour:Area/City}
- * {window:1h} {env:NAME}. The key of an item, which is a line, a CSV record or a JSON value of an
- * input, also: {} the whole item, {name} a member or column (letters, digits, '_', '-' and '.', no
- * digit first; the names of sources win: such a column is written {/hour}), {/pointer} a JSON
- * pointer into the item, and {date:/pointer}, {week:/pointer}, {hour:/pointer}.
+ * The key of a job, which is one command: {date:Area/City} {week:Area/City} {month:Area/City}
+ * {hour} {hour:Area/City} {window:1h} {env:NAME}. The key of an item, which is a line, a CSV record
+ * or a JSON value of an input, also: {} the whole item, {name} a member or column (letters of any
+ * script, digits, '_', '-' and '.', no digit first; the names of sources win: such a column is
+ * written {/hour}), {/pointer} a JSON pointer into the item, and {date:/pointer}, {week:/pointer},
+ * {month:/pointer}, {hour:/pointer}.
  *
  * Key text: values percent-encoded outside A-Za-z0-9._~/@+-, ':' where two sources touch, literals
  * as written. A literal between two sources must hold a character outside that set that is not '%'
@@ -24,11 +25,12 @@
  * gives the key as the header spells it (key_header.h). {window:...} contributes nothing to the key
  * text evaluated here: it makes the record's expiry a window, and the store shows the begin time in
  * its place. {date:..} is the calendar date there at the time of the request, 2026-02-19, {week:..}
- * the ISO 8601 week of that date, 2026-W08 (2027-01-01 is in 2026-W53), {hour} and {hour:..} that
- * hour with its distance from UTC, 2026-02-19T14Z and 2026-02-19T09-0500: the hour that comes twice
- * when clocks go back is two. Each has one length always, so that two values of one template can be
- * compared but for them (template_same_but_clocks); in the digest of a long text the first half of
- * the digits is of all else, and the second half of all.
+ * the ISO 8601 week of that date, 2026-W08 (2027-01-01 is in 2026-W53), {month:..} its month,
+ * 2026-02, {hour} and {hour:..} that hour with its distance from UTC, 2026-02-19T14Z and
+ * 2026-02-19T09-0500: the hour that comes twice when clocks go back is two. Each
+ * has one length always, so that two values of one template can be compared but for them
+ * (template_same_but_clocks); in the digest of a long text the first half of the digits is of all
+ * else, and the second half of all.
  *
  * Probe targets: values percent-encoded outside A-Za-z0-9._~- ('/' would be a segment of its own,
  * '+' a space); path and query values keep the escapes they were sent with. Between two sources
@@ -36,11 +38,11 @@
  * in different ways (path_is_ambiguous: a key with '/' in the path, or "..") is not made: its 404
  * would say nothing.
  *
- * Texts that are filled in (template_fill) are the arguments of a command, and request bodies. What
- * is a source there: {} {name} {/pointer} {date:..} {week:..} {hour} {hour:..} {env:NAME}, each
- * without a space, a quote, a brace or a control byte. "{{" is a '{'; every other '{' and every '}'
- * is itself, as in awk '{print $1}' and {"a":1}. Any byte but NUL may be in it, and it may be
- * empty.
+ * Texts that are filled in (template_fill) are the arguments of a command, and URLs, headers and
+ * bodies of requests. What is a source there: {} {name} {/pointer} {date:..} {week:..} {month:..}
+ * {hour} {hour:..} {env:NAME}, each without a quote, a brace, a control byte or, but for
+ * {/pointer}, a space. "{{" is a '{'; every other '{' and every '}' is itself, so that JSON and awk
+ * scripts are text. Any byte but NUL may be in it, and it may be empty.
  *
  * Values: a header must come in exactly one line that Connection does not name, else it counts as
  * missing, with '?' too; {header:Idempotency-Key} is read as a key wherever it is. A query or
@@ -79,6 +81,7 @@ enum template_source {
     TEMPLATE_DATE,
     TEMPLATE_HOUR,
     TEMPLATE_WEEK,
+    TEMPLATE_MONTH,
     TEMPLATE_ENV,
     TEMPLATE_ITEM,   /* {} */
     TEMPLATE_MEMBER, /* {name}; {/pointer} is TEMPLATE_BODY */
@@ -144,8 +147,8 @@ bool template_needs_body(const struct template *template);
 /* The window's length, 0 without {window:}. */
 int64_t template_window_us(const struct template *template);
 
-/* Whether the part is {date:..}, {week:..} or {hour..}, and where the request names its zone: the
- * pointer is the part's text. */
+/* Whether the part is {date:..}, {week:..}, {month:..} or {hour..}, and where the request names its
+ * zone: the pointer is the part's text. */
 bool template_part_is_clock(const struct template_part *part);
 bool template_part_asks_zone(const struct template_part *part);
 
@@ -188,7 +191,7 @@ enum template_result {
     TEMPLATE_NO_MEMORY,
 };
 
-/* Where in a text {date:..}, {week:..} and {hour..} are. */
+/* Where in a text {date:..}, {week:..}, {month:..} and {hour..} are. */
 struct template_clocks {
     size_t n;
     struct {

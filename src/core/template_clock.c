@@ -17,7 +17,7 @@
 bool template_part_is_clock(const struct template_part *part)
 {
     return part->source == TEMPLATE_DATE || part->source == TEMPLATE_HOUR ||
-           part->source == TEMPLATE_WEEK;
+           part->source == TEMPLATE_WEEK || part->source == TEMPLATE_MONTH;
 }
 
 bool template_has_clock(const struct template *template)
@@ -65,6 +65,8 @@ static size_t write_clock(const struct template_part *part, int64_t local_s, int
     struct tm t = timestamp_fields(local_s);
     if (part->source == TEMPLATE_WEEK)
         return write_week(local_s, text);
+    if (part->source == TEMPLATE_MONTH)
+        return (size_t)snprintf(text, TEXT_SIZE, "%04d-%02d", t.tm_year + 1900, t.tm_mon + 1);
     int n = snprintf(text, TEXT_SIZE, "%04d-%02d-%02d", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday);
     if (part->source == TEMPLATE_HOUR)
         n += snprintf(text + n, TEXT_SIZE - (size_t)n, "T%02d", t.tm_hour);

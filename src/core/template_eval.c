@@ -10,6 +10,7 @@
 #include "core/template_priv.h"
 
 #define NUMBER_TEXT_MAX 2048
+#define MEMBERS_SHOWN 12
 
 /* What is evaluated, over what, into which memory. */
 struct evaluation {
@@ -188,6 +189,7 @@ static enum template_result value_of(const struct evaluation *evaluation,
     case TEMPLATE_DATE:
     case TEMPLATE_HOUR:
     case TEMPLATE_WEEK:
+    case TEMPLATE_MONTH:
         return template_clock_value(facts, part, evaluation->arena, ret_value);
     case TEMPLATE_PATH:
         *ret_value = path_value(facts, part->text);
@@ -270,6 +272,35 @@ static void explain_header(const struct template_facts *facts, const struct temp
         buf_add_str(buf, ", which Connection names: the next hop would not see it");
 }
 
+/* What the item has in place of a member. */
+static void explain_item(const struct json *item, struct buf *buf)
+{
+    const struct json *member = item->type == JSON_OBJECT ? item->first : NULL;
+    if (!member) {
+        buf_add_str(buf, item->type == JSON_OBJECT ? ": the item is an object without members"
+                                                   : ": the item is no object");
+        return;
+    }
+    buf_add_str(buf, ": the item has only ");
+    for (int i = 0; member && i < MEMBERS_SHOWN; i++, member = member->next)
+        buf_printf(buf, "%s%.*s", i > 0 ? ", " : "", SLICE_QUOTED(member->name));
+    buf_add_str(buf, member ? ", ..." : "");
+}
+
+static const char *lack_of(const struct json *json)
+{
+    switch (json->type) {
+    case JSON_NULL:
+        return ", which is null";
+    case JSON_OBJECT:
+        return ", which is an object";
+    case JSON_ARRAY:
+        return ", which is an array";
+    default:
+        return ", which is empty";
+    }
+}
+
 static void explain_body(const struct template_facts *facts, struct slice pointer, struct buf *buf)
 {
     const struct payload *payload = facts->payload;
@@ -278,8 +309,10 @@ static void explain_body(const struct template_facts *facts, struct slice pointe
         buf_printf(buf, ": %s at byte %zu", json_error_text(payload->problem),
                    payload->problem_offset);
     else if (json)
-        buf_add_str(buf, ", which is null, empty, an object or an array");
-    else if (facts->item.at && (!payload || payload->kind != PAYLOAD_IS_JSON))
+        buf_add_str(buf, lack_of(json));
+    else if (facts->item.at && payload && payload->kind == PAYLOAD_IS_JSON)
+        explain_item(payload->json, buf);
+    else if (facts->item.at)
         buf_add_str(buf, ": the item has no members");
 }
 

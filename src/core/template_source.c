@@ -49,6 +49,8 @@ static const struct source_row sources[] = {
      "{date:Area/City} or {date:/pointer/to/zone}", "{date:Area/City}"},
     {"week", TEMPLATE_WEEK, ARGUMENT_ZONE, KEYS | TEXT,
      "{week:Area/City} or {week:/pointer/to/zone}", "{week:Area/City}"},
+    {"month", TEMPLATE_MONTH, ARGUMENT_ZONE, KEYS | TEXT,
+     "{month:Area/City} or {month:/pointer/to/zone}", "{month:Area/City}"},
     {"hour", TEMPLATE_HOUR, ARGUMENT_ZONE_OR_NONE, KEYS | TEXT, "{hour} or {hour:Area/City}", NULL},
     {"env", TEMPLATE_ENV, ARGUMENT_VARIABLE, JOB | ITEM | TEXT, "{env:NAME}", NULL},
     {"key", TEMPLATE_KEY, ARGUMENT_NONE, PROBE, "{key}"},
@@ -237,9 +239,14 @@ static bool read_format(struct template_compiler *compiler, struct slice format,
 
 #define MEMBER_MARKS "_-."
 
+/* Bytes beyond ASCII are letters. */
 static bool is_member(struct slice name)
 {
-    return slice_is_word(name, MEMBER_MARKS) && !starts_with_digit(name);
+    bool good = name.len > 0 && !starts_with_digit(name);
+    for (size_t i = 0; i < name.len; i++)
+        good = good && ((unsigned char)name.at[i] >= 0x80 ||
+                        slice_is_word(slice_make(name.at + i, 1), MEMBER_MARKS));
+    return good;
 }
 
 /* `{name}`: the part's text is the pointer to it. */

@@ -8,7 +8,9 @@
 static bool starts_placeholder(struct slice text, struct slice *ret_written)
 {
     size_t end = 1;
-    while (end < text.len && !ascii_is_control(text.at[end]) && !strchr(" \"'{}", text.at[end]))
+    bool is_pointer = text.len > 1 && text.at[1] == '/';
+    const char *const ends = is_pointer ? "\"'{}" : " \"'{}";
+    while (end < text.len && !ascii_is_control(text.at[end]) && !strchr(ends, text.at[end]))
         end++;
     struct slice written = slice_make(text.at + 1, end - 1);
     if (end == text.len || text.at[end] != '}' || !template_is_placeholder(written))

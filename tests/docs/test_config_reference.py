@@ -54,7 +54,7 @@ def test_the_page_is_what_the_generator_prints():
 
 def test_every_option_has_an_example():
     assert [name for name, _, _ in EXAMPLES] == re.findall(r"^### (\w+)$", PAGE, re.M)
-    assert len(EXAMPLES) > 70 and len(SOURCES) == 19
+    assert len(EXAMPLES) > 70 and len(SOURCES) == 21
 
 
 @pytest.mark.parametrize("name, where, example", EXAMPLES, ids=[name for name, _, _ in EXAMPLES])

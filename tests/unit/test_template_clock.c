@@ -160,6 +160,20 @@ static void a_week_is_that_of_the_place(void **state)
     gives(&request, TEMPLATE_FOR_KEY, "{week:America/New_York}", "2027-W01");
 }
 
+/* ---- months ---- */
+
+static void a_month_is_that_of_the_place(void **state)
+{
+    REQUEST_AUTO struct request request;
+    static struct zones zones;
+    (void)state;
+    request_init(&request);
+    add_zones(&request, &zones);
+    at(&request, 1798761600); /* 2027-01-01T00:00:00Z */
+    gives(&request, TEMPLATE_FOR_KEY, "{month:America/New_York}#{route}", "2026-12#refunds.create");
+    gives(&request, TEMPLATE_FOR_KEY, "{month:Asia/Kolkata}", "2027-01");
+}
+
 /* ---- daylight saving time ---- */
 
 struct moment {
@@ -367,6 +381,7 @@ int main(void)
         cmocka_unit_test(weeks_are_those_of_iso_8601),
         cmocka_unit_test(weeks_are_those_of_the_c_library),
         cmocka_unit_test(a_week_is_that_of_the_place),
+        cmocka_unit_test(a_month_is_that_of_the_place),
         cmocka_unit_test(daylight_saving_table),
         cmocka_unit_test(two_values_are_compared_but_for_their_clocks),
         cmocka_unit_test(a_long_value_is_compared_but_for_its_clocks_too),

@@ -67,7 +67,7 @@ static void what_is_no_placeholder_stays_as_it_is(void **state)
         "{window:1h}",
         "{name:x}",
         "{na\nme}",
-        "{/a b}",
+        "{/a'b}",
         "{date:Europe/Berlin",
         "\xC3\xBC\xFF\x01\n",
         "${HOME:-x}",

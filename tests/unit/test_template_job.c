@@ -86,6 +86,7 @@ static void the_key_of_a_json_value(void **state)
     gives(&request, TEMPLATE_FOR_ITEM, "{/o/k/0}#{/first name}", "7#f");
     gives(&request, TEMPLATE_FOR_ITEM, "{date:/zone}{week:/zone}", "2026-02-19:2026-W08");
     gives(&request, TEMPLATE_FOR_ITEM, "{hour:/zone}", "2026-02-19T22-0500");
+    gives(&request, TEMPLATE_FOR_ITEM, "{month:/zone}", "2026-02");
     lacks(&request, TEMPLATE_FOR_ITEM, "{week:/id}", "week:/id");
     /* What is a source in items' keys is that; what is one elsewhere is a name like others. */
     gives(&request, TEMPLATE_FOR_ITEM, "{hour}{/hour}", "2026-02-20T03Z:h");
@@ -136,10 +137,20 @@ static void a_message_says_why_a_value_is_missing(void **state)
     explains(&request, "{}", ", which is empty");
     explains(&request, "{env:NONE}", ", which is not set");
     explains(&request, "{env:EMPTY}", ", which is empty");
-    set_json(&request, "{\"name\":null}");
-    explains(&request, "{name}", ", which is null, empty, an object or an array");
-    explains(&request, "{/name}", ", which is null, empty, an object or an array");
-    explains(&request, "{other}", "");
+    set_json(&request, "{\"name\":null,\"o\":{},\"a\":[],\"e\":\"\"}");
+    explains(&request, "{name}", ", which is null");
+    explains(&request, "{/name}", ", which is null");
+    explains(&request, "{o}", ", which is an object");
+    explains(&request, "{a}", ", which is an array");
+    explains(&request, "{e}", ", which is empty");
+    explains(&request, "{other}", ": the item has only name, o, a, e");
+    set_json(&request, "{}");
+    explains(&request, "{other}", ": the item is an object without members");
+    set_json(&request, "[1]");
+    explains(&request, "{other}", ": the item is no object");
+    set_json(&request, "{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,"
+                       "\"j\":1,\"k\":1,\"l\":1,\"m\":1}");
+    explains(&request, "{other}", ": the item has only a, b, c, d, e, f, g, h, i, j, k, l, ...");
 }
 
 /* ---- refusals ---- */
