@@ -224,6 +224,7 @@ static const char *const endings[] = {
     [RETRY_ENDS_ATTEMPTS] = "; that was the last attempt",
     [RETRY_ENDS_DEADLINE] = "; no time is left for another attempt",
     [RETRY_ENDS_HINT] = "; it asks to wait beyond the deadline (Retry-After)",
+    [RETRY_ENDS_BUDGET] = "; the budget for retries is used up",
 };
 
 static void explain_end(const struct send *send)

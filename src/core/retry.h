@@ -138,6 +138,7 @@ enum retry_end {
     RETRY_ENDS_ATTEMPTS, /* there are no more of them */
     RETRY_ENDS_DEADLINE, /* the next would be after the deadline */
     RETRY_ENDS_HINT,     /* the same, because Retry-After asks for it */
+    RETRY_ENDS_BUDGET,   /* the budget for retries is used up */
 };
 
 struct retry_next {

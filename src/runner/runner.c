@@ -268,7 +268,7 @@ static struct retry_next plan_next(struct runner *runner, int64_t now)
     enum retry_class class = runner->end.class < RETRY_LATER ? RETRY_LATER : runner->end.class;
     struct retry_next next = retry_plan_next(&runner->course, class, runner->end.hint_us, now);
     if (next.end == RETRY_GOES_ON && runner->budget && !retry_budget_take(runner->budget, now))
-        next.end = RETRY_ENDS_ATTEMPTS;
+        next.end = RETRY_ENDS_BUDGET;
     return next;
 }
 
