@@ -15,9 +15,8 @@ static bool is_same(const struct again *again, const struct record *record)
 static bool is_remembered(const struct again *again, const struct keys_row *row)
 {
     const struct record *record = &row->store.record;
-    bool failed = record->status == RECORD_FAILED || (record_is_released(record) && !record->doubt);
-    return (record->status == RECORD_COMPLETE || (again->failed && failed)) &&
-           is_same(again, record);
+    bool failed = again->failed && record->status == RECORD_FAILED;
+    return (record->status == RECORD_COMPLETE || failed) && is_same(again, record);
 }
 
 static enum store_status forget(struct again *again, const struct keys_row *row,

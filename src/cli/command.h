@@ -111,6 +111,10 @@
       "the record's token, from `pawl keys show`; a stale one changes nothing")                    \
     X(FORCE, "force", 0, NULL, NULL, 0, 0,                                                         \
       "even if the record is in use; only if you are certain that its owner is dead")              \
+    X(EXIT_CODE, "exit-code", 0, "N", NULL, 0, 0,                                                  \
+      "of `pawl run` or `pawl each`: it was run, and ended with this exit code; --body is what "   \
+      "it "                                                                                        \
+      "wrote")                                                                                     \
     X(HTTP_STATUS, "status", 0, "CODE", NULL, 200, 599, "it happened, with this HTTP status")      \
     X(HEADER, "header", 'H', "H", NULL, 0, 0,                                                      \
       "a header, `Name: value`, of the response, or with --probe of the request")                  \
@@ -227,29 +231,45 @@
       "with --dead: ended at T (2026-01-31T12:00:00Z) or later")                                   \
     X(RATE, "rate", 0, "N", NULL, 1, 1000000, "with --dead: N a second (default 10)")              \
     X(JOB_KEY, "key", 0, "TEMPLATE", NULL, 0, 0,                                                   \
-      "what names the job: text, and {date:Area/City}, {week:Area/City}, {hour}, {env:NAME}, ..")  \
+      "the name of the job: text with sources such as {date:Area/City}, {week:Area/City}, "        \
+      "{month:Area/City}, {hour} and {env:NAME}")                                                  \
+    X(ITEM_KEY, "key", 0, "TEMPLATE", NULL, 0, 0,                                                  \
+      "the name of an item's job: text with {}, {name} or {/pointer}, and sources such as "        \
+      "{date:Area/City}")                                                                          \
     X(JOB_NAME, "name", 0, "NAME", NULL, 0, 0,                                                     \
       "jobs of different names never share a key (default job)")                                   \
     X(AT, "at", 0, "TIME", NULL, 0, 0,                                                             \
       "make the key as at TIME, 2026-02-19T22:00:00-05:00 (default: now)")                         \
     X(TTL, "ttl", 0, "D", NULL, 0, 0,                                                              \
-      "how long it is remembered from its end on (default 24h, of each item 7d, and at least "     \
-      "2d with {date}, 8d with {week} in its key; forever)")                                       \
+      "remember it for D after its end, or forever (default 24h; with {date} in the key 2d, with " \
+      "{week} 8d, with {month} 32d)")                                                              \
+    X(ITEM_TTL, "ttl", 0, "D", NULL, 0, 0,                                                         \
+      "remember an item for D after its end, or forever (default 7d; with {week} in the key 8d, "  \
+      "with {month} 32d)")                                                                         \
     X(RETRY, "retry", 0, "PROFILE", NULL, 0, 0,                                                    \
       "try again after a failure, by this profile (see `pawl backoff`; default: one attempt)")     \
     X(WAIT, "wait", 0, "D", NULL, 0, 0,                                                            \
       "how long to wait for an attempt in progress elsewhere (default 0: exit 75 at once)")        \
     X(JOB_UNKNOWN, "unknown", 0, "POLICY", NULL, 0, 0,                                             \
-      "after a run that died half-way: retry (default), hold, or probe:CMD, which exits with 0 "   \
-      "if it was done, 1 if not")                                                                  \
+      "what to do if an earlier run may have done it, because pawl or its machine died "           \
+      "meanwhile: "                                                                                \
+      "retry (default); hold, until somebody settles it; probe:CMD, which exits with 0 if it was " \
+      "done, with 1 if it was not")                                                                \
+    X(ITEM_UNKNOWN, "unknown", 0, "POLICY", NULL, 0, 0,                                            \
+      "the same for items; with --send also after a timeout, a lost response or a status 500, "    \
+      "502 "                                                                                       \
+      "or 504: retry (default), hold, or for a CMD probe:CMD")                                     \
     X(FINAL, "final", 0, "CODES", NULL, 0, 0,                                                      \
-      "exit codes that are final and kept, such as 2,64-78, or all (default: none)")               \
-    X(TIMEOUT, "timeout", 0, "D", NULL, 0, 0, "end an attempt after D, with all that it started")  \
+      "exit codes that mean that trying again is useless, such as 2,64-78, or all: the failure "   \
+      "is "                                                                                        \
+      "kept and repeated (default: none)")                                                         \
+    X(TIMEOUT, "timeout", 0, "D", NULL, 0, 0, "kill an attempt after D, with all that it started") \
     X(PAYLOAD, "payload", 0, "FILE|-|ignore", NULL, 0, 0,                                          \
-      "compare this file in place of the command line; -: standard input, which the command "      \
-      "gets; ignore: nothing")                                                                     \
+      "what must be the same under one key: the contents of FILE, or of standard input (-), "      \
+      "which "                                                                                     \
+      "CMD then reads; ignore: nothing (default: the command line)")                               \
     X(KEEP_OUTPUT, "keep-output", 0, "SIZE", NULL, 0, 0,                                           \
-      "how much is kept of each of its output and error (default 1MiB)")                           \
+      "keep at most SIZE of standard output, and of standard error (default 1MiB)")                \
     X(EACH_JOBS, "jobs", 'j', "N", NULL, 1, 1024, "run at most N items at a time (default 1)")     \
     X(EACH_INPUT, "input", 'a', "FILE", NULL, 0, 0,                                                \
       "read items from FILE (default: standard input)")                                            \
@@ -260,7 +280,8 @@
     X(EACH_JSONL, "jsonl", 0, NULL, NULL, 0, 0, "items are values of JSON, one a line")            \
     X(EACH_GROUP, "group", 0, "TEMPLATE", NULL, 0, 0,                                              \
       "items of one group are run one after the other")                                            \
-    X(EACH_RATE, "rate", 0, "N", NULL, 0, 0, "start at most N a second")                           \
+    X(EACH_RATE, "rate", 0, "N", NULL, 0, 0,                                                       \
+      "start at most N a second; N/m: a minute; N/h: an hour")                                     \
     X(EACH_PAYLOAD, "payload", 0, "ignore", NULL, 0, 0,                                            \
       "compare no command line or request: an item that was done is skipped")                      \
     X(KEEP_GOING, "keep-going", 0, NULL, NULL, 0, 0,                                               \
@@ -273,13 +294,17 @@
       "write a line for each item that was run, as GNU parallel does")                             \
     X(SEND, "send", 0, "'METHOD URL'", NULL, 0, 0,                                                 \
       "send a request for each item, in place of CMD")                                             \
-    X(EACH_DATA, "data", 'd', "TEMPLATE", NULL, 0, 0, "with --send: the body")                     \
-    X(EACH_SILENT, "silent", 's', NULL, NULL, 0, 0, "print no progress and no last line")          \
+    X(EACH_DATA, "data", 'd', "TEMPLATE|@FILE", NULL, 0, 0,                                        \
+      "with --send: the body, a template or a file that holds one")                                \
+    X(EACH_HEADER, "header", 'H', "TEMPLATE", NULL, 0, 0,                                          \
+      "with --send: a header, `Name: value`; without a value it takes pawl's own away; @FILE: "    \
+      "such lines")                                                                                \
+    X(EACH_SILENT, "silent", 's', NULL, NULL, 0, 0, "print no progress and no summary")            \
     X(RUN_AGAIN, "again", 0, NULL, NULL, 0, 0,                                                     \
-      "run it once more even if it was done, or failed with another command line")                 \
+      "run it although it was done, or has failed for good (--final)")                             \
     X(REASON, "reason", 0, "TEXT", NULL, 0, 0, "why, for the audit (`pawl keys audit`)")           \
     X(RUN_VERBOSE, "verbose", 'v', NULL, NULL, 0, 0,                                               \
-      "say when the output is of an earlier run, also where nobody sits at a terminal")            \
+      "say so when the output is that of an earlier run (at a terminal it always does)")           \
     X(CSV, "csv", 0, NULL, NULL, 0, 0, "print CSV: attempt,delay_ms")                              \
     X(HELP, "help", 'h', NULL, NULL, 0, 0, "this text")
 

@@ -144,8 +144,9 @@ static int refuse_operands(const struct grammar *grammar, const struct operands 
 static bool may_repeat(enum flag_id flag)
 {
     return !flag_at(flag)->argument || flag == FLAG_HEADER || flag == FLAG_REQUEST_HEADER ||
-           flag == FLAG_RECEIVED_HEADER || flag == FLAG_SECRET || flag == FLAG_ENDPOINT_OPTION ||
-           flag == FLAG_DATA || flag == FLAG_DATA_BINARY || flag == FLAG_DATA_JSON;
+           flag == FLAG_EACH_HEADER || flag == FLAG_RECEIVED_HEADER || flag == FLAG_SECRET ||
+           flag == FLAG_ENDPOINT_OPTION || flag == FLAG_DATA || flag == FLAG_DATA_BINARY ||
+           flag == FLAG_DATA_JSON;
 }
 
 /* The number that the text is, or which of the words, from 1. */
@@ -191,17 +192,30 @@ static void put_value(enum flag_kind kind, const char *text, uint64_t number, vo
     UNREACHABLE();
 }
 
-/* Takes the value of a flag to its place. */
-static int take_value(const struct grammar *grammar, enum flag_id id,
+/* Takes the value of a flag to its place. `word`: the last one that was read. */
+static int take_value(const struct grammar *grammar, enum flag_id id, const char *word,
                       const struct flag_place *place, void *options)
 {
     uint64_t number;
+    if (optarg == word && strcmp(word, "--") == 0)
+        return command_misused(grammar->command->name,
+                               "--%s needs a value (an empty variable?); for `--` itself write "
+                               "--%s=--",
+                               flag_at(id)->name, flag_at(id)->name);
     if (place->kind == FLAG_IS_TAKEN)
         return place->take(options, optarg);
     if (!read_number(flag_at(id), optarg, &number))
         return refuse_value(grammar, flag_at(id), optarg);
     put_value(place->kind, optarg, number, (char *)options + place->offset);
     return EXIT_DONE;
+}
+
+/* `--name` or `--name=value`. */
+static bool is_flag(const char *text, const struct flag *flag)
+{
+    struct slice name;
+    (void)slice_cut(slice_of(text), '=', &name);
+    return slice_starts(name, SLICE("--")) && slice_eq(slice_skip(name, 2), slice_of(flag->name));
 }
 
 /* What is complained of once all of the line was read. */
@@ -213,6 +227,12 @@ static int review(const struct grammar *grammar, bool has_needed, const struct o
     if (has_needed)
         return EXIT_DONE;
     const struct flag *needed = flag_at(command->needs);
+    for (int i = 1; i < at->n; i++)
+        if (is_flag(at->at[i], needed))
+            return command_misused(command->name,
+                                   "--%s stands behind `%s`, and so belongs to that; options of "
+                                   "pawl come before it",
+                                   needed->name, at->at[0]);
     return command_misused(command->name, "needs --%s %s, %s", needed->name, needed->argument,
                            needed->help);
 }
@@ -237,7 +257,7 @@ int command_read(enum command_id id, struct operands *at, const struct flag_plac
             return command_misused(command_at(id)->name, "--%s is given twice",
                                    flag_at(flag)->name);
         seen[flag] = true;
-        int code = take_value(&grammar, flag, &places[flag], options);
+        int code = take_value(&grammar, flag, at->at[optind - 1], &places[flag], options);
         if (code != EXIT_DONE)
             return code;
     }

@@ -227,21 +227,22 @@ const struct command command_rows[COMMAND_COUNT] = {
         {.name = "keys resolve",
          .summary = "settle a record, with the response or as not done",
          .synopsis = "KEY --token N --status CODE [--header H]... [--body @FILE|TEXT]\n"
+                     "KEY --token N --exit-code N [--body @FILE|TEXT]\n"
                      "KEY --token N --released\n"
                      "KEY --token N --probe -c FILE [-H 'Authorization: ...']\n"
-                     "--rule R --unknown --before T (--status CODE | --released)",
+                     "--rule R --unknown --before T (--status CODE | --exit-code N | --released)",
          .about =
              "Settles a record whose outcome is unknown: either with the response that "
-             "duplicates will get, or as not done, so that the next attempt runs the "
-             "operation.\n\n"
+             "duplicates will get (of a job: its exit code and output), or as not done, so that "
+             "the next attempt runs the operation.\n\n"
              "--probe queries the service as the gateway would: a 2xx becomes "
              "the response, a 404 means that it did not happen, anything else leaves the record "
              "unknown.",
          .operand = "KEY",
          .operands_most = 1,
-         .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_HTTP_STATUS, FLAG_HEADER, FLAG_BODY,
-                   FLAG_RELEASED, FLAG_PROBE, FLAG_CONFIG, FLAG_FORCE, FLAG_REASON,
-                   WHICH, FLAG_JSON, FLAG_STORE},
+         .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_HTTP_STATUS, FLAG_EXIT_CODE,
+                   FLAG_HEADER, FLAG_BODY, FLAG_RELEASED, FLAG_PROBE, FLAG_CONFIG, FLAG_FORCE,
+                   FLAG_REASON, WHICH, FLAG_JSON, FLAG_STORE},
          .exits = {{NOT_SETTLED},
                    {WHICH_RECORD},
                    {NO_STORE},

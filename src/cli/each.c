@@ -38,11 +38,17 @@ static int take_header(void *to, const char *text)
 static int take_rate(void *to, const char *text)
 {
     struct each_session *session = to;
+    static const char units[] = "smh";
+    static const int64_t seconds[] = {1, 60, 3600};
     struct slice number, unit = slice_cut(slice_of(text), '/', &number);
     uint64_t n;
-    if (!slice_to_u64(number, 1000000, &n) || n == 0 || (unit.at && !slice_eq(unit, SLICE("s"))))
-        return command_misused(EACH_NAME, "--rate wants a number a second, such as 50 or 50/s");
-    session->per_second = (int64_t)n;
+    const char *known = !unit.at ? units : unit.len == 1 ? strchr(units, unit.at[0]) : NULL;
+    if (!slice_to_u64(number, 1000000, &n) || n == 0 || !known || !*known)
+        return command_misused(EACH_NAME,
+                               "--rate wants a number, such as 50 (a second), 50/s, "
+                               "30/m or 10/h, not `%s`",
+                               text);
+    session->apart_us = seconds[known - units] * CLOCK_US_PER_S / (int64_t)n;
     return EXIT_DONE;
 }
 
@@ -63,7 +69,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_JOBLOG] = FLAG_PLACE(struct each_session, joblog_path),
     [FLAG_SEND] = FLAG_PLACE(struct each_session, send),
     [FLAG_EACH_DATA] = FLAG_PLACE(struct each_session, body),
-    [FLAG_REQUEST_HEADER] = {FLAG_IS_TAKEN, .take = take_header},
+    [FLAG_EACH_HEADER] = {FLAG_IS_TAKEN, .take = take_header},
     [FLAG_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
     [FLAG_CACERT] = FLAG_PLACE(struct each_session, request.route.ca),
     [FLAG_JSON] = FLAG_PLACE(struct each_session, json),
@@ -264,7 +270,7 @@ static int fill_each(struct each_session *session)
                  : session->jsonl ? ITEMS_JSONL
                                   : ITEMS_LINES;
     each->jobs = session->n_jobs;
-    each->per_second = session->per_second;
+    each->apart_us = session->apart_us;
     each->fails_fast = session->fails_fast;
     each->is_dry = session->is_dry;
     each->done = done;

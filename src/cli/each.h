@@ -28,6 +28,8 @@ struct each_how {
     const char *problem; /* NULL: the code says it */
     int http_status;     /* 0: none */
     int64_t attempts;    /* now; 0: it was not run */
+    bool timed_out;
+    bool is_out_of_budget; /* it would be tried again, but for the budget for retries */
 };
 
 /* Large: not for the stack. */
@@ -40,7 +42,7 @@ struct each_session {
     const char *payload;
     bool nul, csv, jsonl;
     size_t n_jobs;
-    int64_t per_second;
+    int64_t apart_us; /* of --rate */
     bool keeps_going;
     bool fails_fast;
     bool is_dry;
@@ -56,13 +58,15 @@ struct each_session {
 
     /* Once the command line was read: */
     struct template group_template;
-    struct each_text *texts; /* of an item: the arguments of its command; URL and body */
+    struct each_text *texts; /* of an item: the arguments of its command; URL, body, headers */
     size_t n_texts;
     struct template_facts facts;
     struct payload payload_of; /* of `facts` */
     struct printer *printer;
     struct printer_waiter waiter; /* the feeder */
     void (*how)(const struct each_end *end, struct each_how *ret_how);
+    uint64_t said[EACH_RESULTS]; /* complaints */
+    bool has_waited;             /* which was said */
     FILE *joblog;
     FILE *failed;
     uint64_t input_size; /* bytes; 0: not known */
@@ -111,6 +115,7 @@ bool each_close_files(struct each_session *session);
 /* See struct each_kind. */
 void each_report(void *argument, const struct each_end *end);
 bool each_report_has_room(void *argument, struct parker *parker);
+void each_report_waits(void *argument, size_t n);
 
 /* The last line. */
 void each_sum_up(struct each_session *session);

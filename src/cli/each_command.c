@@ -68,10 +68,11 @@ void each_command_how(const struct each_end *end, struct each_how *ret_how)
     bool ran = own->job.runner.course.attempts > 0;
     *ret_how = (struct each_how){.code = job_exit_code(&own->job, end->runner_result),
                                  .signal = ran ? own->job.process.signal : 0,
-                                 .problem = own->job.process.timed_out
-                                                ? "the time of the attempt was over (--timeout)"
-                                                : own->job.process.problem,
-                                 .attempts = own->job.runner.course.attempts};
+                                 .timed_out = ran && own->job.process.timed_out,
+                                 .problem = own->job.process.problem,
+                                 .attempts = own->job.runner.course.attempts,
+                                 .is_out_of_budget = end->runner_result == RUNNER_ENDED &&
+                                                     own->job.runner.ended_by == RETRY_ENDS_BUDGET};
 }
 
 const struct each_kind each_of_commands = {
@@ -82,5 +83,6 @@ const struct each_kind each_of_commands = {
     .prepare = prepare,
     .report = each_report,
     .has_room = each_report_has_room,
+    .waits = each_report_waits,
     .signal = signal_own,
 };

@@ -14,13 +14,18 @@ static bool names_item(const struct template *template)
            template_uses(template, TEMPLATE_BODY);
 }
 
+static bool names_part(const struct template_part *part)
+{
+    return part->source == TEMPLATE_MEMBER || part->source == TEMPLATE_BODY ||
+           template_part_asks_zone(part);
+}
+
 /* A line has no members. */
 static int check_form(const struct each_session *session, const struct template *template)
 {
     for (size_t i = 0; i < template->n && !session->csv && !session->jsonl; i++) {
         const struct template_part *part = &template->parts[i];
-        if (part->source == TEMPLATE_MEMBER || part->source == TEMPLATE_BODY ||
-            template_part_asks_zone(part))
+        if (names_part(part))
             return command_misused(EACH_NAME,
                                    "{%.*s} names a part of an item, and a line has none: say --csv "
                                    "or --jsonl, or {{%.*s} for the text itself",
@@ -35,7 +40,19 @@ static int compile_text(struct each_session *session, const char *text, struct t
     if (!template_compile(slice_of(text), TEMPLATE_FOR_TEXT, &session->options.arena, ret,
                           &problem))
         return command_misused(EACH_NAME, "`%.60s`: %.*s", text, SLICE_ARG(problem));
-    return check_form(session, ret);
+    int code = jobs_check_variables(&session->options, ret, text);
+    return code == EXIT_DONE ? check_form(session, ret) : code;
+}
+
+static int compile_group(struct each_session *session)
+{
+    if (!session->group)
+        return EXIT_DONE;
+    int code = compile_text(session, session->group, &session->group_template);
+    if (code != EXIT_DONE || names_item(&session->group_template))
+        return code;
+    return command_misused(EACH_NAME, "--group must name a part of the item, as {customer} does: "
+                                      "else all items would be one group");
 }
 
 static int compile_texts(struct each_session *session, const char *const *words, size_t n)
@@ -60,8 +77,8 @@ int each_compile(struct each_session *session, const char *const *words, size_t 
     if (code == EXIT_DONE && !names_item(&session->options.key_template))
         code = command_misused(EACH_NAME, "--key must name the item, as {} or {id} do: else all "
                                           "items would be one job");
-    if (code == EXIT_DONE && session->group)
-        code = compile_text(session, session->group, &session->group_template);
+    if (code == EXIT_DONE)
+        code = compile_group(session);
     session->texts = mem_zalloc(n + 1, sizeof *session->texts);
     if (code != EXIT_DONE || !session->texts)
         return code != EXIT_DONE ? code : jobs_say(EXIT_UNAVAILABLE, "out of memory");
@@ -70,24 +87,66 @@ int each_compile(struct each_session *session, const char *const *words, size_t 
 
 /* ---- columns ---- */
 
-static bool check_columns(const struct template *template, const struct items *items,
-                          struct buf *problem)
+static bool check_source(const struct template_part *part, const struct items *items,
+                         struct buf *problem)
 {
-    for (size_t i = 0; i < template->n; i++) {
-        const struct template_part *part = &template->parts[i];
-        struct slice name = part->written;
-        if (part->source != TEMPLATE_MEMBER || items_has_column(items, name))
+    if (!names_part(part) || items_has_column(items, part->text))
+        return true;
+    struct slice name = slice_skip(part->text, 1);
+    struct nearest nearest = {.given = name};
+    buf_printf(problem, "the input has no column %.*s; it has ", SLICE_QUOTED(name));
+    for (size_t at = 0; at < items_column_count(items); at++) {
+        struct slice column = items_column_at(items, at);
+        nearest_try(&nearest, column);
+        buf_printf(problem, "%s%.*s", at > 0 ? ", " : "", SLICE_QUOTED(column));
+    }
+    struct slice meant = nearest_name(&nearest);
+    if (meant.at)
+        buf_printf(problem, "; did you mean {%.*s}?", SLICE_QUOTED(meant));
+    else
+        buf_printf(problem, " ({{%.*s} is the text itself)", SLICE_QUOTED(part->written));
+    return false;
+}
+
+static bool has_in_braces(struct slice text, struct slice name)
+{
+    for (; text.len > name.len + 1; text = slice_skip(text, 1)) {
+        bool doubled = text.at[0] == '{' && text.at[1] == '{';
+        if (doubled)
+            text = slice_skip(text, 1);
+        else if (text.at[0] == '{' && text.at[name.len + 1] == '}' &&
+                 slice_starts(slice_skip(text, 1), name))
+            return true;
+    }
+    return false;
+}
+
+/* A text in braces that is no source, and the name of a column. */
+static bool check_text(struct slice text, const struct items *items, struct buf *problem)
+{
+    for (size_t at = 0; at < items_column_count(items); at++) {
+        struct slice name = items_column_at(items, at);
+        if (!has_in_braces(text, name))
             continue;
-        struct nearest nearest = {.given = name};
-        for (size_t at = 0; at < items_column_count(items); at++)
-            nearest_try(&nearest, items_column_at(items, at));
-        struct slice meant = nearest_name(&nearest);
-        buf_printf(problem, "the input has no column %.*s", SLICE_QUOTED(name));
-        if (meant.at)
-            buf_printf(problem, "; did you mean {%.*s}?", SLICE_QUOTED(meant));
+        buf_printf(problem,
+                   "{%.*s} is a text; the column of that name is {/%.*s} ({{%.*s} is the text "
+                   "itself)",
+                   SLICE_QUOTED(name), SLICE_QUOTED(name), SLICE_QUOTED(name));
         return false;
     }
     return true;
+}
+
+static bool check_columns(const struct template *template, const struct items *items,
+                          struct buf *problem)
+{
+    bool good = true;
+    for (size_t i = 0; i < template->n && good; i++) {
+        const struct template_part *part = &template->parts[i];
+        good = part->source == TEMPLATE_LITERAL ? check_text(part->written, items, problem)
+                                                : check_source(part, items, problem);
+    }
+    return good;
 }
 
 /* Every name in quotes. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl each`: what is written of each item, and of all of them. */
 #include "base/json.h"
+#include "base/shell.h"
+#include "base/timestamp.h"
 #include "cli/each.h"
 #include "cli/print.h"
 #include <errno.h>
@@ -10,6 +12,7 @@
 #define LINE_MAX_BYTES ((size_t)64 * 1024)
 #define TEXT_SHOWN ((size_t)4096)
 #define BAR_WIDTH 24
+#define COMPLAINTS_MOST 10
 
 static const char *const results[EACH_RESULTS] = {
     [EACH_RUN] = "run",     [EACH_SKIPPED] = "skipped", [EACH_FAILED] = "failed",
@@ -78,21 +81,34 @@ bool each_close_files(struct each_session *session)
     return close_file(session->failed_path, &session->failed) && joblog;
 }
 
+/* What is done for an item, as a shell reads it: the command, or method, URL and body. */
+static void add_command(const struct each_session *session, const struct each_item *item,
+                        struct buf *line)
+{
+    const char *const *texts = item->texts;
+    if (!session->send) {
+        shell_add_line(line, texts, TEXT_SHOWN);
+        return;
+    }
+    const char *method = session->request.request.method;
+    const char *words[] = {method          ? method
+                           : session->body ? "POST"
+                                           : "GET",
+                           texts[0], session->body ? texts[1] : NULL, NULL};
+    shell_add_line(line, words, TEXT_SHOWN);
+}
+
 /* As GNU parallel writes it (--joblog): nothing in it divides a line. */
 static void write_joblog(const struct each_session *session, const struct each_end *end,
                          const struct each_how *how)
 {
     BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
-    for (size_t i = 0; i < end->item->n_texts; i++) {
-        struct slice text = slice_first(slice_of(end->item->texts[i]), TEXT_SHOWN);
-        buf_add_str(&line, i > 0 ? " " : "");
-        for (size_t at = 0; at < text.len; at++)
-            buf_add_char(&line, (unsigned char)text.at[at] < ' ' ? '?' : text.at[at]);
-    }
+    add_command(session, end->item, &line);
     fprintf(session->joblog, "%llu\t:\t%.3f\t%.3f\t0\t0\t%d\t%d\t%.*s\n",
             (unsigned long long)end->item->number, (double)end->started_at / (double)CLOCK_US_PER_S,
             (double)end->took_us / (double)CLOCK_US_PER_S, how->signal > 0 ? 0 : how->code,
             how->signal, SLICE_ARG(buf_slice(&line)));
+    fflush(session->joblog);
 }
 
 /* As it was read, so that it can be the input of another run. */
@@ -100,6 +116,7 @@ static void write_failed(const struct each_session *session, const struct each_i
 {
     fwrite(item->text.at, 1, item->text.len, session->failed);
     fputc(session->nul ? '\0' : '\n', session->failed);
+    fflush(session->failed); /* it is there, whatever becomes of this process */
 }
 
 /* ---- lines ---- */
@@ -107,7 +124,7 @@ static void write_failed(const struct each_session *session, const struct each_i
 static void print_json(const struct each_session *session, const struct each_end *end,
                        const struct each_how *how)
 {
-    BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
+    BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES), problem = buf_make(TEXT_SHOWN);
     const struct each_item *item = end->item;
     buf_add_char(&line, '{');
     if (item) {
@@ -122,40 +139,62 @@ static void print_json(const struct each_session *session, const struct each_end
         json_add_time(&line, "started_at", end->started_at);
         json_add_i64(&line, "took_ms", end->took_us / CLOCK_US_PER_MS);
     }
-    if (end->problem.len > 0 || how->problem)
-        json_add_text(&line, "problem", how->problem ? slice_of(how->problem) : end->problem);
+    if (how->timed_out)
+        jobs_add_timeout(&session->options, &problem);
+    if (how->timed_out || how->problem || end->problem.len > 0)
+        json_add_text(&line, "problem",
+                      how->timed_out ? buf_slice(&problem)
+                      : how->problem ? slice_of(how->problem)
+                                     : end->problem);
     buf_add_str(&line, "}\n");
     if (buf_ok(&line))
         printer_add(session->printer, CHILD_OUTPUT, buf_slice(&line));
 }
 
-static void add_reason(const struct each_session *session, const struct each_end *end,
-                       const struct each_how *how, struct buf *line)
+static void add_failure(const struct each_session *session, const struct each_how *how,
+                        struct buf *line)
 {
-    if (end->result == EACH_CHANGED)
-        buf_add_str(line, "the key was used for another command line or request (see --payload)");
-    else if (end->result == EACH_DOUBT)
-        buf_add_str(line, session->options.job.unknown == RECORD_UNKNOWN_RETRY
-                              ? "it may have been done; the next run repeats it under its key"
-                              : "it may have been done, and is not repeated before that is "
-                                "settled: see `pawl keys show`");
-    else if (!end->own || how->attempts == 0)
-        buf_add_str(line, "it had failed before, finally");
-    else if (how->problem)
+    if (how->problem)
         buf_add_str(line, how->problem);
+    else if (how->timed_out)
+        jobs_add_timeout(&session->options, line);
     else if (how->http_status > 0)
         buf_printf(line, "HTTP status %d", how->http_status);
     else if (how->signal > 0)
         buf_printf(line, "ended by signal %d", how->signal);
     else
         buf_printf(line, "exit code %d", how->code);
+    if (how->attempts > 1)
+        buf_printf(line, " after %lld attempts", (long long)how->attempts);
+    if (how->is_out_of_budget)
+        buf_add_str(line, "; not tried again: too many items fail");
 }
 
-/* What is wrong with an item. */
-static void print_complaint(const struct each_session *session, const struct each_end *end,
+static void add_reason(const struct each_session *session, const struct each_end *end,
+                       const struct each_how *how, struct buf *line)
+{
+    if (end->result == EACH_CHANGED)
+        buf_add_str(line, session->send ? "done as another request (see --payload)"
+                                        : "done as another command line (see --payload)");
+    else if (end->result == EACH_DOUBT)
+        buf_add_str(line, session->options.job.unknown == RECORD_UNKNOWN_RETRY
+                              ? "may have been done; the next run repeats it under its key"
+                              : "may have been done, and is not repeated before somebody says "
+                                "whether it was");
+    else if (!end->own || how->attempts == 0)
+        buf_add_str(line, "failed for good in an earlier run (--final)");
+    else
+        add_failure(session, how, line);
+}
+
+/* What is wrong with an item. Of those that need no look one by one only the first are listed. */
+static void print_complaint(struct each_session *session, const struct each_end *end,
                             const struct each_how *how)
 {
     BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
+    bool all = end->result == EACH_FAILED || end->result == EACH_DOUBT;
+    if (session->said[end->result]++ >= COMPLAINTS_MOST && !all)
+        return;
     buf_add_str(&line, "pawl: ");
     if (end->item) {
         buf_printf(&line, "item %llu (key ", (unsigned long long)end->item->number);
@@ -176,10 +215,8 @@ static void print_plan(const struct each_session *session, const struct each_end
     BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
     buf_printf(&line, "%s\t", end->result == EACH_LEFT ? "run" : results[end->result]);
     print_escaped(&line, end->item->key);
-    for (size_t i = 0; i < end->item->n_texts; i++) {
-        buf_add_char(&line, i > 0 ? ' ' : '\t');
-        print_escaped(&line, slice_first(slice_of(end->item->texts[i]), TEXT_SHOWN));
-    }
+    buf_add_char(&line, '\t');
+    add_command(session, end->item, &line);
     buf_add_char(&line, '\n');
     if (buf_ok(&line))
         printer_add(session->printer, CHILD_OUTPUT, buf_slice(&line));
@@ -193,7 +230,7 @@ static bool is_complained_of(const struct each_session *session, const struct ea
 
 void each_report(void *argument, const struct each_end *end)
 {
-    const struct each_session *session = argument;
+    struct each_session *session = argument;
     struct each_how how = {0};
     if (end->own)
         session->how(end, &how);
@@ -214,6 +251,20 @@ bool each_report_has_room(void *argument, struct parker *parker)
     struct each_session *session = argument;
     session->waiter.parker = parker;
     return printer_has_room(session->printer, &session->waiter);
+}
+
+void each_report_waits(void *argument, size_t n)
+{
+    struct each_session *session = argument;
+    BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
+    if (session->has_waited || session->json || session->silent)
+        return;
+    session->has_waited = true;
+    buf_printf(&line,
+               "pawl: waiting for %zu item%s in progress elsewhere; of a pawl that has died, it is "
+               "15 s at most\n",
+               n, n == 1 ? "" : "s");
+    printer_add(session->printer, CHILD_ERROR, buf_slice(&line));
 }
 
 /* ---- all of them ---- */
@@ -275,6 +326,37 @@ static void sum_up_json(struct each_session *session)
     printer_add(session->printer, CHILD_OUTPUT, buf_slice(&line));
 }
 
+static void add_more(const struct each_session *session, enum each_result result, const char *what,
+                     struct buf *text)
+{
+    uint64_t said = session->said[result];
+    if (said > COMPLAINTS_MOST)
+        buf_printf(text, "pawl: %llu more items %s (--json lists all)\n",
+                   (unsigned long long)(said - COMPLAINTS_MOST), what);
+}
+
+/* How those are settled that are not repeated before they are. */
+static void add_settling(const struct each_session *session, struct buf *text)
+{
+    const struct jobs_options *options = &session->options;
+    if (session->each.counts[EACH_DOUBT] == 0 || options->job.unknown == RECORD_UNKNOWN_RETRY)
+        return;
+    BUF_AUTO struct buf all = buf_make(LINE_MAX_BYTES), none = buf_make(LINE_MAX_BYTES);
+    buf_add_str(&all, "resolve --unknown --before ");
+    timestamp_print(&all, clock_wall_us());
+    buf_printf(&all, " %s%c", session->send ? "--status 200" : "--exit-code 0", '\0');
+    buf_add_str(&none, "release --unknown --before ");
+    timestamp_print(&none, clock_wall_us());
+    buf_add_char(&none, '\0');
+    buf_add_str(text, "pawl: those in doubt:    ");
+    jobs_add_keys_command(options, "list --status unknown", (struct slice){0}, text);
+    buf_add_str(text, "\npawl:   all were done:  ");
+    jobs_add_keys_command(options, all.at, (struct slice){0}, text);
+    buf_add_str(text, "\npawl:   none was done:  ");
+    jobs_add_keys_command(options, none.at, (struct slice){0}, text);
+    buf_add_char(text, '\n');
+}
+
 void each_sum_up(struct each_session *session)
 {
     BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
@@ -283,6 +365,9 @@ void each_sum_up(struct each_session *session)
         sum_up_json(session);
         return;
     }
+    add_more(session, EACH_CHANGED, "were done as something else", &line);
+    add_more(session, EACH_BAD, "are malformed", &line);
+    add_settling(session, &line);
     buf_printf(&line, "pawl: %llu items: %llu %s", (unsigned long long)each->read,
                (unsigned long long)each->counts[session->is_dry ? EACH_LEFT : EACH_RUN],
                session->is_dry ? "to be run" : "run");

@@ -2,12 +2,14 @@
 /* `pawl each --send`: a request for each item. */
 #include "base/mem.h"
 #include "cli/each.h"
+#include "cli/input.h"
 #include "client/http.h"
 #include "client/verdict.h"
 
 #define PROBLEM_MAX ((size_t)1024)
+#define SAMPLE_MAX ((size_t)1024 * 1024)
 
-enum { URL_TEXT, BODY_TEXT, TEXTS };
+enum { URL_TEXT, BODY_TEXT, HEADER_TEXT }; /* one for each header */
 
 struct own {
     struct each_session *session;
@@ -28,7 +30,23 @@ static struct client_request request_of(const struct each_session *session,
     request.key = key;
     request.has_body = session->body != NULL;
     request.body = slice_of(session->body ? texts[BODY_TEXT] : NULL);
+    for (size_t i = 0; i < request.headers.n; i++)
+        request.headers.at[i].value = slice_of(texts[HEADER_TEXT + i]);
     return request;
+}
+
+/* Values of an item could end a header's line. */
+static bool check_headers(const struct headers *headers, struct buf *problem)
+{
+    for (size_t i = 0; i < headers->n; i++) {
+        const struct header *header = &headers->at[i];
+        if (header_is_valid(header->name, header->value))
+            continue;
+        buf_printf(problem, "the value of the header %.*s has a control character",
+                   SLICE_QUOTED(header->name));
+        return false;
+    }
+    return true;
 }
 
 /* Makes it, and what is compared of it. False: `problem` has a sentence. */
@@ -39,7 +57,8 @@ static bool make(const struct each_session *session, const struct each_item *ite
     buf_add_slice(&key, item->key);
     buf_add_char(&key, '\0');
     struct client_request request = request_of(session, item->texts, key.at);
-    if (!buf_ok(&key) || !client_make(&request, made, problem))
+    if (!buf_ok(&key) || !check_headers(&request.headers, problem) ||
+        !client_make(&request, made, problem))
         return false;
     made->operation.key = arena_copy(&made->arena, made->operation.key);
     if (made->operation.key.at && client_name_record(&made->operation, &made->arena, attempt))
@@ -140,7 +159,9 @@ void each_request_how(const struct each_end *end, struct each_how *ret_how)
             end->result == EACH_RUN || end->result == EACH_SKIPPED ? EXIT_DONE : EXIT_FINAL_ERROR,
         .problem = own->runner.end.note,
         .http_status = replayed ? record->http_status : own->runner.end.status,
-        .attempts = own->runner.course.attempts};
+        .attempts = own->runner.course.attempts,
+        .is_out_of_budget =
+            end->runner_result == RUNNER_ENDED && own->runner.ended_by == RETRY_ENDS_BUDGET};
 }
 
 const struct each_kind each_of_requests = {
@@ -151,6 +172,7 @@ const struct each_kind each_of_requests = {
     .prepare = prepare,
     .report = each_report,
     .has_room = each_report_has_room,
+    .waits = each_report_waits,
     .signal = signal_own,
 };
 
@@ -179,22 +201,87 @@ static int split(struct each_session *session, const char **ret_url)
     return EXIT_DONE;
 }
 
-int each_prepare_send(struct each_session *session)
+/* `@FILE`: all of it. */
+static int read_body(struct each_session *session)
 {
-    const char *words[TEXTS] = {NULL, session->body};
-    int code = split(session, &words[URL_TEXT]);
-    if (code == EXIT_DONE)
-        code = each_compile(session, words, session->body ? 2 : 1);
+    BUF_AUTO struct buf bytes = buf_make(0);
+    if (!session->body || session->body[0] != '@')
+        return EXIT_DONE;
+    int code = input_read(EACH_NAME, session->body + 1, &bytes);
     if (code != EXIT_DONE)
         return code;
-    bool has_type = headers_find(&session->request.request.headers, SLICE("Content-Type"));
+    session->body = arena_copy(&session->options.arena, buf_slice(&bytes)).at;
+    return session->body ? EXIT_DONE
+                         : command_failed(EACH_NAME, EXIT_USAGE, "--data: the file is too large");
+}
+
+static void set_fillings(struct each_session *session)
+{
+    const struct headers *headers = &session->request.request.headers;
+    bool has_type = headers_find(headers, SLICE("Content-Type"));
     session->texts[URL_TEXT].filling = TEMPLATE_IN_URL;
-    if (session->body)
-        session->texts[BODY_TEXT].filling =
-            is_json(&session->request.request.headers, session->body) ? TEMPLATE_IN_JSON
-            : has_type                                                ? TEMPLATE_RAW
-                                                                      : TEMPLATE_IN_URL;
+    session->texts[BODY_TEXT].filling = is_json(headers, session->body) ? TEMPLATE_IN_JSON
+                                        : has_type                      ? TEMPLATE_RAW
+                                                                        : TEMPLATE_IN_URL;
+}
+
+static int compile_request(struct each_session *session, const char *url)
+{
+    const struct headers *headers = &session->request.request.headers;
+    const char *words[HEADER_TEXT + HEADERS_MAX] = {url, session->body ? session->body : ""};
+    for (size_t i = 0; i < headers->n; i++) {
+        words[HEADER_TEXT + i] = arena_copy(&session->options.arena, headers->at[i].value).at;
+        if (!words[HEADER_TEXT + i])
+            return jobs_say(EXIT_UNAVAILABLE, "out of memory");
+    }
+    return each_compile(session, words, HEADER_TEXT + headers->n);
+}
+
+/* What a text is with `1` for every value. NULL: no memory. */
+static const char *sample(struct each_session *session, const struct template *template)
+{
+    BUF_AUTO struct buf text = buf_make(SAMPLE_MAX);
+    for (size_t i = 0; i < template->n; i++) {
+        const struct template_part *part = &template->parts[i];
+        buf_add_slice(&text, part->source == TEMPLATE_LITERAL ? part->text : SLICE("1"));
+    }
+    return buf_ok(&text) ? arena_copy(&session->options.arena, buf_slice(&text)).at : NULL;
+}
+
+/* What is wrong with every request is said once, before any is made. A URL that an item begins is
+ * the item's. */
+static int try_request(struct each_session *session)
+{
+    const struct template *url = &session->texts[URL_TEXT].template;
+    struct client_made *made MEM_AUTO = mem_zalloc(1, sizeof *made);
+    const char **texts MEM_AUTO = mem_zalloc(session->n_texts, sizeof *texts);
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    bool has_memory = made && texts;
+    if (url->n == 0 || url->parts[0].source != TEMPLATE_LITERAL)
+        return EXIT_DONE;
+    for (size_t i = 0; i < session->n_texts && has_memory; i++)
+        has_memory = (texts[i] = sample(session, &session->texts[i].template));
+    if (!has_memory)
+        return jobs_say(EXIT_UNAVAILABLE, "out of memory");
+    struct client_request request = request_of(session, texts, "1");
+    bool good = client_make(&request, made, &problem);
+    client_made_fini(made);
+    return good ? EXIT_DONE
+                : command_misused(EACH_NAME, "--send: %.*s", SLICE_ARG(buf_slice(&problem)));
+}
+
+int each_prepare_send(struct each_session *session)
+{
+    const char *url = NULL;
+    int code = read_body(session);
+    if (code == EXIT_DONE)
+        code = split(session, &url);
+    if (code == EXIT_DONE)
+        code = compile_request(session, url);
+    if (code != EXIT_DONE)
+        return code;
+    set_fillings(session);
     session->request.route.max = 64;
     session->request.route.max_idle = session->n_jobs;
-    return EXIT_DONE;
+    return try_request(session);
 }

@@ -3,6 +3,8 @@
 
 #include "base/duration.h"
 #include "base/mem.h"
+#include "base/nearest.h"
+#include "base/shell.h"
 #include "base/timestamp.h"
 #include "cli/profile.h"
 #include "cli/store_path.h"
@@ -10,7 +12,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
 #define KEEP_OUTPUT ((size_t)1024 * 1024)
@@ -137,9 +138,18 @@ int jobs_take_keep(void *options, const char *text)
 
 /* ---- the key ---- */
 
-static int no_zone(const struct jobs_options *options, struct slice name)
+static int no_zone(struct jobs_options *options, struct slice name)
 {
-    if (access(ZONE_FOLDER "/UTC", R_OK) == 0)
+    struct nearest nearest = {.given = name};
+    zones_add_all(&options->zones, &options->arena);
+    for (size_t i = 0; i < options->zones.n; i++)
+        nearest_try(&nearest, options->zones.at[i]->name);
+    struct slice meant = nearest_name(&nearest);
+    if (meant.at)
+        return command_misused(options->command,
+                               "there is no time zone `%.*s`; did you mean `%.*s`?",
+                               SLICE_QUOTED(name), SLICE_ARG(meant));
+    if (options->zones.n > 0)
         return command_misused(options->command, "there is no time zone `%.*s`",
                                SLICE_QUOTED(name));
     return command_failed(options->command, EXIT_UNAVAILABLE,
@@ -160,11 +170,26 @@ int jobs_read_zones(struct jobs_options *options, const struct template *templat
     return EXIT_DONE;
 }
 
-/* A date or a week in a key is one job until it is over: a day may have 25 hours. */
+int jobs_check_variables(const struct jobs_options *options, const struct template *template,
+                         const char *what)
+{
+    for (size_t i = 0; i < template->n; i++) {
+        const struct template_part *part = &template->parts[i];
+        const char *value = part->source == TEMPLATE_ENV ? getenv(part->text.at) : "set";
+        bool is_key = template == &options->key_template;
+        if (!value || (is_key && !*value))
+            return command_misused(options->command, "%s: the environment variable %.*s is %s",
+                                   what, SLICE_QUOTED(part->text), value ? "empty" : "not set");
+    }
+    return EXIT_DONE;
+}
+
+/* A date, a week or a month in a key is one job until it is over: a day may have 25 hours. */
 static void lengthen_ttl(struct jobs_options *options)
 {
     const struct template *template = &options->key_template;
-    int64_t least = template_uses(template, TEMPLATE_WEEK)   ? 8 * DAY_US
+    int64_t least = template_uses(template, TEMPLATE_MONTH)  ? 32 * DAY_US
+                    : template_uses(template, TEMPLATE_WEEK) ? 8 * DAY_US
                     : template_uses(template, TEMPLATE_DATE) ? 2 * DAY_US
                                                              : 0;
     if (!options->ttl_is_given && options->job.ttl_us < least)
@@ -196,7 +221,9 @@ int jobs_prepare(struct jobs_options *options, enum template_use use)
     }
     host_write(&options->client);
     options->job.client = buf_slice(&options->client);
-    return jobs_read_zones(options, &options->key_template);
+    int code = jobs_read_zones(options, &options->key_template);
+    return code == EXIT_DONE ? jobs_check_variables(options, &options->key_template, "--key")
+                             : code;
 }
 
 static const char *read_variable(const char *name)
@@ -257,6 +284,41 @@ void jobs_close(struct jobs_options *options)
     buf_fini(&options->client);
 }
 
+/* ---- what is said ---- */
+
+void jobs_add_timeout(const struct jobs_options *options, struct buf *buf)
+{
+    buf_add_str(buf, "timed out after ");
+    duration_print(buf, options->job.timeout_us);
+    buf_add_str(buf, " (--timeout)");
+}
+
+/* Of a store that is no file the URL may hold a password. */
+static void add_store(const struct jobs_options *options, struct buf *buf)
+{
+    if (!options->store_path)
+        return;
+    buf_add_str(buf, " --store ");
+    if (strstr(options->store_path, "://"))
+        buf_add_str(buf, "URL");
+    else
+        shell_add_word(buf, slice_of(options->store_path));
+}
+
+void jobs_add_keys_command(const struct jobs_options *options, const char *verb, struct slice key,
+                           struct buf *buf)
+{
+    buf_printf(buf, "pawl keys %s", verb);
+    add_store(options, buf);
+    buf_add_str(buf, " --rule ");
+    shell_add_word(buf, options->job.rule);
+    if (!key.at)
+        return;
+    bool is_flag = slice_starts(key, SLICE("-"));
+    buf_add_str(buf, is_flag ? " -- " : " ");
+    shell_add_word(buf, key);
+}
+
 /* ---- kept output ---- */
 
 bool jobs_print_kept(struct printer *printer, struct outcome *outcome)
@@ -266,6 +328,10 @@ bool jobs_print_kept(struct printer *printer, struct outcome *outcome)
         return false;
     struct slice body = outcome->body, bytes;
     enum child_stream stream;
+    if (output_exit_code(outcome) == OUTPUT_NO_CODE) { /* a response, not what a command wrote */
+        printer_add(printer, CHILD_OUTPUT, body);
+        return true;
+    }
     while (output_next(&body, &stream, &bytes))
         printer_add(printer, stream, bytes);
     static const char *const cuts[] = {

@@ -41,12 +41,15 @@ int jobs_take_keep(void *options, const char *text);
 #define JOBS_PLACES                                                                                \
     [FLAG_STORE] = FLAG_PLACE(struct jobs_options, store_path),                                    \
     [FLAG_JOB_KEY] = FLAG_PLACE(struct jobs_options, key),                                         \
+    [FLAG_ITEM_KEY] = FLAG_PLACE(struct jobs_options, key),                                        \
     [FLAG_JOB_NAME] = FLAG_PLACE(struct jobs_options, name),                                       \
     [FLAG_AT] = FLAG_PLACE(struct jobs_options, at),                                               \
     [FLAG_TTL] = {FLAG_IS_TAKEN, .take = jobs_take_ttl},                                           \
+    [FLAG_ITEM_TTL] = {FLAG_IS_TAKEN, .take = jobs_take_ttl},                                      \
     [FLAG_RETRY] = {FLAG_IS_TAKEN, .take = jobs_take_retry},                                       \
     [FLAG_WAIT] = {FLAG_IS_TAKEN, .take = jobs_take_wait},                                         \
     [FLAG_JOB_UNKNOWN] = {FLAG_IS_TAKEN, .take = jobs_take_unknown},                               \
+    [FLAG_ITEM_UNKNOWN] = {FLAG_IS_TAKEN, .take = jobs_take_unknown},                              \
     [FLAG_FINAL] = {FLAG_IS_TAKEN, .take = jobs_take_final},                                       \
     [FLAG_TIMEOUT] = {FLAG_IS_TAKEN, .take = jobs_take_timeout},                                   \
     [FLAG_KEEP_OUTPUT] = {FLAG_IS_TAKEN, .take = jobs_take_keep}
@@ -58,6 +61,11 @@ int jobs_prepare(struct jobs_options *options, enum template_use use);
 /* Reads the time zones that a template names; all there are, where an item names one. An exit code.
  */
 int jobs_read_zones(struct jobs_options *options, const struct template *template);
+
+/* The environment variables that a template names are set, and in a key not empty. An exit code.
+ * `what`: the template, for the complaint. */
+int jobs_check_variables(const struct jobs_options *options, const struct template *template,
+                         const char *what);
 
 /* Makes the key from what is known; `facts` is completed. An exit code; the explanation goes to
  * `problem`. */
@@ -73,6 +81,14 @@ void jobs_close(struct jobs_options *options);
 
 /* Prints `pawl: what` to stderr: what the command says itself begins otherwise. Returns `code`. */
 int jobs_say(enum exit_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Appends that an attempt has timed out. */
+void jobs_add_timeout(const struct jobs_options *options, struct buf *buf);
+
+/* Appends a command for the record of a key, as a shell reads it: `pawl keys show --rule job KEY`.
+ * `verb`: what stands behind `pawl keys`; `key.at` NULL: none. */
+void jobs_add_keys_command(const struct jobs_options *options, const char *verb, struct slice key,
+                           struct buf *buf);
 
 /* Writes kept output to the printer, and says on stderr where it was cut off. False: it is
  * damaged. */

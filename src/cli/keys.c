@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #define LIMIT_DEFAULT 1000
+#define EXIT_CODE_MOST 255
 
 /* ---- list, show, stats ---- */
 
@@ -148,6 +149,18 @@ static int read_before(void *to, const char *text)
     return command_misused(options->command, "--before wants a time: 2026-01-31T12:00:00Z");
 }
 
+static int read_exit_code(void *to, const char *text)
+{
+    struct keys_options *options = to;
+    uint64_t code;
+    options->is_exit = true;
+    if (!slice_to_u64(slice_of(text), EXIT_CODE_MOST, &code))
+        return command_misused(options->command, "--exit-code must be 0 to %d, not `%s`",
+                               EXIT_CODE_MOST, text);
+    options->exit_code = (int)code;
+    return EXIT_DONE;
+}
+
 #define PLACE(member) FLAG_PLACE(struct keys_options, member)
 static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_STORE] = PLACE(store),
@@ -169,6 +182,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_PROBE] = PLACE(probe),
     [FLAG_CONFIG] = PLACE(config),
     [FLAG_HTTP_STATUS] = PLACE(http_status),
+    [FLAG_EXIT_CODE] = {FLAG_IS_TAKEN, .take = read_exit_code},
     [FLAG_BODY] = PLACE(body),
     [FLAG_HEADER] = {FLAG_IS_TAKEN, .take = read_header},
 };

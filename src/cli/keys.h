@@ -35,6 +35,8 @@ struct keys_options {
     bool probe;         /* resolve */
     const char *config; /* resolve --probe; NULL: not given */
     int http_status;    /* resolve; 0: not given */
+    bool is_exit;       /* resolve: a command, which ended with */
+    int exit_code;      /*   this */
     const char *body;   /* resolve: @FILE or text; NULL: none */
     struct headers headers;
 };

@@ -6,6 +6,7 @@
 #include "cli/keys.h"
 #include "cli/print.h"
 #include "core/errors.h"
+#include "job/output.h"
 
 #define PROBLEM_MAX ((size_t)1024)
 
@@ -19,6 +20,7 @@ static const int codes[] = {
     [KEYS_EARLY] = EXIT_TRY_AGAIN,
     [KEYS_LIVE] = EXIT_TRY_AGAIN,
     [KEYS_OPEN] = EXIT_OUTCOME_UNKNOWN,
+    [KEYS_OTHER] = EXIT_USAGE,
 };
 
 static int report_act_json(struct keys_session *session, const struct keys_act *act)
@@ -197,6 +199,20 @@ static int read_body(const struct keys_options *options, struct buf *ret_body)
     return command_misused(options->command, "the body is too large");
 }
 
+/* Of a command that has written `body`. */
+static int make_exit(const struct keys_options *options, const struct buf *body,
+                     struct outcome **ret_outcome)
+{
+    COMPRESS_AUTO struct compress compress = {0};
+    struct output output;
+    output_init(&output, INPUT_MAX);
+    output_add(&output, CHILD_OUTPUT, buf_slice(body));
+    *ret_outcome = output_keep(&output, options->exit_code, SLICE(""), &compress);
+    output_fini(&output);
+    return *ret_outcome ? EXIT_DONE
+                        : command_failed(options->command, EXIT_UNAVAILABLE, "out of memory");
+}
+
 static int make_outcome(const struct keys_options *options, struct outcome **ret_outcome)
 {
     BUF_AUTO struct buf body = buf_make(0);
@@ -204,6 +220,8 @@ static int make_outcome(const struct keys_options *options, struct outcome **ret
     int code = read_body(options, &body);
     if (code != EXIT_DONE)
         return code;
+    if (options->is_exit)
+        return make_exit(options, &body, ret_outcome);
     struct keys_response response = {
         .status = options->http_status, .headers = options->headers, .body = buf_slice(&body)};
     if (keys_make_outcome(&response, &problem, ret_outcome))
@@ -232,22 +250,26 @@ int keys_release(const struct keys_options *options)
 /* Whether the options fit together: one way to settle it. */
 static int review(const struct keys_options *options)
 {
-    bool has_response = options->http_status || options->body;
+    bool has_response = options->http_status || options->body || options->is_exit;
     int code = ask_for_token(options);
     if (code != EXIT_DONE)
         return code;
     if (options->probe && options->unknown)
         return command_misused(options->command, "--probe needs the KEY of one record");
     if (options->released && (has_response || options->headers.n > 0))
-        return command_misused(options->command, "--released takes no --status, --header, --body");
+        return command_misused(options->command,
+                               "--released takes no --status, --exit-code, --header, "
+                               "--body");
     if (options->probe && (has_response || options->released || options->force))
         return command_misused(options->command, "--probe takes no --status, --body, --released, "
                                                  "--force");
     if (options->probe != (options->config != NULL))
         return command_misused(options->command, "--probe and --config FILE go together");
-    if (!options->released && !options->probe && options->http_status == 0)
-        return command_misused(options->command,
-                               "needs --status CODE, --released or --probe: how did it end?");
+    if (options->is_exit && (options->http_status || options->headers.n > 0))
+        return command_misused(options->command, "--exit-code takes no --status, --header");
+    if (!options->released && !options->probe && !options->is_exit && options->http_status == 0)
+        return command_misused(options->command, "needs --status CODE, --exit-code N, --released "
+                                                 "or --probe: how did it end?");
     return EXIT_DONE;
 }
 
@@ -264,8 +286,11 @@ int keys_resolve(const struct keys_options *options)
     code = make_outcome(options, &outcome);
     if (code != EXIT_DONE)
         return code;
-    struct keys_act act = {
-        .kind = KEYS_RESOLVE, .http_status = options->http_status, .outcome = outcome};
+    struct keys_act act = {.kind = KEYS_RESOLVE,
+                           .http_status = options->http_status,
+                           .is_exit = options->is_exit,
+                           .exit_code = options->exit_code,
+                           .outcome = outcome};
     code = settle(options, act);
     outcome_unref(outcome);
     return code;

@@ -55,12 +55,13 @@ static void add_signal(int number, struct buf *line)
                name ? ")" : "");
 }
 
-static void add_ending(const struct process *process, struct buf *line)
+static void add_ending(const struct run *run, struct buf *line)
 {
+    const struct process *process = &run->job.process;
     if (process->problem)
         buf_add_str(line, process->problem);
     else if (process->timed_out)
-        buf_add_str(line, "the time of the attempt was over (--timeout); it was ended");
+        jobs_add_timeout(&run->options, line);
     else if (process->signal > 0)
         add_signal(process->signal, line);
     else
@@ -74,7 +75,7 @@ static void report(void *argument, const struct runner_report *report)
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
     if (report->end->class < RETRY_LATER || report->next.end != RETRY_GOES_ON || run->gate.closed)
         return;
-    add_ending(&run->job.process, &line);
+    add_ending(run, &line);
     int64_t wait = report->next.at - report->now;
     jobs_say(EXIT_DONE, "attempt %d: %.*s; trying again in %.2f s", report->attempt->number,
              SLICE_ARG(buf_slice(&line)), (double)(wait > 0 ? wait : 0) / (double)CLOCK_US_PER_S);
@@ -89,9 +90,9 @@ static void explain_failure(const struct run *run)
     bool own = !process->problem && !process->timed_out && process->signal == 0;
     if (runner->course.attempts == 0 || (own && runner->course.attempts == 1))
         return;
-    add_ending(process, &line);
+    add_ending(run, &line);
     if (runner->course.attempts > 1)
-        jobs_say(EXIT_DONE, "attempt %d: %.*s; no further attempt is made", runner->course.attempts,
+        jobs_say(EXIT_DONE, "attempt %d, the last: %.*s", runner->course.attempts,
                  SLICE_ARG(buf_slice(&line)));
     else
         jobs_say(EXIT_DONE, "%.*s", SLICE_ARG(buf_slice(&line)));
@@ -117,15 +118,50 @@ static void explain_in_progress(const struct run *run)
                  "in progress: the pawl that began it has died or stands still, but it or what it "
                  "started still runs on this host");
     else
-        jobs_say(
-            EXIT_DONE,
-            "in progress elsewhere, or its pawl has died; if so, it can be run again in %lld s",
-            (long long)(found->lease_left_us / CLOCK_US_PER_S + 1));
+        jobs_say(EXIT_DONE,
+                 "the key is in use; if the pawl that uses it has died, it becomes free in %lld s "
+                 "(--wait 20s waits for that)",
+                 (long long)(found->lease_left_us / CLOCK_US_PER_S + 1));
+}
+
+/* What came of it is not known: how to find out, and how to say it. */
+static void explain_held(const struct run *run)
+{
+    BUF_AUTO struct buf verb = buf_make(TEXT_MAX);
+    BUF_AUTO struct buf text = buf_make(TEXT_MAX);
+    const struct process *process = &run->job.process;
+    long long token = (long long)run->job.runner.attempt.result.record.token;
+    if (process->probed)
+        buf_printf(&text,
+                   "pawl: the probe ended with exit code %d, which is neither 0, it was "
+                   "done, nor 1, it was not\n",
+                   process->exit_code);
+    buf_add_str(&text, "pawl: an earlier run may have done its work, and nothing is run before "
+                       "somebody says whether it did:\npawl:   it did:      ");
+    buf_printf(&verb, "resolve --token %lld --exit-code 0", token);
+    buf_add_char(&verb, '\0');
+    jobs_add_keys_command(&run->options, verb.at, process->key, &text);
+    buf_add_str(&text, "\npawl:   it did not:  ");
+    buf_clear(&verb);
+    buf_printf(&verb, "release --token %lld", token);
+    buf_add_char(&verb, '\0');
+    jobs_add_keys_command(&run->options, verb.at, process->key, &text);
+    fprintf(stderr, "%.*s\n", SLICE_ARG(buf_slice(&text)));
+}
+
+/* The command line that the key was used for is in its record. */
+static void explain_mismatch(const struct run *run)
+{
+    BUF_AUTO struct buf show = buf_make(TEXT_MAX);
+    jobs_add_keys_command(&run->options, "show", run->job.process.key, &show);
+    jobs_say(EXIT_DONE,
+             "the key was used for another command line%s, which `%.*s` prints; choose another "
+             "key, use --again if this one takes its place, or compare less (--payload)",
+             run->payload ? " or payload" : "", SLICE_ARG(buf_slice(&show)));
 }
 
 static void explain(const struct run *run)
 {
-    const char *key = (const char *)run->job.process.key.at;
     switch (run->result) {
     case RUNNER_DONE:
         return;
@@ -133,7 +169,7 @@ static void explain(const struct run *run)
         explain_replay(run);
         return;
     case RUNNER_FOUND:
-        jobs_say(EXIT_DONE, "an earlier run was done, says --unknown probe; it is not run again");
+        jobs_say(EXIT_DONE, "an earlier run was done, as the probe says; it is not run again");
         return;
     case RUNNER_FINAL:
     case RUNNER_ENDED:
@@ -141,17 +177,10 @@ static void explain(const struct run *run)
         explain_failure(run);
         return;
     case RUNNER_HELD:
-        jobs_say(
-            EXIT_DONE,
-            "an earlier run may have been done, and nothing is run before that is settled: see "
-            "`pawl keys show '%s'`, then `pawl keys resolve`",
-            key);
+        explain_held(run);
         return;
     case RUNNER_MISMATCH:
-        jobs_say(EXIT_DONE,
-                 "the key was used for another command line%s; choose another key, use --again if "
-                 "this one takes its place, or compare less (--payload)",
-                 run->payload ? " or payload" : "");
+        explain_mismatch(run);
         return;
     case RUNNER_IN_PROGRESS:
         explain_in_progress(run);
@@ -354,7 +383,7 @@ static int prepare(struct run *run, const char *const *argv)
 static int run_once(struct run *run, const char *const *argv)
 {
     if (run->reason && !run->again)
-        return command_misused(NAME, "--reason says why of --again");
+        return command_misused(NAME, "--reason belongs to --again");
     run->job.process.argv = argv;
     int code = prepare(run, argv);
     if (code != EXIT_DONE)

@@ -45,6 +45,9 @@ enum payload_mode {
 
 #define PAYLOAD_POINTERS_MAX 32
 
+/* The recipe of a job: what is compared is its command line (job/job.h). */
+#define PAYLOAD_RECIPE_JOB "job1"
+
 /* A rule's choice of what counts. Pointers are RFC 6901, checked when the config was read. */
 struct payload_selection {
     enum payload_mode mode;

@@ -87,7 +87,7 @@ static bool is_known(const struct rule_set *rules, struct slice name)
 static bool is_of_a_command(const struct store_row *row)
 {
     bool named = slice_eq(row->rule, SLICE(CLIENT_RULE)) || slice_eq(row->rule, SLICE(JOB_RULE));
-    return row->tenant.len == 0 && (named || slice_eq(row->recipe, SLICE(JOB_RECIPE)));
+    return row->tenant.len == 0 && (named || slice_eq(row->recipe, SLICE(PAYLOAD_RECIPE_JOB)));
 }
 
 /* Runs on the committer's thread, for a batch perhaps twice. */

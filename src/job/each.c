@@ -255,6 +255,10 @@ static bool look_again(struct each *each)
     bool is_idle = each->busy == 0 && (each->input_ended || each->feeder_waits);
     if (!is_idle || !each->later.first || each_is_stopped(each))
         return false;
+    size_t n = 0;
+    for (const struct groups_item *item = each->later.first; item; item = item->next)
+        n++;
+    each->kind->waits(each->argument, n);
     each->ready = each->later; /* they have their turn in their groups still */
     each->later = (struct each_list){0};
     return true;
@@ -339,7 +343,7 @@ bool each_start(struct each *each, struct loop *loop)
     each->n_workers = count_workers(each->jobs);
     each->workers = mem_zalloc(each->n_workers, sizeof *each->workers);
     each->budget = retry_budget_make(clock_boot_us());
-    slots_init(&each->slots, each->jobs, each->per_second);
+    slots_init(&each->slots, each->jobs, each->apart_us);
     each->slots.gate.fails_fast = each->fails_fast;
     items_init(&each->items, each->form);
     if (!each->workers)

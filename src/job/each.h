@@ -93,6 +93,9 @@ struct each_kind {
     void (*report)(void *argument, const struct each_end *end);
     /* Whether it takes more reports now; no: the parker is woken once it does. */
     bool (*has_room)(void *argument, struct parker *parker);
+    /* Nothing is left but `n` items that are in progress elsewhere, or were when their pawl died.
+     */
+    void (*waits)(void *argument, size_t n);
     /* Sends a signal to what is run. */
     void (*signal)(void *own, int number);
 };
@@ -110,7 +113,7 @@ struct each {
     struct feed *feed;
     enum items_form form;
     size_t jobs;
-    int64_t per_second; /* beginnings; 0: no bound */
+    int64_t apart_us; /* between two beginnings; 0: no bound */
     bool fails_fast;
     bool is_dry;                  /* nothing is run: what would be is reported as EACH_LEFT */
     void (*done)(void *argument); /* all has ended */

@@ -49,7 +49,9 @@ static void blame_item(struct reading *reading, const struct item *read)
     BUF_AUTO struct buf what = buf_make(PROBLEM_MAX);
     buf_add_slice(&what, buf_slice(&reading->problem));
     buf_clear(&reading->problem);
-    buf_printf(&reading->problem, "item %llu: %.*s", (unsigned long long)read->number,
+    bool has_lines = reading->each->form != ITEMS_NUL;
+    buf_printf(&reading->problem, "%s %llu: %.*s", has_lines ? "line" : "item",
+               (unsigned long long)(has_lines ? read->line : read->number),
                SLICE_ARG(buf_slice(&what)));
 }
 

@@ -429,11 +429,14 @@ bool items_header_known(const struct items *items)
     return items->columns;
 }
 
-bool items_has_column(const struct items *items, struct slice name)
+bool items_has_column(const struct items *items, struct slice pointer)
 {
-    for (size_t i = 0; i < items->n_columns; i++)
-        if (slice_eq(items->columns[i].name, name))
+    for (size_t i = 0; i < items->n_columns; i++) {
+        struct json column = {.type = JSON_STRING, .name = items->columns[i].name};
+        const struct json record = {.type = JSON_OBJECT, .first = &column};
+        if (json_at(&record, pointer) == &column)
             return true;
+    }
     return false;
 }
 
@@ -488,7 +491,8 @@ static enum items_result read_item(const struct items *items, struct arena *aren
     bool csv = items->form == ITEMS_CSV;
     if (!check_text(items, text, problem) || (csv && !check_count(items, problem)))
         return ITEMS_BAD;
-    *ret_item = (struct item){.number = items->number + 1, .text = arena_copy(arena, text)};
+    *ret_item = (struct item){
+        .number = items->number + 1, .line = items->start_line, .text = arena_copy(arena, text)};
     if (!ret_item->text.at)
         return ITEMS_NO_MEMORY;
     if (items->form == ITEMS_JSONL)

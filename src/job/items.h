@@ -52,6 +52,7 @@ enum items_form {
 struct item {
     uint64_t number;    /* from 1, in the order of the input. Malformed items count, a CSV header
                            does not: numbers stay when an item is corrected */
+    uint64_t line;      /* in which it begins, from 1 */
     struct slice text;  /* all of it: the line without its end, the CSV record or the JSON line as
                            written; followed by a NUL that does not count */
     struct json *value; /* CSV: an object, each column a string member, in the header's order.
@@ -132,8 +133,9 @@ enum items_result items_next(struct items *items, struct arena *arena, struct it
  * form. */
 bool items_header_known(const struct items *items);
 
-/* Of CSV, once its header was read: whether there is a column of exactly this name; else false. */
-bool items_has_column(const struct items *items, struct slice name);
+/* Of CSV, once its header was read: whether there is a column to which this JSON pointer leads,
+ * with nothing behind it; else false. */
+bool items_has_column(const struct items *items, struct slice pointer);
 
 /* The columns, for a message: how many (0: the header was not read), and the name of one, from 0.
  * Borrowed until items_fini. */

@@ -3,10 +3,13 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/shell.h"
 #include "core/origin.h"
+#include "core/payload.h"
 
-#define ORIGIN_BYTES ((size_t)4096)
-#define COMMAND_SHOWN ((size_t)1024) /* bytes of a command line, for people */
+#define ORIGIN_BYTES ((size_t)16 * 1024)
+#define COMMAND_SHOWN ((size_t)1024)      /* bytes of a command line, for people, */
+#define COMMAND_BYTES (8 * COMMAND_SHOWN) /*   and as they are quoted */
 #define COUNT_US (INT64_C(10) * CLOCK_US_PER_S)
 
 struct digest job_payload_of(const char *const *argv)
@@ -19,24 +22,13 @@ struct digest job_payload_of(const char *const *argv)
     return digest_end(&stream);
 }
 
-/* One line, whatever is in the arguments. */
-static void add_command_line(const char *const *argv, struct buf *line)
-{
-    for (size_t i = 0; argv[i] && line->len < COMMAND_SHOWN; i++) {
-        if (i > 0)
-            buf_add_char(line, ' ');
-        for (const char *c = argv[i]; *c && line->len < COMMAND_SHOWN; c++)
-            buf_add_char(line, (unsigned char)*c < ' ' ? '?' : *c);
-    }
-}
-
 static void write_origin(struct job *job, const struct job_settings *settings)
 {
-    BUF_AUTO struct buf line = buf_make(COMMAND_SHOWN * 2);
-    add_command_line(job->process.argv, &line);
+    shell_add_line(&job->command, job->process.argv, COMMAND_SHOWN);
     const struct origin origin = {
-        .method = SLICE("run"), .path = buf_slice(&line), .client = settings->client};
+        .method = SLICE("run"), .path = buf_slice(&job->command), .client = settings->client};
     origin_write(&origin, &job->origin);
+    job->process.command = buf_slice(&job->command);
 }
 
 static const struct retry_schedule *schedule_of(enum retry_profile profile)
@@ -61,6 +53,7 @@ void job_fill_runner(struct runner *runner, const struct job_settings *settings)
     runner->attempt.begin.ttl_us = settings->ttl_us;
     runner->attempt.begin.window = settings->is_window;
     runner->attempt.begin.unknown = settings->unknown;
+    runner->attempt.begin.replaces = true;
 }
 
 bool job_prepare(struct job *job, const struct job_settings *settings, struct digest payload)
@@ -69,21 +62,23 @@ bool job_prepare(struct job *job, const struct job_settings *settings, struct di
     job->process.settings = &settings->process;
     process_init(&job->process);
     job->origin = buf_make(ORIGIN_BYTES);
+    job->command = buf_make(COMMAND_BYTES);
     write_origin(job, settings);
     job_fill_runner(runner, settings);
     runner->executor = &job->process.executor;
     runner->attempt.key = job->process.key;
-    runner->attempt.recipe = SLICE(JOB_RECIPE);
+    runner->attempt.recipe = SLICE(PAYLOAD_RECIPE_JOB);
     runner->attempt.origin = buf_slice(&job->origin);
     runner->attempt.begin.payload_hash = payload;
     runner->attempt.begin.lease_us = JOB_LEASE_US;
-    return buf_ok(&job->origin);
+    return buf_ok(&job->origin) && buf_ok(&job->command);
 }
 
 void job_fini(struct job *job)
 {
     process_fini(&job->process);
     buf_fini(&job->origin);
+    buf_fini(&job->command);
 }
 
 /* What an operator resolved says whether it was done, and no more. */

@@ -11,7 +11,6 @@
 #include "job/process.h"
 
 #define JOB_RULE "job"
-#define JOB_RECIPE "job1"                           /* of what is compared of a command */
 #define JOB_LEASE_US (INT64_C(15) * CLOCK_US_PER_S) /* the process renews it (store/store.h) */
 
 /* What all jobs of a process have in common; borrowed. */
@@ -37,6 +36,7 @@ struct job {
     struct runner runner;
     struct process process; /* the caller fills in argv, key and input */
     struct buf origin;
+    struct buf command; /* the command line, for people */
 };
 
 /* What all runners of such jobs have in common, whatever their executor; `*runner` is zeroed. */

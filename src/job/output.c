@@ -4,7 +4,7 @@
 #include "base/check.h"
 
 #define HEAD_SIZE ((size_t)5)
-#define FIELDS_MAX ((size_t)256)
+#define FIELDS_MAX ((size_t)16 * 1024)
 #define CODE_MOST 255
 
 static const char *const names[OUTPUT_STREAMS] = {"stdout", "stderr"};
@@ -93,12 +93,15 @@ static bool lacks(const struct output *output, enum child_stream stream)
     return lost || output->is_cut[stream];
 }
 
-struct outcome *output_keep(const struct output *output, int exit_code, struct compress *compress)
+struct outcome *output_keep(const struct output *output, int exit_code, struct slice command,
+                            struct compress *compress)
 {
     BUF_AUTO struct buf fields = buf_make(FIELDS_MAX);
     bool cut_output = lacks(output, CHILD_OUTPUT), cut_error = lacks(output, CHILD_ERROR);
     buf_printf(&fields, "Content-Type: application/vnd.pawl.output\r\nExit-Code: %d\r\n",
                exit_code);
+    if (command.len > 0)
+        buf_printf(&fields, "Command: %.*s\r\n", SLICE_ARG(command));
     if (cut_output || cut_error)
         buf_printf(&fields, "Output-Cut: %s%s\r\n", cut_output && cut_error ? "stdout, " : "",
                    names[cut_error ? CHILD_ERROR : CHILD_OUTPUT]);

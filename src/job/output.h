@@ -4,7 +4,8 @@
  * the order in which they arrived, the first `max` bytes of each, and its exit code (courier 19).
  *
  *      body     frames: 1 or 2 (the stream), its length as 4 bytes big-endian, bytes
- *      fields   Content-Type, Exit-Code; Output-Cut: stdout, stderr, or both, where there was more
+ *      fields   Content-Type, Exit-Code, Command; Output-Cut: stdout, stderr, or both, where there
+ *               was more
  *
  * Such an outcome has no HTTP status: 0.
  */
@@ -32,8 +33,10 @@ void output_clear(struct output *output);
 /* Adds what it wrote; what is beyond `max` is only noted. */
 void output_add(struct output *output, enum child_stream stream, struct slice bytes);
 
-/* What is kept of it, packed; one reference is the caller's. NULL: no memory. */
-struct outcome *output_keep(const struct output *output, int exit_code, struct compress *compress);
+/* What is kept of it, packed; one reference is the caller's. `command` is its command line, for
+ * people; it may be empty. NULL: no memory. */
+struct outcome *output_keep(const struct output *output, int exit_code, struct slice command,
+                            struct compress *compress);
 
 /* ---- what was kept ---- */
 

@@ -199,7 +199,7 @@ static void judge_end(struct process *process, struct runner_end *end)
     end->class = code == 0 ? RETRY_DONE : is_final ? RETRY_FINAL : RETRY_LATER;
     end->write = code == 0 ? WRITE_COMPLETE : is_final && !not_run ? WRITE_FAIL : WRITE_RELEASE;
     if (end->write != WRITE_RELEASE)
-        end->outcome = output_keep(&process->output, code, &process->compress);
+        end->outcome = output_keep(&process->output, code, process->command, &process->compress);
 }
 
 static void run(struct runner_executor *executor, const struct runner_attempt *attempt,
@@ -207,6 +207,7 @@ static void run(struct runner_executor *executor, const struct runner_attempt *a
 {
     struct process *process = (struct process *)executor;
     ret_end->reached = true;
+    process->probed = false;
     if (clock_boot_us() >= attempt->send_by) {
         process->exit_code = EXIT_TRY_AGAIN;
         *ret_end = (struct runner_end){.class = RETRY_LATER,
@@ -230,14 +231,14 @@ static void probe(struct runner_executor *executor, const struct runner_attempt 
     const char *const argv[] = {"sh", "-c", process->settings->probe, NULL};
     struct runner_attempt bounded = *attempt;
     bounded.until = clock_first(attempt->until, clock_after(clock_boot_us(), PROBE_US));
-    process->is_quiet = true;
+    process->is_quiet = process->probed = true;
     int error = run_child(process, &bounded, argv);
     process->is_quiet = false;
     int code = error != 0 ? PROCESS_NOT_RUN : process->exit_code;
     ret_end->write = code == 0 ? WRITE_COMPLETE : code == 1 ? WRITE_RELEASE : WRITE_DOUBT;
     ret_end->class = code == 0 ? RETRY_DONE : RETRY_LATER;
     if (code == 0)
-        ret_end->outcome = output_keep(&process->output, 0, &process->compress);
+        ret_end->outcome = output_keep(&process->output, 0, process->command, &process->compress);
 }
 
 static bool goes_on(struct runner_executor *executor, struct slice origin, int64_t token)

@@ -44,6 +44,7 @@ struct process {
     /* The caller's, borrowed. */
     const struct process_settings *settings;
     const char *const *argv;
+    struct slice command; /* the same for people, kept with what it wrote; may be empty */
     struct slice key;
     enum child_input input;
     struct slice input_bytes;
@@ -55,6 +56,7 @@ struct process {
     bool timed_out;
     char *problem; /* why it could not be run, in a phrase; NULL: it was */
     pid_t pid;     /* while it runs; else 0 */
+    bool probed;   /* the last attempt was a probe */
 
     /* Its own. */
     struct child_spec spec;

@@ -69,12 +69,11 @@ static void leave(struct runner_gate *gate)
     wake_first(slots);
 }
 
-void slots_init(struct slots *slots, size_t most, int64_t per_second)
+void slots_init(struct slots *slots, size_t most, int64_t apart_us)
 {
     CHECK(most > 0);
-    *slots = (struct slots){.gate = {.enter = enter, .leave = leave},
-                            .most = most,
-                            .apart_us = per_second > 0 ? CLOCK_US_PER_S / per_second : 0};
+    *slots = (struct slots){
+        .gate = {.enter = enter, .leave = leave}, .most = most, .apart_us = apart_us};
 }
 
 void slots_close(struct slots *slots)

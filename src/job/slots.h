@@ -19,8 +19,8 @@ struct slots {
     struct slots_waiter *first, *last;
 };
 
-/* `per_second` 0: no bound. */
-void slots_init(struct slots *slots, size_t most, int64_t per_second);
+/* `apart_us` as above. */
+void slots_init(struct slots *slots, size_t most, int64_t apart_us);
 
 /* Lets nothing more begin, and wakes whoever waits to. */
 void slots_close(struct slots *slots);

@@ -147,6 +147,7 @@ enum keys_end {
     KEYS_EARLY, /* "it did not happen" cannot be known yet */
     KEYS_LIVE,  /* the record is in use */
     KEYS_OPEN,  /* a probe was inconclusive: still unknown */
+    KEYS_OTHER, /* an outcome of a command for a request, or the other way round */
 };
 
 /* For programs: "done", "same", ... */
@@ -158,7 +159,9 @@ struct keys_act {
     enum keys_act_kind kind;
     int64_t token; /* the record's; forget: 0: any */
     bool force;
-    int http_status;         /* resolve, finish */
+    int http_status;         /* resolve, finish; */
+    bool is_exit;            /*   or, in place of it, resolve: `outcome` is a command's */
+    int exit_code;           /*     and ended with this */
     struct outcome *outcome; /* the same, packed (outcome_pack); NULL: only http_status */
     int64_t looked_at;       /* release: store time when the probe was sent; 0: now */
     struct slice actor;      /* for the audit */

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "core/payload.h"
 #include "operator/keys.h"
 
 #define SENTENCE_MAX ((size_t)1024)
@@ -17,6 +18,9 @@ static void describe_done(const struct keys_act *act, struct buf *what)
         buf_add_str(what, "forgotten; under this key the next request is a new operation");
     else if (act->kind == KEYS_RELEASE)
         buf_add_str(what, "released; the next attempt will run the operation");
+    else if (act->is_exit)
+        buf_printf(what, "resolved as %s with exit code %d; the next run gets this",
+                   record_status_name(act->record.status), act->exit_code);
     else
         buf_printf(what, "resolved as %s with HTTP status %d; duplicates get this response",
                    record_status_name(act->record.status), act->http_status);
@@ -31,10 +35,13 @@ static enum keys_end describe_already(const struct keys_act *act, struct buf *wh
         buf_add_str(what, "is released already; nothing was changed");
         return KEYS_SAME;
     }
-    buf_printf(what, "is %s already, with HTTP status %d; nothing was changed",
-               record_status_name(record->status), record->http_status);
-    bool same = act->kind == KEYS_RESOLVE && record->http_status == act->http_status;
-    return same ? KEYS_SAME : KEYS_LATE;
+    buf_printf(what, "is %s already", record_status_name(record->status));
+    if (record->http_status > 0)
+        buf_printf(what, ", with HTTP status %d", record->http_status);
+    buf_add_str(what, "; nothing was changed");
+    bool as_said = act->is_exit ? (record->status == RECORD_FAILED) == (act->exit_code != 0)
+                                : record->http_status == act->http_status;
+    return act->kind == KEYS_RESOLVE && as_said ? KEYS_SAME : KEYS_LATE;
 }
 
 static void describe_stale(const struct keys_act *act, struct buf *what)
@@ -93,7 +100,7 @@ const char *keys_end_name(enum keys_end end)
     static const char *const names[] = {
         [KEYS_DONE] = "done",    [KEYS_SAME] = "same",   [KEYS_LATE] = "late",
         [KEYS_STALE] = "stale",  [KEYS_EARLY] = "early", [KEYS_LIVE] = "live",
-        [KEYS_OPEN] = "unknown",
+        [KEYS_OPEN] = "unknown", [KEYS_OTHER] = "other",
     };
     return names[end];
 }
@@ -143,8 +150,31 @@ static void describe_held(struct keys_act *act)
     act->end = KEYS_LIVE;
 }
 
+static bool is_of_other_kind(const struct keys_act *act)
+{
+    bool is_job = slice_eq(act->row->store.recipe, SLICE(PAYLOAD_RECIPE_JOB));
+    return act->kind == KEYS_RESOLVE && act->is_exit != is_job;
+}
+
+static void describe_other(struct keys_act *act)
+{
+    act->record = act->row->store.record;
+    act->what = buf_make(SENTENCE_MAX);
+    buf_add_str(&act->what,
+                act->is_exit
+                    ? "it is a request, which ends with an HTTP status, not with an exit code; "
+                      "nothing was changed"
+                    : "it is a command, which ends with an exit code (`pawl keys resolve "
+                      "--exit-code`), not with an HTTP status; nothing was changed");
+    act->end = KEYS_OTHER;
+}
+
 enum store_status keys_act(struct store *store, struct keys_act *act, struct parker *parker)
 {
+    if (is_of_other_kind(act)) {
+        describe_other(act);
+        return STORE_DONE;
+    }
     struct store_op op = op_of(act);
     random_bytes(op.begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
     store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
@@ -219,8 +249,8 @@ bool keys_make_outcome(const struct keys_response *response, struct buf *problem
         buf_printf(problem, "a response with status %d has no body", status);
         return false;
     }
-    struct outcome *outcome =
-        outcome_new(status, status >= 400 && status < 500, buf_slice(&fields), response->body);
+    struct outcome *outcome = outcome_new(status, record_status_of(status) == RECORD_FAILED,
+                                          buf_slice(&fields), response->body);
     if (!outcome) {
         buf_add_str(problem, "out of memory");
         return false;

@@ -566,7 +566,7 @@ def test_an_audit_of_many_acts_tells_every_one_once(gateway, upstream, keys):
     (["list", "--limit", "0"], "--limit must be 1 to"), (["list", "k1"], "argument `k1`"),
     (["show"], "needs a KEY"), (["resolve", "k1", "--released"], "needs --token"),
     (["resolve", "k1", "--token", "x"], "--token must be 1 to 9007199254740991"),
-    (["resolve", "k1", "--token", "1"], "--status CODE, --released or"),
+    (["resolve", "k1", "--token", "1"], "--status CODE, --exit-code N, --released or"),
     (["resolve", "k1", "--token", "1", "--status", "99"], "200 to 599"),
     (["resolve", "k1", "--token", "1", "--released", "--status", "201"], "--released takes no"),
     (["resolve", "k1", "--token", "1", "--status", "204", "--body", "x"], "has no body"),

@@ -135,9 +135,9 @@ def test_items_that_lack_what_a_template_names_are_named_and_others_are_run(each
     items = '{"id":1,"to":"a"}\n{"id":2}\n{"to":"b"}\n{"id":4,"to":{}}\n{"id":5,"to":""}\n'
     ran = each.run("--jsonl", *shell(ROW, "{id}", "{to}"), items=items, key="{id}")
     assert ran.returncode == 65 and each.effects == ["1|a", "5|"]
-    assert "item 2: {to} has no value" in ran.stderr
-    assert "item 3: --key: {id} has no value" in ran.stderr
-    assert "item 4: {to} has no value" in ran.stderr
+    assert "line 2: {to} has no value: the item has only id" in ran.stderr
+    assert "line 3: --key: {id} has no value: the item has only to" in ran.stderr
+    assert "line 4: {to} has no value, which is an object" in ran.stderr
 
 
 def test_a_quote_that_is_not_closed_ends_the_input(each):
@@ -148,11 +148,11 @@ def test_a_quote_that_is_not_closed_ends_the_input(each):
 
 @pytest.mark.parametrize("at", ["key", "command", "group"])
 def test_a_column_that_is_not_there_is_an_error_before_anything_is_run(each, at):
-    words = {"key": "{id}", "command": "x", "group": "g", at: "{emial}:{id}"}
+    words = {"key": "{id}", "command": "x", "group": "{id}", at: "{emial}:{id}"}
     ran = each.run("--csv", "--group", words["group"], *shell(EFFECT, words["command"]),
                    key=words["key"], items="id,email\n1,a\n2,b\n")
     assert ran.returncode == 65 and not each.effects
-    assert "the input has no column emial; did you mean {email}?" in ran.stderr
+    assert "the input has no column emial; it has id, email; did you mean {email}?" in ran.stderr
 
 
 @pytest.mark.parametrize("word", ["{name}", "{/name}", "{date:/zone}"])

@@ -226,7 +226,7 @@ def test_the_job_log_has_a_line_for_each_item_that_was_run(each):
 def test_nothing_in_an_item_divides_a_line_of_the_job_log(each):
     each.run("-0", "--joblog", "log", *shell(EFFECT), items="a\tb\nc\0")
     rows = (each.directory / "log").read_text().splitlines()
-    assert len(rows) == 2 and len(rows[1].split("\t")) == 9 and rows[1].endswith(" a?b?c")
+    assert len(rows) == 2 and len(rows[1].split("\t")) == 9 and rows[1].endswith(r" $'a\tb\nc'")
 
 
 def test_a_job_log_that_cannot_be_written_is_said(each):

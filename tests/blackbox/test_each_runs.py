@@ -58,7 +58,8 @@ def test_items_of_a_group_run_one_after_the_other_in_order_and_others_go_on(each
 
 
 def test_the_next_one_of_a_group_runs_although_one_has_failed(each):
-    ran = each.run("-j", "4", "--group", "g", *shell(FAIL_B), items="a\nb\nc\nd\n")
+    ran = each.run("-j", "4", "--csv", "--group", "{g}", *shell(FAIL_B, "{id}"), key="{id}",
+                   items="id,g\na,1\nb,1\nc,1\nd,1\n")
     assert ran.returncode == 1 and each.effects == ["a", "b", "c", "d"]
     assert ran.last == "pawl: 4 items: 3 run, 1 failed"
 
@@ -153,7 +154,7 @@ def test_final_codes_are_kept_and_the_item_is_not_run_again(each, final, code, a
     assert len(each.effects) == again
     if again == 1:
         said = each.run("--final", final, *shell(script), items="a\n")
-        assert "item 1 (key a): it had failed before, finally" in said.stderr
+        assert "item 1 (key a): failed for good in an earlier run (--final)" in said.stderr
 
 
 @hooks
@@ -359,7 +360,7 @@ def test_under_hold_what_a_kill_left_in_doubt_is_76_and_not_run(each, clock):
     clock.advance(16)
     ran = each.run(*words, items="a\nb\n")
     assert ran.returncode == 76 and ran.last == "pawl: 2 items: 1 run, 1 in doubt"
-    assert "item 1 (key a): it may have been done" in ran.stderr
+    assert "item 1 (key a): may have been done" in ran.stderr
     assert each.effects == ["begin a", "end a"] and each.counters()["doubt"] == 1
 
 
@@ -438,7 +439,14 @@ USAGE = [
     (["--key", "{}", "--json", "-n", "--", "true"], "exclude each other"),
     (["--key", "{}", "--payload", "x", "--", "true"], "must be ignore"),
     (["--key", "{}", "--rate", "0", "--", "true"], "--rate wants"),
-    (["--key", "{}", "--rate", "5/m", "--", "true"], "--rate wants"),
+    (["--key", "{}", "--rate", "5/d", "--", "true"], "--rate wants"),
+    (["--key", "{}", "--rate", "5/", "--", "true"], "--rate wants"),
+    (["--key", "{}", "--group", "g", "--", "true"], "--group must name a part of the item"),
+    (["--key", "{}", "--", "echo", "{env:NOT_SET}"], "NOT_SET is not set"),
+    (["--key", "{}", "--send", "post http://h/{}"], "capital letters"),
+    (["--key", "{}", "--send", "POST htp://h/{}"], "http://"),
+    (["--key", "{}", "--send", "POST http://h/{}", "-H", "Connection: {}"], "set by pawl"),
+    (["--key", "{}", "--send", "POST http://h/", "-d", "@/nowhere/x"], "cannot read /nowhere/x"),
     (["--key", "{}", "-j", "0", "--", "true"], "-j|jobs"),
     (["--key", "{}", "--final", "0", "--", "true"], "--final wants"),
     (["--key", "{}", "--retry", "apj", "--", "true"], "api"),

@@ -87,7 +87,7 @@ def test_in_a_body_of_another_type_values_are_as_they_are(each, upstream):
 
 def test_a_body_that_cannot_be_made_is_a_bad_item_and_others_are_sent(each, upstream):
     ran = each.run(*each.words("/x", *JSON, "-d", '{"v": {}}'), items=b"good\n\xff\n")
-    assert ran.returncode == 65 and "item 2: the value of {} cannot be put there" in ran.stderr
+    assert ran.returncode == 65 and "line 2: the value of {} cannot be put there" in ran.stderr
     assert [request.json for request in upstream.requests] == [{"v": "good"}]
 
 
@@ -124,7 +124,7 @@ def test_json_has_the_status_and_the_job_log_the_url(each, upstream):
     ran = each.run(*each.words("/x/{}", "--json", "--joblog", "log"), items="a\nb\n")
     assert {line["key"]: line["http_code"] for line in ran.lines} == {"a": 422, "b": 201}
     rows = [row.split("\t") for row in (each.directory / "log").read_text().splitlines()[1:]]
-    assert [row[6] for row in rows] == ["1", "0"] and rows[0][8] == f"{each.url}/x/a"
+    assert [row[6] for row in rows] == ["1", "0"] and rows[0][8] == f"POST {each.url}/x/a"
 
 
 @hooks
@@ -223,7 +223,7 @@ def test_after_kill_9_at_any_point_the_next_run_ends_with_one_effect_an_item(
 def test_dry_run_sends_nothing_and_shows_url_and_body(each, upstream):
     ran = each.run(*each.words("/x/{}", "-n", "-d", "a={}"), items="b c\n")
     assert ran.returncode == 0 and not upstream.requests
-    assert ran.stdout == f"run\tb%20c\t{each.url}/x/b%20c a=b%20c\n"
+    assert ran.stdout == f"run\tb%20c\tPOST {each.url}/x/b%20c a=b%20c\n"
 
 
 def test_a_url_that_is_none_is_a_bad_item_and_others_are_sent(each, upstream):

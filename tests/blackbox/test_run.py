@@ -55,7 +55,7 @@ def test_J2_a_first_run_that_fails_is_tried_again_and_complete_after_two(jobs):
 def test_J2_scheduled_is_at_most_three_retries_within_an_hour(jobs):
     ran = jobs.end_later(jobs.start(f"{EFFECT}; exit 9", "--retry", "scheduled"), step=5)
     assert ran.returncode == 9 and jobs.effects() == 4 and jobs.clock.offset < HOUR
-    assert b"attempt 4: exit code 9; no further attempt is made" in ran.stderr
+    assert b"attempt 4, the last: exit code 9" in ran.stderr
     assert jobs.record()["attempts"] == 4 and jobs.counted() == {"failed": 1}
 
 
@@ -75,7 +75,7 @@ def test_of_ten_at_once_one_runs_and_nine_are_told_that_it_is_in_progress(jobs):
     gate.wait_for()
     others = [jobs.start(script) for _ in range(9)]
     for ran in map(jobs.end, others):
-        assert (ran.returncode, ran.stdout) == (75, b"") and b"in progress" in ran.stderr
+        assert (ran.returncode, ran.stdout) == (75, b"") and b"the key is in use" in ran.stderr
     gate.open()
     assert jobs.end(first).stdout == b"fine\n" and jobs.effects() == 1
 
@@ -162,14 +162,28 @@ def test_a_run_of_an_hour_stays_its_own_while_others_come(jobs):
 
 
 def test_the_same_key_with_another_command_line_is_65_in_every_state(jobs):
-    assert jobs.run("exit 3").returncode == 3  # released
-    for other in (["sh", "-c", "exit 4"], ["sh", "-c", "exit 3", "x"], ["sh -c", "exit 3"]):
-        ran = jobs.run_words("--key", KEY, *other)
-        assert ran.returncode == 65 and b"another command line" in ran.stderr
     assert jobs.run("exit 5", "--final", "5", key="kept").returncode == 5
     assert jobs.run(EFFECT, key="kept").returncode == 65
     assert jobs.run("true", key="done").returncode == 0
-    assert jobs.run(EFFECT, key="done").returncode == 65 and jobs.effects() == 0
+    for other in (["sh", "-c", EFFECT], ["sh", "-c", "true", "x"], ["sh -c", "true"]):
+        ran = jobs.run_words("--key", "done", *other)
+        assert ran.returncode == 65 and b"another command line" in ran.stderr
+        assert b"`pawl keys show --rule job done`" in ran.stderr
+    assert "Command: sh -c true" in jobs.keys("show", "done").stdout
+    gate = jobs.gate()
+    first = jobs.start(gate.waits, key="held")
+    gate.wait_for()
+    assert jobs.run(EFFECT, key="held").returncode == 65
+    gate.open()
+    assert jobs.end(first).returncode == 0 and jobs.effects() == 0
+
+
+def test_a_corrected_command_takes_the_place_of_one_that_failed(jobs):
+    for wrong in (["nosuchcmd"], ["sh", "-c", "exit 3"], ["sh", "-c", "kill $$"]):
+        assert jobs.run_words("--key", KEY, *wrong).returncode not in (0, 65)
+    assert jobs.run(EFFECT).returncode == 0 and jobs.effects() == 1
+    assert jobs.run_words("--key", KEY, "sh", "-c", "exit 3").returncode == 65
+    assert jobs.run(EFFECT).returncode == 0 and jobs.effects() == 1
 
 
 def test_the_folder_and_the_environment_are_not_compared(jobs):
@@ -281,8 +295,8 @@ def test_again_runs_a_kept_failure_once_more_and_what_was_never_run_too(jobs):
     assert jobs.run(script, "--again").returncode == 0 and jobs.effects() == 3
 
 
-def test_again_runs_a_mended_command_line_in_place_of_one_that_failed(jobs):
-    assert jobs.run("exit 3").returncode == 3
+def test_again_runs_another_command_line_in_place_of_one_that_failed_for_good(jobs):
+    assert jobs.run("exit 3", "--final", "3").returncode == 3
     refused = jobs.run(EFFECT)
     assert refused.returncode == 65 and b"--again" in refused.stderr
     assert jobs.run(EFFECT, "--again", "--reason", "typo").returncode == 0

@@ -104,7 +104,7 @@ def test_a_time_limit_ends_the_command_with_all_that_it_started(jobs):
     assert process.poll() is None and all(map(is_alive, pids))
     jobs.clock.advance(11)
     ran = jobs.end(process)
-    assert ran.returncode == 124 and b"pawl: the time of the attempt was over" in ran.stderr
+    assert ran.returncode == 124 and b"pawl: timed out after " in ran.stderr
     assert not any(map(is_alive, pids))
     assert jobs.record()["status"] == "pending" and jobs.counted() == {"failed": 1}
 
@@ -153,7 +153,7 @@ def test_a_time_limit_counts_for_each_attempt_and_is_a_failed_one(jobs):
     jobs.clock.advance(30 * 60 + 1)
     ran = jobs.end_later(process)
     assert (ran.returncode, jobs.effects()) == (0, 2)
-    assert b"attempt 1: the time of the attempt was over" in ran.stderr
+    assert b"attempt 1: timed out after " in ran.stderr
 
 
 @hooks
@@ -337,7 +337,7 @@ def test_at_a_terminal_a_time_limit_ends_what_the_command_started_too(jobs, term
         jobs, f"sh -c 'trap \"\" TERM; {inner.waits}' & {gate.waits}", "--timeout", "60s"))
     pids = gate.wait_for(), inner.wait_for()
     jobs.clock.run_until(lambda: not any(map(is_alive, pids)), step=10)
-    assert terminals[0].wait() == 124 and b"the time of the attempt was over" in terminals[0].said
+    assert terminals[0].wait() == 124 and b"timed out after 1m (--timeout)" in terminals[0].said
 
 
 @pytest.mark.parametrize("name", ["HUP", "INT", "QUIT"])

@@ -91,7 +91,7 @@ def test_a_literal_key_is_taken_as_it_is(jobs):
     (["--key", "{item}", "true"], "--key: "),
     (["--key", "{date:Mars/Olympus}", "true"], "there is no time zone `Mars/Olympus`"),
     (["--key", "{date:../../etc/passwd}", "true"], "--key: "),
-    (["--key", "{env:NOT_SET}", "true"], "{env:NOT_SET} has no value"),
+    (["--key", "{env:NOT_SET}", "true"], "the environment variable NOT_SET is not set"),
     (["--key", "{hour}", "--at", "2026-02-19T22:00:00", "true"], "distance from UTC"),
     (["--key", "{hour}", "--at", "2026-02-19", "true"], "--at"),
     (["--key", "{hour}", "--at", "2026-02-30T22:00:00Z", "true"], "--at"),

@@ -53,11 +53,24 @@ static void write_csv_record(struct buf *csv, const struct json *object)
         write_csv_field(csv, field->text, !field->next);
 }
 
+/* By a pointer to it. */
+static void check_column(const struct items *items, struct slice name)
+{
+    BUF_AUTO struct buf pointer = buf_make(ROOM);
+    buf_add_char(&pointer, '/');
+    for (size_t i = 0; i < name.len; i++)
+        if (name.at[i] == '~' || name.at[i] == '/')
+            buf_add_str(&pointer, name.at[i] == '~' ? "~0" : "~1");
+        else
+            buf_add_char(&pointer, name.at[i]);
+    CHECK(items_has_column(items, buf_slice(&pointer)));
+}
+
 static void write_csv_header(struct buf *csv, const struct items *items)
 {
     size_t n = items_column_count(items);
     for (size_t i = 0; csv->len == 0 && i < n; i++)
-        CHECK(items_has_column(items, items_column_at(items, i)));
+        check_column(items, items_column_at(items, i));
     for (size_t i = 0; i < n; i++)
         write_csv_field(csv, items_column_at(items, i), i + 1 == n);
 }

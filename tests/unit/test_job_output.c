@@ -38,7 +38,7 @@ static void add(struct output *output, enum child_stream stream, const char *tex
 static struct outcome *keep(const struct output *output, int code)
 {
     COMPRESS_AUTO struct compress compress = {0};
-    struct outcome *outcome = output_keep(output, code, &compress);
+    struct outcome *outcome = output_keep(output, code, SLICE("true"), &compress);
     assert_non_null(outcome);
     return outcome;
 }
@@ -274,7 +274,7 @@ static void add_without_memory(bool takes_turns)
         for (int i = 0; i < 20; i++)
             output_add(&output, (takes_turns ? i % 2 : i / 10) ? CHILD_OUTPUT : CHILD_ERROR,
                        slice_make(bytes, sizeof bytes));
-        struct outcome *outcome = output_keep(&output, 3, &compress);
+        struct outcome *outcome = output_keep(&output, 3, SLICE("true"), &compress);
         fails = mem_fail_fired();
         mem_fail_nth(0);
         if (outcome) {

@@ -78,7 +78,7 @@ static void play(struct bed *bed, size_t most, int64_t per_second, void (*how)(s
 {
     clock_test_set(START, START);
     struct loop *loop = loop_new(USERS + 1);
-    slots_init(&bed->slots, most, per_second);
+    slots_init(&bed->slots, most, per_second > 0 ? CLOCK_US_PER_S / per_second : 0);
     bed->act = how;
     for (size_t i = 0; i < bed->n; i++) {
         bed->users[i] = (struct user){.bed = bed, .letter = (char)('a' + i)};
