@@ -114,7 +114,8 @@ SIDE_BY_SIDE = ("-n", str(WIDTH), "--dist", "loadfile")  # a module's gateway se
 # ASan show them. Prometheus looks at what one build shows.
 ONE_THREAD = tuple(f"--ignore=tests/blackbox/test_{name}.py" for name in (
     "alerts", "identity", "rules", "policy", "complaints", "hostile", "cli_hash", "cli_explain",
-    "cli_pages", "cli_commands", "config_cli"))
+    "cli_pages", "cli_commands", "config_cli", "cli_keys", "cli_find", "run_words", "run_settling",
+    "each_words"))
 
 
 def blackbox(build: str, covers: str, but: tuple[str, ...] = (), quick: bool = False) -> Suite:

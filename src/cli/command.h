@@ -112,9 +112,7 @@
     X(FORCE, "force", 0, NULL, NULL, 0, 0,                                                         \
       "even if the record is in use; only if you are certain that its owner is dead")              \
     X(EXIT_CODE, "exit-code", 0, "N", NULL, 0, 0,                                                  \
-      "of `pawl run` or `pawl each`: it was run, and ended with this exit code; --body is what "   \
-      "it "                                                                                        \
-      "wrote")                                                                                     \
+      "of a job: it was run, and ended with exit code N; --body is what it wrote")                 \
     X(HTTP_STATUS, "status", 0, "CODE", NULL, 200, 599, "it happened, with this HTTP status")      \
     X(HEADER, "header", 'H', "H", NULL, 0, 0,                                                      \
       "a header, `Name: value`, of the response, or with --probe of the request")                  \
@@ -251,22 +249,20 @@
     X(WAIT, "wait", 0, "D", NULL, 0, 0,                                                            \
       "how long to wait for an attempt in progress elsewhere (default 0: exit 75 at once)")        \
     X(JOB_UNKNOWN, "unknown", 0, "POLICY", NULL, 0, 0,                                             \
-      "what to do if an earlier run may have done it, because pawl or its machine died "           \
-      "meanwhile: "                                                                                \
-      "retry (default); hold, until somebody settles it; probe:CMD, which exits with 0 if it was " \
-      "done, with 1 if it was not")                                                                \
+      "what to do if an earlier run may have done it, because pawl or its machine died before "    \
+      "it ended: retry (default); hold, until somebody settles it; probe:CMD, which exits with "   \
+      "0 if it was done, with 1 if it was not")                                                    \
     X(ITEM_UNKNOWN, "unknown", 0, "POLICY", NULL, 0, 0,                                            \
-      "the same for items; with --send also after a timeout, a lost response or a status 500, "    \
-      "502 "                                                                                       \
-      "or 504: retry (default), hold, or for a CMD probe:CMD")                                     \
+      "what to do with an item that an earlier run may have done, because pawl or its machine "    \
+      "died before it ended, or a request got no response, 500, 502 or 504: retry (default); "     \
+      "hold, until somebody settles it; of a CMD probe:CMD, which exits with 0 if it was done, "   \
+      "with 1 if it was not")                                                                      \
     X(FINAL, "final", 0, "CODES", NULL, 0, 0,                                                      \
-      "exit codes that mean that trying again is useless, such as 2,64-78, or all: the failure "   \
-      "is "                                                                                        \
-      "kept and repeated (default: none)")                                                         \
+      "exit codes after which trying again is useless, such as 2,64-78, or all: the failure is "   \
+      "kept, and repeated (default: none)")                                                        \
     X(TIMEOUT, "timeout", 0, "D", NULL, 0, 0, "kill an attempt after D, with all that it started") \
     X(PAYLOAD, "payload", 0, "FILE|-|ignore", NULL, 0, 0,                                          \
-      "what must be the same under one key: the contents of FILE, or of standard input (-), "      \
-      "which "                                                                                     \
+      "what must be the same under one key: what is in FILE, or on standard input (-), which "     \
       "CMD then reads; ignore: nothing (default: the command line)")                               \
     X(KEEP_OUTPUT, "keep-output", 0, "SIZE", NULL, 0, 0,                                           \
       "keep at most SIZE of standard output, and of standard error (default 1MiB)")                \

@@ -174,8 +174,8 @@ static void add_reason(const struct each_session *session, const struct each_end
                        const struct each_how *how, struct buf *line)
 {
     if (end->result == EACH_CHANGED)
-        buf_add_str(line, session->send ? "done as another request (see --payload)"
-                                        : "done as another command line (see --payload)");
+        buf_printf(line, "the key was used for another %s (see --payload)",
+                   session->send ? "request" : "command line");
     else if (end->result == EACH_DOUBT)
         buf_add_str(line, session->options.job.unknown == RECORD_UNKNOWN_RETRY
                               ? "may have been done; the next run repeats it under its key"
@@ -365,7 +365,7 @@ void each_sum_up(struct each_session *session)
         sum_up_json(session);
         return;
     }
-    add_more(session, EACH_CHANGED, "were done as something else", &line);
+    add_more(session, EACH_CHANGED, "have keys that were used for something else", &line);
     add_more(session, EACH_BAD, "are malformed", &line);
     add_settling(session, &line);
     buf_printf(&line, "pawl: %llu items: %llu %s", (unsigned long long)each->read,

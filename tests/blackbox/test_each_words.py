@@ -75,8 +75,10 @@ def test_of_many_changed_items_the_first_ten_are_named_and_the_rest_counted(each
     each.run(*shell("true"), items=items)
     ran = each.run(*shell(EFFECT), items=items)
     said = ran.stderr.splitlines()
-    assert said[0] == "pawl: item 1 (key 0): done as another command line (see --payload)"
-    assert said[10] == "pawl: 2 more items were done as something else (--json lists all)"
+    assert said[0] == ("pawl: item 1 (key 0): the key was used for another command line (see "
+                       "--payload)")
+    assert said[10] == ("pawl: 2 more items have keys that were used for something else (--json "
+                        "lists all)")
     assert ran.returncode == 65 and len(said) == 12 and not each.effects
 
 

@@ -115,6 +115,41 @@ static void a_released_operation_proceeds_under_a_higher_token(void **state)
     assert_int_equal(look(bed, 1).attempts, 2);
 }
 
+/* What a job does whose command was corrected. */
+static struct store_op replace_on(uint64_t key)
+{
+    struct store_op op = begin_on(key);
+    op.begin.payload_hash.bytes[0] ^= 1;
+    op.begin.replaces = true;
+    op.origin = SLICE("another");
+    return op;
+}
+
+static void what_was_released_is_replaced_by_another_operation_and_what_is_in_doubt_is_not(
+    void **state)
+{
+    struct bed *bed = *state;
+    int64_t first = proceed(bed, 1);
+    assert_int_equal(act(bed, 1, STORE_RELEASE, first), RECORD_WRITTEN);
+    struct store_op other = replace_on(1);
+    run(bed, &other);
+    assert_int_equal(other.verdict, RECORD_PROCEED);
+    assert_true(other.record.token > first);
+    assert_int_equal(look(bed, 1).attempts, 1);
+    assert_int_equal(act(bed, 1, STORE_FINISH, first), RECORD_STALE);
+    assert_int_equal(verdict(bed, 1), RECORD_MISMATCH);
+    struct store_op again = replace_on(1);
+    run(bed, &again);
+    assert_int_equal(again.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(finish(bed, 1, other.record.token, "x"), RECORD_WRITTEN);
+    assert_int_equal(verdict(bed, 1), RECORD_MISMATCH);
+
+    assert_int_equal(act(bed, 2, STORE_DOUBT, proceed(bed, 2)), RECORD_WRITTEN);
+    other = replace_on(2);
+    run(bed, &other);
+    assert_int_equal(other.verdict, RECORD_MISMATCH);
+}
+
 static void doubt_makes_it_unknown_until_somebody_resolves_it(void **state)
 {
     struct bed *bed = *state;
@@ -470,6 +505,7 @@ int main(void)
         BED_TEST(a_running_operation_is_in_progress_with_the_lease_left),
         BED_TEST(the_same_attempt_gets_the_same_token),
         BED_TEST(a_released_operation_proceeds_under_a_higher_token),
+        BED_TEST(what_was_released_is_replaced_by_another_operation_and_what_is_in_doubt_is_not),
         BED_TEST(doubt_makes_it_unknown_until_somebody_resolves_it),
         BED_TEST(a_probe_is_an_acquisition_that_releases_only_once_quiet),
         BED_TEST(a_late_response_counts_while_nobody_acquired_since),
