@@ -20,6 +20,7 @@ struct printer {
     struct mutex mutex;
     struct cond more;
     struct thread thread;
+    bool has_thread;                 /* mutex */
     struct piece *first, *last;      /* mutex: not taken yet */
     size_t n_bytes;                  /* mutex: not written yet */
     struct printer_waiter *waiters;  /* mutex */
@@ -130,6 +131,16 @@ static void run(void *argument)
 
 /* ---- for others ---- */
 
+/* Under the mutex: something is to be written. The thread starts with the first of it, as most
+ * commands that are run once print nothing. */
+static bool wake_thread(struct printer *printer)
+{
+    if (!printer->has_thread)
+        printer->has_thread = thread_start(&printer->thread, "printer", run, printer);
+    cond_signal(&printer->more);
+    return printer->has_thread;
+}
+
 struct printer *printer_new(void)
 {
     struct printer *printer = mem_zalloc(1, sizeof *printer);
@@ -137,12 +148,7 @@ struct printer *printer_new(void)
         return NULL;
     mutex_init(&printer->mutex);
     cond_init(&printer->more);
-    if (thread_start(&printer->thread, "printer", run, printer))
-        return printer;
-    cond_fini(&printer->more);
-    mutex_fini(&printer->mutex);
-    mem_free(printer);
-    return NULL;
+    return printer;
 }
 
 void printer_free(struct printer *printer, int *ret_error)
@@ -153,7 +159,8 @@ void printer_free(struct printer *printer, int *ret_error)
     printer->ends = true;
     cond_signal(&printer->more);
     mutex_unlock(&printer->mutex);
-    thread_join(&printer->thread);
+    if (printer->has_thread)
+        thread_join(&printer->thread);
     if (ret_error)
         *ret_error = printer->error;
     cond_fini(&printer->more);
@@ -194,7 +201,7 @@ void printer_show_status(struct printer *printer, struct slice line)
         memcpy(printer->status, line.at, line.len);
     printer->status_len = line.len;
     printer->status_changed = true;
-    cond_signal(&printer->more);
+    (void)wake_thread(printer);
     mutex_unlock(&printer->mutex);
 }
 
@@ -202,7 +209,7 @@ void printer_add(struct printer *printer, enum child_stream stream, struct slice
 {
     struct piece *piece = mem_alloc(sizeof *piece + bytes.len);
     mutex_lock(&printer->mutex);
-    if (piece) {
+    if (piece && wake_thread(printer)) {
         *piece = (struct piece){.stream = stream, .len = bytes.len};
         memcpy(piece->bytes, bytes.at, bytes.len);
         if (printer->last)
@@ -211,9 +218,9 @@ void printer_add(struct printer *printer, enum child_stream stream, struct slice
             printer->first = piece;
         printer->last = piece;
         printer->n_bytes += bytes.len;
-        cond_signal(&printer->more);
-    } else if (printer->error == 0) {
-        printer->error = ENOMEM;
+    } else {
+        printer->error = printer->error ? printer->error : piece ? EAGAIN : ENOMEM;
+        mem_free(piece);
     }
     mutex_unlock(&printer->mutex);
 }

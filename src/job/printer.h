@@ -2,7 +2,8 @@
 /*
  * printer: writes to standard output and standard error from a thread of its own, in the order in
  * which it was given: whoever reads them may be as slow as they like, and signals and time limits
- * are heeded meanwhile. Bounded: who brings more asks first whether there is room.
+ * are heeded meanwhile. The thread starts with the first that is written. Bounded: who brings more
+ * asks first whether there is room.
  */
 #ifndef PAWL_JOB_PRINTER_H
 #define PAWL_JOB_PRINTER_H
@@ -16,7 +17,7 @@
 
 struct printer;
 
-/* NULL: no memory, or no thread. */
+/* NULL: no memory. */
 struct printer *printer_new(void);
 
 /* Writes what it has, and ends. `*ret_error` (NULL: not wanted) gets the error's number with which
@@ -41,8 +42,8 @@ void printer_leave(struct printer *printer, struct printer_waiter *waiter);
  * more. At most PRINTER_STATUS_MAX bytes of it. */
 void printer_show_status(struct printer *printer, struct slice line);
 
-/* Takes a copy, whether there is room or not. Without memory the bytes are lost, and printer_free
- * says so. */
+/* Takes a copy, whether there is room or not. Without memory, or a thread, the bytes are lost, and
+ * printer_free says so. */
 void printer_add(struct printer *printer, enum child_stream stream, struct slice bytes);
 
 #endif
