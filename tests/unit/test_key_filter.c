@@ -50,11 +50,10 @@ static void a_filter_of_too_many_keys_stays_bounded_and_denies_none(void **state
     key_filter_fini(&filter);
 }
 
-static void a_run_says_what_was_set_last_until_it_is_full(void **state)
+static void check_a_full_run(size_t usual)
 {
-    (void)state;
     struct key_run run;
-    assert_true(key_run_init(&run));
+    assert_true(key_run_init(&run, usual));
     for (uint64_t n = 0; n < KEY_RUN_MAX; n++)
         assert_true(key_run_set(&run, key_of(n).bytes, (int64_t)n + 1));
     assert_false(key_run_set(&run, key_of(KEY_RUN_MAX).bytes, 1));
@@ -70,12 +69,18 @@ static void a_run_says_what_was_set_last_until_it_is_full(void **state)
     key_run_fini(&run);
 }
 
-static void a_walk_through_a_run_meets_every_key_once_and_in_order(void **state)
+static void a_run_says_what_was_set_last_until_it_is_full(void **state)
 {
     (void)state;
+    check_a_full_run(KEY_RUN_USUAL);
+    check_a_full_run(KEY_RUN_USUAL / 16);
+}
+
+static void check_a_walk(size_t usual)
+{
     struct key_run run;
     size_t met = 0;
-    assert_true(key_run_init(&run));
+    assert_true(key_run_init(&run, usual));
     for (uint64_t n = 0; n < KEY_RUN_USUAL; n++)
         assert_true(key_run_set(&run, key_of(n).bytes, 1));
     for (size_t bucket = 0; bucket < KEY_RUN_BUCKETS; bucket++) {
@@ -85,6 +90,13 @@ static void a_walk_through_a_run_meets_every_key_once_and_in_order(void **state)
     }
     assert_int_equal(met, KEY_RUN_USUAL);
     key_run_fini(&run);
+}
+
+static void a_walk_through_a_run_meets_every_key_once_and_in_order(void **state)
+{
+    (void)state;
+    check_a_walk(KEY_RUN_USUAL);
+    check_a_walk(KEY_RUN_USUAL / 16);
 }
 
 int main(void)

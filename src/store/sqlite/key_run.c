@@ -4,21 +4,23 @@
 #include "base/mem.h"
 #include <string.h>
 
-bool key_run_init(struct key_run *run)
+#define CHAINS_A_KEY 4
+
+/* In one piece, which is so large that it comes from the kernel and is not cleared here. */
+bool key_run_init(struct key_run *run, size_t usual)
 {
-    *run = (struct key_run){
-        .buckets = mem_zalloc(KEY_RUN_BUCKETS, sizeof *run->buckets),
-        .entries = mem_alloc(KEY_RUN_MAX * sizeof *run->entries),
-    };
-    if (run->buckets && run->entries)
-        return true;
-    key_run_fini(run);
-    return false;
+    size_t n = 1, entries = KEY_RUN_MAX * sizeof *run->entries;
+    while (n < CHAINS_A_KEY * usual && n < KEY_RUN_BUCKETS)
+        n *= 2;
+    *run = (struct key_run){.n_chains = n};
+    run->entries = mem_zalloc(1, entries + n * sizeof *run->chains);
+    if (run->entries)
+        run->chains = (uint32_t *)(run->entries + KEY_RUN_MAX);
+    return run->entries != NULL;
 }
 
 void key_run_fini(struct key_run *run)
 {
-    mem_free(run->buckets);
     mem_free(run->entries);
     *run = (struct key_run){0};
 }
@@ -26,7 +28,7 @@ void key_run_fini(struct key_run *run)
 void key_run_clear(struct key_run *run)
 {
     if (run->n > 0)
-        memset(run->buckets, 0, KEY_RUN_BUCKETS * sizeof *run->buckets);
+        memset(run->chains, 0, run->n_chains * sizeof *run->chains);
     run->n = 0;
 }
 
@@ -35,23 +37,40 @@ static size_t bucket_of(const unsigned char *key)
     return (size_t)key[0] << 8 | key[1];
 }
 
+static uint32_t *chain_of(const struct key_run *run, size_t bucket)
+{
+    return &run->chains[bucket & (run->n_chains - 1)];
+}
+
+static const struct key_run_entry *entry_at(const struct key_run *run, uint32_t at)
+{
+    return at ? &run->entries[at - 1] : NULL;
+}
+
+static const struct key_run_entry *skip_others(const struct key_run *run,
+                                               const struct key_run_entry *entry, size_t bucket)
+{
+    while (entry && bucket_of(entry->key) != bucket)
+        entry = entry_at(run, entry->next);
+    return entry;
+}
+
 const struct key_run_entry *key_run_first(const struct key_run *run, size_t bucket)
 {
-    uint32_t at = run->buckets[bucket];
-    return at ? &run->entries[at - 1] : NULL;
+    return skip_others(run, entry_at(run, *chain_of(run, bucket)), bucket);
 }
 
 const struct key_run_entry *key_run_next(const struct key_run *run,
                                          const struct key_run_entry *entry)
 {
-    return entry->next ? &run->entries[entry->next - 1] : NULL;
+    return skip_others(run, entry_at(run, entry->next), bucket_of(entry->key));
 }
 
 static const struct key_run_entry *find(const struct key_run *run, const unsigned char *key)
 {
-    const struct key_run_entry *entry = key_run_first(run, bucket_of(key));
+    const struct key_run_entry *entry = entry_at(run, *chain_of(run, bucket_of(key)));
     while (entry && memcmp(entry->key, key, KEY_RUN_KEY_SIZE) != 0)
-        entry = key_run_next(run, entry);
+        entry = entry_at(run, entry->next);
     return entry;
 }
 
@@ -73,11 +92,11 @@ bool key_run_set(struct key_run *run, const unsigned char *key, int64_t row)
     }
     if (run->n == KEY_RUN_MAX)
         return false;
-    uint32_t *bucket = &run->buckets[bucket_of(key)];
+    uint32_t *chain = chain_of(run, bucket_of(key));
     struct key_run_entry *entry = &run->entries[run->n++];
     memcpy(entry->key, key, KEY_RUN_KEY_SIZE);
     entry->row = row;
-    entry->next = *bucket;
-    *bucket = (uint32_t)run->n;
+    entry->next = *chain;
+    *chain = (uint32_t)run->n;
     return true;
 }

@@ -4,8 +4,10 @@
  * more. Memory alone, all of it taken at the start (2.5 MiB, touched as keys come), so that no
  * key is refused for want of it.
  *
- * Chains, by the first two bytes of the key: they are those of a keyed hash, so chains stay short,
- * nobody can make them long, and buckets in order give the keys in the order of a B-tree.
+ * Buckets by the first two bytes of the key: they are those of a keyed hash, so buckets stay small,
+ * nobody can make them large, and in order they give the keys in the order of a B-tree. Where few
+ * keys are usual, several buckets share a chain: each page of chains that is touched costs a
+ * command that runs for milliseconds a page fault or two.
  * Keys are KEY_RUN_KEY_SIZE bytes, rows are row ids (0: none any more).
  */
 #ifndef PAWL_STORE_KEY_RUN_H
@@ -23,17 +25,18 @@
 struct key_run_entry {
     unsigned char key[KEY_RUN_KEY_SIZE];
     int64_t row;
-    uint32_t next; /* in its bucket: index + 1; 0: the last one */
+    uint32_t next; /* in its chain: index + 1; 0: the last one */
 };
 
 struct key_run {
-    uint32_t *buckets; /* index + 1 of the newest; 0: none */
-    struct key_run_entry *entries;
+    struct key_run_entry *entries; /* KEY_RUN_MAX, and behind them the chains */
+    uint32_t *chains;              /* index + 1 of the newest; 0: none */
+    size_t n_chains;               /* a power of two */
     size_t n;
 };
 
-/* False: no memory. */
-bool key_run_init(struct key_run *run);
+/* `usual`: keys for which it is made; any number fits up to KEY_RUN_MAX. False: no memory. */
+bool key_run_init(struct key_run *run, size_t usual);
 /* Accepts one of zeros. */
 void key_run_fini(struct key_run *run);
 void key_run_clear(struct key_run *run);

@@ -41,9 +41,9 @@
 bool sqlite_keys_init(struct sqlite_keys *keys, size_t usual)
 {
     keys->usual = usual == 0 || usual > KEY_RUN_USUAL ? KEY_RUN_USUAL : usual;
-    if (!key_run_init(&keys->newest))
+    if (!key_run_init(&keys->newest, keys->usual))
         return false;
-    if (key_run_init(&keys->closed))
+    if (key_run_init(&keys->closed, keys->usual))
         return true;
     key_run_fini(&keys->newest);
     return false;
