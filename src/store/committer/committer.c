@@ -317,7 +317,10 @@ struct store *committer_new(const struct store_config *config, struct backend *b
     backend->self = (struct backend_owner){.incarnation = c->self, .role = config->role};
     c->due[DUE_BEAT] = CLOCK_NEVER;
     c->lease_least = CLOCK_NEVER;
-    publish_time(c, &(struct backend_read){.boot = clock_boot_us()});
+    int64_t boot = clock_boot_us();
+    if (config->role == STORE_COMMAND) /* which may end before anybody asks for gauges */
+        c->due[DUE_GAUGE] = clock_after(boot, COMMITTER_GAUGE_US);
+    publish_time(c, &(struct backend_read){.boot = boot});
     return c;
 }
 
