@@ -260,6 +260,7 @@ struct sqlite_backend {
     sqlite3_stmt *statements[SQL_COUNT];
     struct sqlite_table tables[SQLITE_TABLES_MAX];
     size_t n_tables;
+    sqlite3_stmt *tables_due; /* whether anything in them is to be swept; NULL: not used yet */
     struct sqlite_keys keys;
     struct sqlite_inserts claims; /* of the save under way */
     struct sqlite_inserts finals;
