@@ -28,17 +28,26 @@ struct rowset_name {
 
 /* ---- memory ---- */
 
+/* What names and rows are found in. In one piece, which is so large that it comes from the kernel
+ * and is not cleared here: a command touches little of it. */
+struct rowset_memory {
+    struct backend_name names[ROWSET_NAMES_MAX];
+    struct rowset_name known[ROWSET_NAMES_MAX];
+    struct rowset_row *by_id[ROWSET_BUCKETS];
+    uint16_t index[INDEX_SIZE];
+};
+
 bool rowset_init(struct rowset *set)
 {
-    *set = (struct rowset){.arena = arena_make(ARENA_MAX)};
-    set->names = mem_alloc(ROWSET_NAMES_MAX * sizeof *set->names);
-    set->known = mem_alloc(ROWSET_NAMES_MAX * sizeof *set->known);
-    set->index = mem_zalloc(INDEX_SIZE, sizeof *set->index);
-    set->by_id = mem_zalloc(ROWSET_BUCKETS, sizeof(struct rowset_row *));
-    if (set->names && set->known && set->index && set->by_id)
-        return true;
-    rowset_fini(set);
-    return false;
+    struct rowset_memory *memory = mem_zalloc(1, sizeof *memory);
+    *set = (struct rowset){.arena = arena_make(ARENA_MAX), .memory = memory};
+    if (!memory)
+        return false;
+    set->names = memory->names;
+    set->known = memory->known;
+    set->by_id = memory->by_id;
+    set->index = memory->index;
+    return true;
 }
 
 static void drop_outcomes(struct rowset *set)
@@ -51,10 +60,7 @@ void rowset_fini(struct rowset *set)
 {
     drop_outcomes(set);
     arena_fini(&set->arena);
-    mem_free(set->names);
-    mem_free(set->known);
-    mem_free(set->index);
-    mem_free(set->by_id);
+    mem_free(set->memory);
     *set = (struct rowset){.arena = set->arena};
 }
 

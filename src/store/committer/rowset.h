@@ -24,11 +24,13 @@
 
 struct rowset_row;
 struct rowset_name;
+struct rowset_memory;
 
 struct rowset {
     struct arena arena;
-    struct backend_name *names; /* ROWSET_NAMES_MAX: what is asked for, in order of arrival */
-    struct rowset_name *known;  /* the same, with what the batch made of it */
+    struct rowset_memory *memory; /* of the four arrays */
+    struct backend_name *names;   /* ROWSET_NAMES_MAX: what is asked for, in order of arrival */
+    struct rowset_name *known;    /* the same, with what the batch made of it */
     size_t n_names;
     uint16_t *index;               /* of names + 1 by hash, open addressing; 0: free */
     const struct backend *backend; /* from which it was loaded */
