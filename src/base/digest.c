@@ -1,32 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSSL 3 deprecates these calls in favour of EVP, which looks up and allocates for every hash:
- * 500 to 1700 ns against 200 to 400 for what one request hashes. Asking for the interface of 1.1.1
- * keeps the compiler quiet about it. */
-#define OPENSSL_API_COMPAT 0x10101000L
-
+/* By Nettle: as fast as OpenSSL (98 and 92 ns for 100 bytes), and loaded in a tenth of the time, as
+ * every command hashes something. */
 #include "base/digest.h"
-#include "base/check.h"
 
-#include <openssl/sha.h>
+#include <nettle/sha2.h>
 
-#define BLOCK_SIZE SHA256_CBLOCK
+#define BLOCK_SIZE SHA256_BLOCK_SIZE
 
-_Static_assert(sizeof(SHA256_CTX) <= sizeof(struct digest_stream), "the context fits");
-_Static_assert(SHA256_DIGEST_LENGTH == DIGEST_SIZE, "one size");
+_Static_assert(sizeof(struct sha256_ctx) <= sizeof(struct digest_stream), "the context fits");
+_Static_assert(SHA256_DIGEST_SIZE == DIGEST_SIZE, "one size");
 
-static SHA256_CTX *context_of(struct digest_stream *stream)
+static struct sha256_ctx *context_of(struct digest_stream *stream)
 {
-    return (SHA256_CTX *)stream->opaque;
+    return (struct sha256_ctx *)stream->opaque;
 }
 
 void digest_start(struct digest_stream *stream)
 {
-    CHECK(SHA256_Init(context_of(stream)) == 1);
+    sha256_init(context_of(stream));
 }
 
 void digest_add(struct digest_stream *stream, struct slice part)
 {
-    CHECK(SHA256_Update(context_of(stream), part.at, part.len) == 1);
+    sha256_update(context_of(stream), part.len, (const uint8_t *)part.at);
 }
 
 static void put_be64(unsigned char ret_bytes[8], uint64_t value)
@@ -46,7 +42,7 @@ void digest_add_sized(struct digest_stream *stream, struct slice part)
 struct digest digest_end(struct digest_stream *stream)
 {
     struct digest digest;
-    CHECK(SHA256_Final(digest.bytes, context_of(stream)) == 1);
+    sha256_digest(context_of(stream), sizeof digest.bytes, digest.bytes);
     memset(stream, 0, sizeof(*stream));
     return digest;
 }

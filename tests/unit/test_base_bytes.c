@@ -438,6 +438,21 @@ static void sha256_gives_the_published_vectors(void **state)
                   "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+/* 56 bytes: the length goes into a block of its own. */
+static void sha256_gives_the_published_vectors_of_more_blocks(void **state)
+{
+    static const struct slice a = {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 50};
+    struct digest_stream stream;
+    (void)state;
+    assert_digest(digest_of(SLICE("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+                  "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    digest_start(&stream);
+    for (int i = 0; i < 20000; i++)
+        digest_add(&stream, a);
+    assert_digest(digest_end(&stream),
+                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
 static void sized_parts_are_parts_after_their_big_endian_length(void **state)
 {
     struct digest_stream stream;
@@ -525,6 +540,7 @@ int main(void)
         cmocka_unit_test(hop_by_hop_names_are_the_fixed_ones_and_those_listed),
         cmocka_unit_test(a_connection_list_of_too_many_members_is_refused),
         cmocka_unit_test(sha256_gives_the_published_vectors),
+        cmocka_unit_test(sha256_gives_the_published_vectors_of_more_blocks),
         cmocka_unit_test(sized_parts_are_parts_after_their_big_endian_length),
         cmocka_unit_test(keyed_digests_are_hmac_over_sized_parts),
         cmocka_unit_test(hex_is_read_back_and_nothing_else_is),
