@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 and HMAC-SHA-256 (FIPS 180-4, RFC 2104) over libcrypto, and lower-case hexadecimal.
+ * SHA-256 and HMAC-SHA-256 (FIPS 180-4, RFC 2104) over Nettle, and lower-case hexadecimal.
  */
 #ifndef PAWL_BASE_DIGEST_H
 #define PAWL_BASE_DIGEST_H

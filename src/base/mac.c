@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC by the interface of OpenSSL 1.1.1, which looks nothing up (see digest.c). */
-#define OPENSSL_API_COMPAT 0x10101000L
-
 #include "base/mac.h"
 
 #include "base/check.h"
+#include "base/openssl.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
+const char *mac_load(void)
+{
+    return openssl_load();
+}
 
 static const EVP_MD *md_of(enum mac_hash hash)
 {
@@ -20,6 +19,8 @@ bool mac_of(enum mac_hash hash, struct slice key, const struct slice *parts, siz
 {
     unsigned len = 0;
     CHECK(key.len <= INT32_MAX);
+    if (openssl_load())
+        return false;
     HMAC_CTX *context = HMAC_CTX_new();
     /* A key of no bytes is one, but NULL is not. */
     bool good = context && HMAC_Init_ex(context, key.len > 0 ? key.at : "", (int)key.len,
@@ -34,6 +35,7 @@ bool mac_of(enum mac_hash hash, struct slice key, const struct slice *parts, siz
 
 bool mac_eq(const struct mac *mac, struct slice bytes)
 {
+    CHECK(!openssl_load());
     return mac->len == bytes.len && CRYPTO_memcmp(mac->bytes, bytes.at, bytes.len) == 0;
 }
 
@@ -41,6 +43,8 @@ bool ed25519_public(struct slice seed, unsigned char ret_key[ED25519_KEY_SIZE])
 {
     size_t len = ED25519_KEY_SIZE;
     CHECK(seed.len == ED25519_KEY_SIZE);
+    if (openssl_load())
+        return false;
     EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL,
                                                  (const unsigned char *)seed.at, seed.len);
     bool good = key && EVP_PKEY_get_raw_public_key(key, ret_key, &len) == 1;
@@ -53,6 +57,8 @@ bool ed25519_sign(struct slice seed, struct slice message,
 {
     size_t len = ED25519_SIZE;
     CHECK(seed.len == ED25519_KEY_SIZE);
+    if (openssl_load())
+        return false;
     EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL,
                                                  (const unsigned char *)seed.at, seed.len);
     EVP_MD_CTX *context = EVP_MD_CTX_new();
@@ -67,7 +73,7 @@ bool ed25519_sign(struct slice seed, struct slice message,
 bool ed25519_verify(struct slice public_key, struct slice message, struct slice signature)
 {
     CHECK(public_key.len == ED25519_KEY_SIZE);
-    if (signature.len != ED25519_SIZE)
+    if (signature.len != ED25519_SIZE || openssl_load())
         return false;
     EVP_PKEY *key = EVP_PKEY_new_raw_public_key(
         EVP_PKEY_ED25519, NULL, (const unsigned char *)public_key.at, public_key.len);

@@ -19,17 +19,20 @@ struct mac {
     size_t len;
 };
 
-/* False: no memory. */
+/* Loads libcrypto, which the first call of the others does else. NULL, or what is wrong. */
+const char *mac_load(void);
+
+/* False: no memory, or no libcrypto; so are the others. */
 bool mac_of(enum mac_hash hash, struct slice key, const struct slice *parts, size_t n_parts,
             struct mac *ret_mac);
 
 /* Whether the bytes are the same; takes as long for any that are as many. */
 bool mac_eq(const struct mac *mac, struct slice bytes);
 
-/* The public key of a seed; both ED25519_KEY_SIZE bytes. False: no memory. */
+/* The public key of a seed; both ED25519_KEY_SIZE bytes. */
 bool ed25519_public(struct slice seed, unsigned char ret_key[ED25519_KEY_SIZE]);
 
-/* False: no memory. */
+/* By the seed's private key. */
 bool ed25519_sign(struct slice seed, struct slice message,
                   unsigned char ret_signature[ED25519_SIZE]);
 

@@ -219,7 +219,9 @@ bool signature_secret_read(const struct signature_scheme *scheme, struct slice t
                            const char **ret_problem)
 {
     *ret_secret = (struct signature_secret){.key = SLICE("")};
-    *ret_problem = NULL;
+    *ret_problem = mac_load(); /* here, and not within the first message */
+    if (*ret_problem)
+        return false;
     if (text.len == 0)
         *ret_problem = "is empty";
     else if (scheme->is_standard)

@@ -68,7 +68,10 @@ static bool secure(const struct config *config, struct http_upstream *upstream, 
         buf_printf(&text, "%.*s: upstream_tls: %s: %s", SLICE_ARG(files[i]->at), complaint.file,
                    complaint.text);
         *ret_problem = buf_take(&text);
+        return false;
     }
+    if (complaint.file)
+        *ret_problem = mem_copy(complaint.text, strlen(complaint.text));
     return false;
 }
 

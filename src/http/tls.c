@@ -5,10 +5,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/openssl.h"
 #include <errno.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -233,8 +231,9 @@ static bool read_identity(SSL_CTX *context, const struct tls_config *config,
 struct tls_client *tls_client_new(const struct tls_config *config,
                                   struct tls_complaint *ret_complaint)
 {
-    struct tls_client *client = mem_zalloc(1, sizeof *client);
-    *ret_complaint = (struct tls_complaint){0};
+    const char *problem = openssl_load();
+    *ret_complaint = (struct tls_complaint){problem ? "TLS" : NULL, problem};
+    struct tls_client *client = problem ? NULL : mem_zalloc(1, sizeof *client);
     if (!client)
         return NULL;
     atomic_init(&client->refs, 1);

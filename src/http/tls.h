@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tls: the client's side of TLS 1.2 and 1.3 (RFC 5246, 8446) on a connected socket, in a fiber. The
- * one file that knows OpenSSL's ssl headers.
+ * one file that uses OpenSSL's libssl.
  *
  *              tls_connect            tls_read, tls_write           tls_end
  *   (no tls) --------------> open ---------------------------> closing --------> tls_free
@@ -43,7 +43,7 @@ struct tls_config {
 
 /* What is wrong with a config; the text is a literal. */
 struct tls_complaint {
-    const char *file; /* the one of the config's; NULL: no memory */
+    const char *file; /* the one of the config's; "TLS": no library; NULL: no memory */
     const char *text;
 };
 
