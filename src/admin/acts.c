@@ -304,6 +304,8 @@ static void reply_many(const struct many_reply *many, const struct keys_tally *t
     json_add_i64(&reply->body, "settled", (int64_t)tally->settled);
     json_add_i64(&reply->body, "too_early", (int64_t)tally->too_early);
     json_add_i64(&reply->body, "changed", (int64_t)tally->changed);
+    json_add_known_i64(&reply->body, "in_use", (int64_t)tally->in_use);
+    json_add_known_i64(&reply->body, "other", (int64_t)tally->other);
     json_add_known_i64(&reply->body, "retry_after", seconds);
     json_add_known_i64(&reply->body, "next", tally->next);
     json_open(&reply->body, "keys", '[');

@@ -97,20 +97,29 @@ static void add(struct keys_tally *sum, const struct keys_tally *tally)
     sum->settled += tally->settled;
     sum->too_early += tally->too_early;
     sum->changed += tally->changed;
+    sum->in_use += tally->in_use;
+    sum->other += tally->other;
     sum->seconds = tally->seconds > sum->seconds ? tally->seconds : sum->seconds;
     sum->next = tally->next;
 }
 
 static int sum_up(const struct keys_options *options, const struct keys_tally *tally)
 {
-    fprintf(options->json ? stderr : stdout, "%zu settled, %zu too early, %zu changed meanwhile\n",
-            tally->settled, tally->too_early, tally->changed);
+    FILE *to = options->json ? stderr : stdout;
+    fprintf(to, "%zu settled, %zu too early, %zu changed meanwhile", tally->settled,
+            tally->too_early, tally->changed);
+    if (tally->in_use > 0)
+        fprintf(to, ", %zu in use", tally->in_use);
+    if (tally->other > 0)
+        fprintf(to, ", %zu %s left alone", tally->other,
+                options->is_exit ? "requests" : "commands (--exit-code)");
+    fputc('\n', to);
     if (tally->too_early > 0)
         fprintf(stderr, "try again in %lld s\n",
                 (long long)(tally->seconds > 0 ? tally->seconds : 1));
-    return tally->too_early > 0 ? EXIT_TRY_AGAIN
-           : tally->changed > 0 ? EXIT_FINAL_ERROR
-                                : EXIT_DONE;
+    return tally->too_early + tally->in_use > 0 ? EXIT_TRY_AGAIN
+           : tally->changed > 0                 ? EXIT_FINAL_ERROR
+                                                : EXIT_DONE;
 }
 
 /* A rule that no record is of is a mistyped one. */

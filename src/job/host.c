@@ -2,6 +2,7 @@
 #include "job/host.h"
 
 #include "base/clock.h"
+#include "core/origin.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -48,7 +49,8 @@ void host_write(struct buf *buf)
                started_at((long)getpid()), (unsigned long long)clock_boot_id());
 }
 
-bool host_is_this(struct slice client)
+/* Begun here, since this host booted. */
+static bool is_of_this_host(struct slice client)
 {
     char boot[sizeof BOOT + 16];
     int n = snprintf(boot, sizeof boot, BOOT "%016llx", (unsigned long long)clock_boot_id());
@@ -57,7 +59,7 @@ bool host_is_this(struct slice client)
            slice_eq(slice_skip(client, client.len - own.len), own);
 }
 
-bool host_lives(struct slice client)
+static bool lives(struct slice client)
 {
     char text[HOST_NAME_MAX + 128] = "";
     long pid;
@@ -117,4 +119,11 @@ size_t host_signal(struct slice key, int64_t token, int number)
     if (processes)
         closedir(processes);
     return n;
+}
+
+bool host_goes_on(struct slice origin, struct slice key, int64_t token)
+{
+    struct origin begun;
+    return origin_read(origin, &begun) && is_of_this_host(begun.client) &&
+           (lives(begun.client) || host_signal(key, token, 0) > 0);
 }

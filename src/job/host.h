@@ -17,11 +17,10 @@
  * "web1, pid 4711 since 902144, boot 5fe29fdc2647789a". */
 void host_write(struct buf *buf);
 
-/* Whether an attempt was begun on this host since it booted, by what its claim stored of it. */
-bool host_is_this(struct slice client);
-
-/* On this host: whether the process that began it still lives, which may have been stopped. */
-bool host_lives(struct slice client);
+/* Whether an attempt was begun on this host since it booted, by the origin that its claim stored
+ * (core/origin.h), and the process that began it still lives, which may have been stopped, or
+ * something that it started does. */
+bool host_goes_on(struct slice origin, struct slice key, int64_t token);
 
 /* Sends a signal, 0: none, to every other process with this token and key in its environment that
  * this user may see. How many there are. A token alone may be that of another store, too. */

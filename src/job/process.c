@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
-#include "core/origin.h"
 #include "fiber/fiber.h"
 #include "job/host.h"
 #include <errno.h>
@@ -244,9 +243,7 @@ static void probe(struct runner_executor *executor, const struct runner_attempt 
 static bool goes_on(struct runner_executor *executor, struct slice origin, int64_t token)
 {
     const struct process *process = (const struct process *)executor;
-    struct origin begun;
-    return origin_read(origin, &begun) && host_is_this(begun.client) &&
-           (host_lives(begun.client) || host_signal(process->key, token, 0) > 0);
+    return host_goes_on(origin, process->key, token);
 }
 
 /* ---- its life ---- */

@@ -215,6 +215,8 @@ struct keys_tally {
     size_t settled;
     size_t too_early;
     size_t changed;  /* acquired or settled in the meantime */
+    size_t in_use;   /* somebody holds it, or what it began still runs */
+    size_t other;    /* a request, where commands are settled, or the other way round */
     int64_t seconds; /* until the last of those that are too early can be settled */
     int64_t next;    /* row id after which to go on; 0: the end was reached */
 };

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "core/payload.h"
+#include "job/host.h"
 #include "operator/keys.h"
 
 #define SENTENCE_MAX ((size_t)1024)
@@ -150,10 +151,37 @@ static void describe_held(struct keys_act *act)
     act->end = KEYS_LIVE;
 }
 
+static bool is_job(const struct store_row *row)
+{
+    return slice_eq(row->recipe, SLICE(PAYLOAD_RECIPE_JOB));
+}
+
 static bool is_of_other_kind(const struct keys_act *act)
 {
-    bool is_job = slice_eq(act->row->store.recipe, SLICE(PAYLOAD_RECIPE_JOB));
-    return act->kind == KEYS_RESOLVE && act->is_exit != is_job;
+    return act->kind == KEYS_RESOLVE && act->is_exit != is_job(&act->row->store);
+}
+
+/* A job whose pawl has died, and whose command goes on, is no more settled than it is run again
+ * (job/host.h). Its record is as it was listed; another token is refused anyway. */
+static bool goes_on(const struct keys_act *act)
+{
+    const struct store_row *row = &act->row->store;
+    bool settles = act->kind == KEYS_RESOLVE || act->kind == KEYS_RELEASE ||
+                   (act->kind == KEYS_FORGET && act->token != 0);
+    return settles && !act->force && is_job(row) && !record_is_final(row->record.status) &&
+           !record_is_released(&row->record) &&
+           host_goes_on(row->origin, row->key, row->record.token);
+}
+
+static void describe_going_on(struct keys_act *act)
+{
+    act->record = act->row->store.record;
+    act->what = buf_make(SENTENCE_MAX);
+    buf_printf(&act->what,
+               "the pawl that began it, or what it started, still runs on this host; wait until it "
+               "has ended, or %s; nothing was changed",
+               act->insist);
+    act->end = KEYS_LIVE;
 }
 
 static void describe_other(struct keys_act *act)
@@ -173,6 +201,10 @@ enum store_status keys_act(struct store *store, struct keys_act *act, struct par
 {
     if (is_of_other_kind(act)) {
         describe_other(act);
+        return STORE_DONE;
+    }
+    if (goes_on(act)) {
+        describe_going_on(act);
         return STORE_DONE;
     }
     struct store_op op = op_of(act);

@@ -22,6 +22,10 @@ static void count(const struct keys_act *act, struct keys_tally *tally)
     } else if (act->end == KEYS_EARLY) {
         tally->too_early++;
         tally->seconds = left > tally->seconds ? left : tally->seconds;
+    } else if (act->end == KEYS_LIVE) {
+        tally->in_use++;
+    } else if (act->end == KEYS_OTHER) {
+        tally->other++;
     } else {
         tally->changed++;
     }
