@@ -273,6 +273,7 @@ static int fill_each(struct each_session *session)
     each->apart_us = session->apart_us;
     each->fails_fast = session->fails_fast;
     each->is_dry = session->is_dry;
+    each->unknown = session->options.job.unknown;
     each->done = done;
     session->printer = printer_new();
     session->options.job.process.printer = session->json ? NULL : session->printer;

@@ -15,6 +15,9 @@
 
 #define EACH_NAME "each"
 
+/* Of a request: which text is what. */
+enum { EACH_URL, EACH_BODY, EACH_HEADERS /* one for each */ };
+
 /* A text that is filled in from an item. */
 struct each_text {
     struct template template;
@@ -23,11 +26,14 @@ struct each_text {
 
 /* How an item was run. */
 struct each_how {
-    int code;            /* exit code; of a request 0 or 1 */
-    int signal;          /* that ended it; 0: none */
-    const char *problem; /* NULL: the code says it */
-    int http_status;     /* 0: none */
-    int64_t attempts;    /* now; 0: it was not run */
+    int code;              /* exit code; of a request 0 or 1 */
+    int signal;            /* that ended it; 0: none */
+    const char *problem;   /* NULL: the code says it */
+    int http_status;       /* 0: none */
+    int64_t attempts;      /* now; 0: it was not run */
+    enum jobs_clash clash; /* EACH_CHANGED */
+    int64_t token;         /* of its record */
+    struct slice said;     /* the beginning of what a request got */
     bool timed_out;
     bool is_out_of_budget; /* it would be tried again, but for the budget for retries */
 };

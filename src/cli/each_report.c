@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl each`: what is written of each item, and of all of them. */
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/shell.h"
 #include "base/timestamp.h"
 #include "cli/each.h"
 #include "cli/print.h"
+#include "cli/store_path.h"
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #define TEXT_SHOWN ((size_t)4096)
 #define BAR_WIDTH 24
 #define COMPLAINTS_MOST 10
+#define VERB_MAX 120
 
 static const char *const results[EACH_RESULTS] = {
     [EACH_RUN] = "run",     [EACH_SKIPPED] = "skipped", [EACH_FAILED] = "failed",
@@ -32,22 +35,54 @@ static bool is_input(const struct each_session *session, const char *path)
            input.st_dev == file.st_dev && input.st_ino == file.st_ino;
 }
 
+static bool is_same_file(FILE *file, const char *path)
+{
+    struct stat one, other;
+    return fstat(fileno(file), &one) == 0 && S_ISREG(one.st_mode) && stat(path, &other) == 0 &&
+           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/* The store's file, or one beside it. */
+static bool is_of_store(const struct each_session *session, FILE *file)
+{
+    static const char *const ends[] = {"", "-wal", "-shm", "-journal", "-pawl"};
+    char *path MEM_AUTO = store_path_find(session->options.store_path, true);
+    BUF_AUTO struct buf beside = buf_make(TEXT_SHOWN);
+    for (size_t i = 0; path && i < sizeof ends / sizeof *ends; i++) {
+        buf_clear(&beside);
+        buf_printf(&beside, "%s%s%c", path, ends[i], '\0');
+        if (buf_ok(&beside) && is_same_file(file, beside.at))
+            return true;
+    }
+    return false;
+}
+
 static int open_file(const struct each_session *session, const char *path, FILE **ret_file)
 {
     if (!path || session->is_dry)
         return EXIT_DONE;
     if (is_input(session, path))
-        return command_misused(EACH_NAME, "--failed-to and --joblog cannot be the input, %s", path);
+        return command_misused(EACH_NAME,
+                               "--failed-to and --joblog cannot be the input, %s: copy it, and "
+                               "read the copy",
+                               path);
     *ret_file = fopen(path, "ae"); /* emptied when the run begins */
     if (!*ret_file)
         return command_failed(EACH_NAME, EXIT_USAGE, "cannot write %s: %s", path, strerror(errno));
+    if (is_of_store(session, *ret_file))
+        return command_misused(EACH_NAME, "--failed-to and --joblog cannot be the store, %s", path);
     return EXIT_DONE;
 }
 
 int each_open_files(struct each_session *session)
 {
     int code = open_file(session, session->joblog_path, &session->joblog);
-    return code == EXIT_DONE ? open_file(session, session->failed_path, &session->failed) : code;
+    if (code == EXIT_DONE)
+        code = open_file(session, session->failed_path, &session->failed);
+    if (code == EXIT_DONE && session->joblog && session->failed &&
+        is_same_file(session->joblog, session->failed_path))
+        code = command_misused(EACH_NAME, "--failed-to and --joblog cannot be one file");
+    return code;
 }
 
 static void empty_file(FILE *file)
@@ -81,7 +116,8 @@ bool each_close_files(struct each_session *session)
     return close_file(session->failed_path, &session->failed) && joblog;
 }
 
-/* What is done for an item, as a shell reads it: the command, or method, URL and body. */
+/* What is done for an item, as a shell reads it: the command; of a request method, URL, and its
+ * headers and body as they would be given. */
 static void add_command(const struct each_session *session, const struct each_item *item,
                         struct buf *line)
 {
@@ -90,12 +126,20 @@ static void add_command(const struct each_session *session, const struct each_it
         shell_add_line(line, texts, TEXT_SHOWN);
         return;
     }
+    const struct headers *headers = &session->request.request.headers;
     const char *method = session->request.request.method;
-    const char *words[] = {method          ? method
-                           : session->body ? "POST"
-                                           : "GET",
-                           texts[0], session->body ? texts[1] : NULL, NULL};
-    shell_add_line(line, words, TEXT_SHOWN);
+    buf_printf(line, "%s ", method ? method : session->body ? "POST" : "GET");
+    shell_add_word(line, slice_first(slice_of(texts[EACH_URL]), TEXT_SHOWN));
+    for (size_t i = 0; i < headers->n; i++) {
+        BUF_AUTO struct buf header = buf_make(LINE_MAX_BYTES);
+        buf_printf(&header, "%.*s: %s", SLICE_ARG(headers->at[i].name), texts[EACH_HEADERS + i]);
+        buf_add_str(line, " -H ");
+        shell_add_word(line, slice_first(buf_slice(&header), TEXT_SHOWN));
+    }
+    if (!session->body)
+        return;
+    buf_add_str(line, " -d ");
+    shell_add_word(line, slice_first(slice_of(texts[EACH_BODY]), TEXT_SHOWN));
 }
 
 /* As GNU parallel writes it (--joblog): nothing in it divides a line. */
@@ -151,6 +195,17 @@ static void print_json(const struct each_session *session, const struct each_end
         printer_add(session->printer, CHILD_OUTPUT, buf_slice(&line));
 }
 
+/* Its status, and the beginning of what it says. */
+static void add_response(const struct each_how *how, struct buf *line)
+{
+    buf_printf(line, "HTTP status %d", how->http_status);
+    struct slice said = slice_trim(how->said);
+    if (said.len == 0)
+        return;
+    buf_add_str(line, ": ");
+    print_escaped(line, said);
+}
+
 static void add_failure(const struct each_session *session, const struct each_how *how,
                         struct buf *line)
 {
@@ -159,7 +214,7 @@ static void add_failure(const struct each_session *session, const struct each_ho
     else if (how->timed_out)
         jobs_add_timeout(&session->options, line);
     else if (how->http_status > 0)
-        buf_printf(line, "HTTP status %d", how->http_status);
+        add_response(how, line);
     else if (how->signal > 0)
         buf_printf(line, "ended by signal %d", how->signal);
     else
@@ -170,12 +225,22 @@ static void add_failure(const struct each_session *session, const struct each_ho
         buf_add_str(line, "; not tried again: too many items fail");
 }
 
+/* The key of an item was used for another command line, or request. */
+static void add_clash(const struct each_session *session, enum jobs_clash clash, struct buf *line)
+{
+    static const char *const texts[] = {
+        [JOBS_IN_USE] = "the key is in use for another %s: of another item, or another run",
+        [JOBS_IN_DOUBT] = "may have been done, by another %s: repeat that one, or settle it",
+        [JOBS_DONE] = "done, by another %s (--payload ignore skips it without a word)",
+    };
+    buf_printf(line, texts[clash], session->send ? "request" : "command line");
+}
+
 static void add_reason(const struct each_session *session, const struct each_end *end,
                        const struct each_how *how, struct buf *line)
 {
     if (end->result == EACH_CHANGED)
-        buf_printf(line, "the key was used for another %s (see --payload)",
-                   session->send ? "request" : "command line");
+        add_clash(session, end->own ? how->clash : JOBS_DONE, line);
     else if (end->result == EACH_DOUBT)
         buf_add_str(line, session->options.job.unknown == RECORD_UNKNOWN_RETRY
                               ? "may have been done; the next run repeats it under its key"
@@ -199,6 +264,8 @@ static void print_complaint(struct each_session *session, const struct each_end 
     if (end->item) {
         buf_printf(&line, "item %llu (key ", (unsigned long long)end->item->number);
         print_escaped(&line, end->item->key);
+        if (end->result == EACH_DOUBT && how->token > 0)
+            buf_printf(&line, ", token %lld", (long long)how->token);
         buf_add_str(&line, "): ");
         add_reason(session, end, how, &line);
     } else {
@@ -335,25 +402,35 @@ static void add_more(const struct each_session *session, enum each_result result
                    (unsigned long long)(said - COMPLAINTS_MOST), what);
 }
 
-/* How those are settled that are not repeated before they are. */
+/* How those are settled that are not repeated before they are: one by one, as other lists and runs
+ * have the same rule; a list with a name of its own also at once. */
 static void add_settling(const struct each_session *session, struct buf *text)
 {
     const struct jobs_options *options = &session->options;
+    static const struct slice word = {"KEY", 3};
+    BUF_AUTO struct buf now = buf_make(TEXT_SHOWN);
+    char verb[VERB_MAX];
+    const char *how = session->send ? "--status 200" : "--exit-code 0";
     if (session->each.counts[EACH_DOUBT] == 0 || options->job.unknown == RECORD_UNKNOWN_RETRY)
         return;
-    BUF_AUTO struct buf all = buf_make(LINE_MAX_BYTES), none = buf_make(LINE_MAX_BYTES);
-    buf_add_str(&all, "resolve --unknown --before ");
-    timestamp_print(&all, clock_wall_us());
-    buf_printf(&all, " %s%c", session->send ? "--status 200" : "--exit-code 0", '\0');
-    buf_add_str(&none, "release --unknown --before ");
-    timestamp_print(&none, clock_wall_us());
-    buf_add_char(&none, '\0');
-    buf_add_str(text, "pawl: those in doubt:    ");
-    jobs_add_keys_command(options, "list --status unknown", (struct slice){0}, text);
-    buf_add_str(text, "\npawl:   all were done:  ");
-    jobs_add_keys_command(options, all.at, (struct slice){0}, text);
-    buf_add_str(text, "\npawl:   none was done:  ");
-    jobs_add_keys_command(options, none.at, (struct slice){0}, text);
+    buf_add_str(text, "pawl: what may have been done is settled by its token:\n");
+    buf_add_str(text, "pawl:   it was:      ");
+    (void)snprintf(verb, sizeof verb, "resolve --token TOKEN %s", how);
+    jobs_add_keys_command(options, verb, word, text);
+    buf_add_str(text, "\npawl:   it was not:  ");
+    jobs_add_keys_command(options, "release --token TOKEN", word, text);
+    if (options->name) {
+        timestamp_print(&now, clock_wall_us());
+        buf_printf(text, "\npawl: all that is in doubt under --name %s at once:", options->name);
+        buf_add_str(text, "\npawl:   it was:      ");
+        (void)snprintf(verb, sizeof verb, "resolve --unknown --before %.*s %s",
+                       SLICE_ARG(buf_slice(&now)), how);
+        jobs_add_keys_command(options, verb, (struct slice){0}, text);
+        buf_add_str(text, "\npawl:   it was not:  ");
+        (void)snprintf(verb, sizeof verb, "release --unknown --before %.*s",
+                       SLICE_ARG(buf_slice(&now)));
+        jobs_add_keys_command(options, verb, (struct slice){0}, text);
+    }
     buf_add_char(text, '\n');
 }
 
@@ -368,7 +445,8 @@ void each_sum_up(struct each_session *session)
     add_more(session, EACH_CHANGED, "have keys that were used for something else", &line);
     add_more(session, EACH_BAD, "are malformed", &line);
     add_settling(session, &line);
-    buf_printf(&line, "pawl: %llu items: %llu %s", (unsigned long long)each->read,
+    buf_printf(&line, "pawl: %llu item%s: %llu %s", (unsigned long long)each->read,
+               each->read == 1 ? "" : "s",
                (unsigned long long)each->counts[session->is_dry ? EACH_LEFT : EACH_RUN],
                session->is_dry ? "to be run" : "run");
     add_count(&line, each->counts[EACH_SKIPPED], "done before");

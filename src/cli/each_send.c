@@ -7,9 +7,8 @@
 #include "client/verdict.h"
 
 #define PROBLEM_MAX ((size_t)1024)
+#define SAID_MOST ((size_t)200)
 #define SAMPLE_MAX ((size_t)1024 * 1024)
-
-enum { URL_TEXT, BODY_TEXT, HEADER_TEXT }; /* one for each header */
 
 struct own {
     struct each_session *session;
@@ -26,12 +25,12 @@ static struct client_request request_of(const struct each_session *session,
                                         const char *const *texts, const char *key)
 {
     struct client_request request = session->request.request;
-    request.url = texts[URL_TEXT];
+    request.url = texts[EACH_URL];
     request.key = key;
     request.has_body = session->body != NULL;
-    request.body = slice_of(session->body ? texts[BODY_TEXT] : NULL);
+    request.body = slice_of(session->body ? texts[EACH_BODY] : NULL);
     for (size_t i = 0; i < request.headers.n; i++)
-        request.headers.at[i].value = slice_of(texts[HEADER_TEXT + i]);
+        request.headers.at[i].value = slice_of(texts[EACH_HEADERS + i]);
     return request;
 }
 
@@ -49,6 +48,19 @@ static bool check_headers(const struct headers *headers, struct buf *problem)
     return true;
 }
 
+/* An item that is `..` would name something else. */
+static bool check_path(struct slice path, struct buf *problem)
+{
+    struct slice segment;
+    while (slice_next(&path, '/', &segment))
+        if (slice_eq(segment, SLICE(".")) || slice_eq(segment, SLICE(".."))) {
+            buf_printf(problem, "the URL has `%.*s` in its path, which servers resolve",
+                       SLICE_ARG(segment));
+            return false;
+        }
+    return true;
+}
+
 /* Makes it, and what is compared of it. False: `problem` has a sentence. */
 static bool make(const struct each_session *session, const struct each_item *item,
                  struct client_made *made, struct attempt *attempt, struct buf *problem)
@@ -58,7 +70,7 @@ static bool make(const struct each_session *session, const struct each_item *ite
     buf_add_char(&key, '\0');
     struct client_request request = request_of(session, item->texts, key.at);
     if (!buf_ok(&key) || !check_headers(&request.headers, problem) ||
-        !client_make(&request, made, problem))
+        !client_make(&request, made, problem) || !check_path(made->operation.url.path, problem))
         return false;
     made->operation.key = arena_copy(&made->arena, made->operation.key);
     if (made->operation.key.at && client_name_record(&made->operation, &made->arena, attempt))
@@ -157,6 +169,9 @@ void each_request_how(const struct each_end *end, struct each_how *ret_how)
     *ret_how = (struct each_how){
         .code =
             end->result == EACH_RUN || end->result == EACH_SKIPPED ? EXIT_DONE : EXIT_FINAL_ERROR,
+        .clash = jobs_clash_of(&own->runner.attempt.result),
+        .token = record->token,
+        .said = slice_first(buf_slice(&own->http.body), SAID_MOST),
         .problem = own->runner.end.note,
         .http_status = replayed ? record->http_status : own->runner.end.status,
         .attempts = own->runner.course.attempts,
@@ -219,8 +234,8 @@ static void set_fillings(struct each_session *session)
 {
     const struct headers *headers = &session->request.request.headers;
     bool has_type = headers_find(headers, SLICE("Content-Type"));
-    session->texts[URL_TEXT].filling = TEMPLATE_IN_URL;
-    session->texts[BODY_TEXT].filling = is_json(headers, session->body) ? TEMPLATE_IN_JSON
+    session->texts[EACH_URL].filling = TEMPLATE_IN_URL;
+    session->texts[EACH_BODY].filling = is_json(headers, session->body) ? TEMPLATE_IN_JSON
                                         : has_type                      ? TEMPLATE_RAW
                                                                         : TEMPLATE_IN_URL;
 }
@@ -228,13 +243,13 @@ static void set_fillings(struct each_session *session)
 static int compile_request(struct each_session *session, const char *url)
 {
     const struct headers *headers = &session->request.request.headers;
-    const char *words[HEADER_TEXT + HEADERS_MAX] = {url, session->body ? session->body : ""};
+    const char *words[EACH_HEADERS + HEADERS_MAX] = {url, session->body ? session->body : ""};
     for (size_t i = 0; i < headers->n; i++) {
-        words[HEADER_TEXT + i] = arena_copy(&session->options.arena, headers->at[i].value).at;
-        if (!words[HEADER_TEXT + i])
+        words[EACH_HEADERS + i] = arena_copy(&session->options.arena, headers->at[i].value).at;
+        if (!words[EACH_HEADERS + i])
             return jobs_say(EXIT_UNAVAILABLE, "out of memory");
     }
-    return each_compile(session, words, HEADER_TEXT + headers->n);
+    return each_compile(session, words, EACH_HEADERS + headers->n);
 }
 
 /* What a text is with `1` for every value. NULL: no memory. */
@@ -252,7 +267,7 @@ static const char *sample(struct each_session *session, const struct template *t
  * the item's. */
 static int try_request(struct each_session *session)
 {
-    const struct template *url = &session->texts[URL_TEXT].template;
+    const struct template *url = &session->texts[EACH_URL].template;
     struct client_made *made MEM_AUTO = mem_zalloc(1, sizeof *made);
     const char **texts MEM_AUTO = mem_zalloc(session->n_texts, sizeof *texts);
     BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);

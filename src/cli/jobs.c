@@ -17,6 +17,7 @@
 #define KEEP_OUTPUT ((size_t)1024 * 1024)
 #define KEEP_OUTPUT_MOST ((uint64_t)64 * 1024 * 1024)
 #define TEXT_MAX ((size_t)4096)
+#define VERB_MAX 80
 #define DAY_US (INT64_C(24) * 3600 * CLOCK_US_PER_S)
 #define TTL_US DAY_US
 
@@ -317,6 +318,26 @@ void jobs_add_keys_command(const struct jobs_options *options, const char *verb,
     bool is_flag = slice_starts(key, SLICE("-"));
     buf_add_str(buf, is_flag ? " -- " : " ");
     shell_add_word(buf, key);
+}
+
+void jobs_add_settling(const struct jobs_options *options, struct slice key, int64_t token,
+                       struct buf *buf)
+{
+    char verb[VERB_MAX];
+    (void)snprintf(verb, sizeof verb, "resolve --token %lld --exit-code 0", (long long)token);
+    buf_add_str(buf, "pawl:   it did:      ");
+    jobs_add_keys_command(options, verb, key, buf);
+    (void)snprintf(verb, sizeof verb, "release --token %lld", (long long)token);
+    buf_add_str(buf, "\npawl:   it did not:  ");
+    jobs_add_keys_command(options, verb, key, buf);
+    buf_add_char(buf, '\n');
+}
+
+enum jobs_clash jobs_clash_of(const struct attempt_result *result)
+{
+    if (record_is_final(result->record.status))
+        return JOBS_DONE;
+    return result->lease == RECORD_LEASE_LIVE ? JOBS_IN_USE : JOBS_IN_DOUBT;
 }
 
 /* ---- kept output ---- */

@@ -90,6 +90,14 @@ void jobs_add_timeout(const struct jobs_options *options, struct buf *buf);
 void jobs_add_keys_command(const struct jobs_options *options, const char *verb, struct slice key,
                            struct buf *buf);
 
+/* Appends the two commands that settle a job in doubt, each on a line of pawl's. */
+void jobs_add_settling(const struct jobs_options *options, struct slice key, int64_t token,
+                       struct buf *buf);
+
+/* What a key is in use for, whose hashes differ. */
+enum jobs_clash { JOBS_IN_USE, JOBS_IN_DOUBT, JOBS_DONE };
+enum jobs_clash jobs_clash_of(const struct attempt_result *result);
+
 /* Writes kept output to the printer, and says on stderr where it was cut off. False: it is
  * damaged. */
 bool jobs_print_kept(struct printer *printer, struct outcome *outcome);

@@ -103,6 +103,11 @@ static void explain_replay(const struct run *run)
 {
     BUF_AUTO struct buf at = buf_make(TEXT_MAX);
     const struct runner *runner = &run->job.runner;
+    if (runner->course.attempts > 0) {
+        jobs_say(EXIT_DONE, "another run or an operator ended the job meanwhile: this is its "
+                            "outcome, not that of the command");
+        return;
+    }
     if (!run->verbose && !isatty(STDERR_FILENO))
         return;
     timestamp_print(&at, runner->attempt.result.record.completed_at);
@@ -124,40 +129,60 @@ static void explain_in_progress(const struct run *run)
                  (long long)(found->lease_left_us / CLOCK_US_PER_S + 1));
 }
 
+static void add_settling(const struct run *run, struct buf *text)
+{
+    const struct process *process = &run->job.process;
+    jobs_add_settling(&run->options, process->key, run->job.runner.attempt.result.record.token,
+                      text);
+}
+
 /* What came of it is not known: how to find out, and how to say it. */
 static void explain_held(const struct run *run)
 {
-    BUF_AUTO struct buf verb = buf_make(TEXT_MAX);
     BUF_AUTO struct buf text = buf_make(TEXT_MAX);
     const struct process *process = &run->job.process;
-    long long token = (long long)run->job.runner.attempt.result.record.token;
     if (process->probed)
         buf_printf(&text,
                    "pawl: the probe ended with exit code %d, which is neither 0, it was "
                    "done, nor 1, it was not\n",
                    process->exit_code);
     buf_add_str(&text, "pawl: an earlier run may have done its work, and nothing is run before "
-                       "somebody says whether it did:\npawl:   it did:      ");
-    buf_printf(&verb, "resolve --token %lld --exit-code 0", token);
-    buf_add_char(&verb, '\0');
-    jobs_add_keys_command(&run->options, verb.at, process->key, &text);
-    buf_add_str(&text, "\npawl:   it did not:  ");
-    buf_clear(&verb);
-    buf_printf(&verb, "release --token %lld", token);
-    buf_add_char(&verb, '\0');
-    jobs_add_keys_command(&run->options, verb.at, process->key, &text);
-    fprintf(stderr, "%.*s\n", SLICE_ARG(buf_slice(&text)));
+                       "somebody says whether it did:\n");
+    add_settling(run, &text);
+    fprintf(stderr, "%.*s", SLICE_ARG(buf_slice(&text)));
 }
 
 /* The command line that the key was used for is in its record. */
 static void explain_mismatch(const struct run *run)
 {
-    BUF_AUTO struct buf show = buf_make(TEXT_MAX);
-    jobs_add_keys_command(&run->options, "show", run->job.process.key, &show);
-    jobs_say(EXIT_DONE,
-             "the key was used for another command line%s, which `%.*s` prints; choose another "
-             "key, use --again if this one takes its place, or compare less (--payload)",
-             run->payload ? " or payload" : "", SLICE_ARG(buf_slice(&show)));
+    BUF_AUTO struct buf text = buf_make(TEXT_MAX);
+    const struct runner *runner = &run->job.runner;
+    const char *payload = run->payload ? " or payload" : "";
+    buf_printf(&text, "pawl: %sthe key ",
+               runner->course.attempts > 0 ? "between two attempts another run took over: " : "");
+    switch (jobs_clash_of(&runner->attempt.result)) {
+    case JOBS_IN_USE:
+        buf_printf(&text,
+                   "is in use for another command line%s; wait for its end, or choose "
+                   "another key\n",
+                   payload);
+        break;
+    case JOBS_IN_DOUBT:
+        buf_printf(&text,
+                   "was used for another command line%s, which may have done its work; "
+                   "repeat that one, or say whether it did:\n",
+                   payload);
+        add_settling(run, &text);
+        break;
+    case JOBS_DONE:
+        buf_printf(&text, "was used for another command line%s, which is done and which `",
+                   payload);
+        jobs_add_keys_command(&run->options, "show", run->job.process.key, &text);
+        buf_add_str(&text,
+                    "` prints; choose another key, use --again if this one takes its place, or "
+                    "compare less (--payload)\n");
+    }
+    fprintf(stderr, "%.*s", SLICE_ARG(buf_slice(&text)));
 }
 
 static void explain(const struct run *run)

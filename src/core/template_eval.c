@@ -293,9 +293,9 @@ static const char *lack_of(const struct json *json)
     case JSON_NULL:
         return ", which is null";
     case JSON_OBJECT:
-        return ", which is an object";
+        return ", but an object: only texts, numbers, true and false are values";
     case JSON_ARRAY:
-        return ", which is an array";
+        return ", but an array: only texts, numbers, true and false are values";
     default:
         return ", which is empty";
     }

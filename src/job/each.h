@@ -116,6 +116,7 @@ struct each {
     int64_t apart_us; /* between two beginnings; 0: no bound */
     bool fails_fast;
     bool is_dry;                  /* nothing is run: what would be is reported as EACH_LEFT */
+    enum record_unknown unknown;  /* the policy of its runners */
     void (*done)(void *argument); /* all has ended */
 
     /* What came of it. */

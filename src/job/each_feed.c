@@ -162,6 +162,12 @@ static void look_up(struct reading *reading)
             (void)fiber_parker()->park(fiber_parker(), CLOCK_NEVER);
 }
 
+static bool is_other(const struct each_item *item, const struct record *record)
+{
+    return digest_differs(&record->payload_hash, &item->payload_hash) ||
+           digest_differs(&record->target_hash, &item->target_hash);
+}
+
 /* What the record says without a claim; EACH_LEFT: nothing. */
 static enum each_result judge(const struct each_item *item, const struct store_op *op)
 {
@@ -170,10 +176,23 @@ static enum each_result judge(const struct each_item *item, const struct store_o
                     !record->provisional && op->store_now < record->expires_at;
     if (!is_final)
         return EACH_LEFT;
-    if (digest_differs(&record->payload_hash, &item->payload_hash) ||
-        digest_differs(&record->target_hash, &item->target_hash))
+    if (is_other(item, record))
         return EACH_CHANGED;
     return record->status == RECORD_FAILED ? EACH_FAILED : EACH_SKIPPED;
+}
+
+/* What would become of an item of which nothing final is known. */
+static enum each_result foresee(const struct each *each, const struct each_item *item,
+                                const struct store_op *op)
+{
+    const struct record *record = &op->record;
+    if (op->status != STORE_DONE || record_key_is_absent(record, op->store_now) ||
+        (record_is_released(record) && !record->doubt))
+        return EACH_LEFT;
+    if (is_other(item, record))
+        return EACH_CHANGED;
+    bool in_use = op->lease == RECORD_LEASE_LIVE;
+    return in_use || record_repeats(record_policy(record, each->unknown)) ? EACH_LEFT : EACH_DOUBT;
 }
 
 static void sort_out(struct reading *reading)
@@ -182,6 +201,8 @@ static void sort_out(struct reading *reading)
     struct batch *batch = &reading->batch;
     for (size_t i = 0; i < batch->n; i++) {
         enum each_result result = judge(batch->items[i], &batch->ops[i]);
+        if (result == EACH_LEFT && each->is_dry)
+            result = foresee(each, batch->items[i], &batch->ops[i]);
         bool runs = result == EACH_LEFT && !each->is_dry && !each_is_stopped(each);
         if (runs)
             each_enqueue(each, batch->items[i]);

@@ -137,7 +137,7 @@ def test_items_that_lack_what_a_template_names_are_named_and_others_are_run(each
     assert ran.returncode == 65 and each.effects == ["1|a", "5|"]
     assert "line 2: {to} has no value: the item has only id" in ran.stderr
     assert "line 3: --key: {id} has no value: the item has only to" in ran.stderr
-    assert "line 4: {to} has no value, which is an object" in ran.stderr
+    assert "line 4: {to} has no value, but an object" in ran.stderr
 
 
 def test_a_quote_that_is_not_closed_ends_the_input(each):
@@ -217,10 +217,10 @@ def test_a_done_item_with_another_command_line_is_changed_and_not_run(each):
     changed = each.run("--json", *shell(EFFECT, "other {}"), items="a\nb\n")
     assert changed.returncode == 65 and changed.results == {"a": "changed", "b": "run"}
     said = each.run(*shell(EFFECT, "another {}"), items="a\n")
-    assert said.returncode == 65 and said.last == "pawl: 1 items: 0 run, 1 changed"
+    assert said.returncode == 65 and said.last == "pawl: 1 item: 0 run, 1 changed"
     assert "item 1 (key a): " in said.stderr and "another command line" in said.stderr
     ignored = each.run("--payload", "ignore", *shell(EFFECT, "other {}"), items="a\n")
-    assert (ignored.returncode, ignored.last) == (0, "pawl: 1 items: 0 run, 1 done before")
+    assert (ignored.returncode, ignored.last) == (0, "pawl: 1 item: 0 run, 1 done before")
     assert each.effects == ["a", "other b"]
 
 

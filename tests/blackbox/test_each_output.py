@@ -58,7 +58,7 @@ def test_long_lines_and_binary_output_arrive_byte_for_byte(each):
     process = each.start("--", "sh", "-c", "cat data; cat data >&2", items="a\n")
     out, err = process.communicate(timeout=60)
     each.clock.processes.remove(process)
-    assert out == data and err == data + b"pawl: 1 items: 1 run\n"
+    assert out == data and err == data + b"pawl: 1 item: 1 run\n"
 
 
 def test_long_lines_of_several_commands_mix_in_large_pieces_at_most(each):
@@ -258,7 +258,7 @@ def test_the_items_that_failed_can_be_the_input_of_the_next_run(each, form):
     assert first.returncode == 1 and (each.directory / "failed").read_bytes() == failed
     (each.directory / "heal").touch()
     again = each.run(*flags, "-a", "failed", "--failed-to", "rest", *shell(script, name), key=key)
-    assert (again.returncode, again.last) == (0, "pawl: 1 items: 1 run")
+    assert (again.returncode, again.last) == (0, "pawl: 1 item: 1 run")
     rest = (each.directory / "rest").read_bytes()
     assert rest == (b'"id","the ""note"""\n' if form == "csv" else b"")
 

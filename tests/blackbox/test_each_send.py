@@ -223,7 +223,7 @@ def test_after_kill_9_at_any_point_the_next_run_ends_with_one_effect_an_item(
 def test_dry_run_sends_nothing_and_shows_url_and_body(each, upstream):
     ran = each.run(*each.words("/x/{}", "-n", "-d", "a={}"), items="b c\n")
     assert ran.returncode == 0 and not upstream.requests
-    assert ran.stdout == f"run\tb%20c\tPOST {each.url}/x/b%20c a=b%20c\n"
+    assert ran.stdout == f"run\tb%20c\tPOST {each.url}/x/b%20c -d a=b%20c\n"
 
 
 def test_a_url_that_is_none_is_a_bad_item_and_others_are_sent(each, upstream):

@@ -10,7 +10,7 @@ import pytest
 
 from pawltest.each import EFFECT, HELD, Each, lines, shell
 from pawltest.gateway import Clock
-from pawltest.upstream import Upstream
+from pawltest.upstream import Upstream, say
 from pawltest.wire import eventually
 
 NAMES = "id,first name,Név\n1,Ann Lee,ű\n2,Bo,é\n"
@@ -75,16 +75,17 @@ def test_of_many_changed_items_the_first_ten_are_named_and_the_rest_counted(each
     each.run(*shell("true"), items=items)
     ran = each.run(*shell(EFFECT), items=items)
     said = ran.stderr.splitlines()
-    assert said[0] == ("pawl: item 1 (key 0): the key was used for another command line (see "
-                       "--payload)")
+    assert said[0] == ("pawl: item 1 (key 0): done, by another command line (--payload ignore "
+                       "skips it without a word)")
     assert said[10] == ("pawl: 2 more items have keys that were used for something else (--json "
                         "lists all)")
     assert ran.returncode == 65 and len(said) == 12 and not each.effects
 
 
 @pytest.mark.parametrize("value, says", [
-    (None, "which is null"), ("", "which is empty"), ([1], "which is an array"),
-    ({"a": 1}, "which is an object")])
+    (None, "which is null"), ("", "which is empty"), 
+    ([1], "but an array: only texts, numbers, true and false are values"),
+    ({"a": 1}, "but an object: only texts, numbers, true and false are values")])
 def test_why_a_member_has_no_value_is_said_exactly(each, value, says):
     ran = each.run("--jsonl", *shell(EFFECT, "x"), key="{x}", items=json.dumps({"x": value}) + "\n")
     assert ran.stderr.splitlines()[0] == f"pawl: line 1: --key: {{x}} has no value, {says}"
@@ -158,7 +159,73 @@ def test_dry_run_and_job_log_have_words_that_a_shell_reads(each):
     assert ran.stdout == "run\tc%20d\techo 'it'\\''s' 'c d'\n"
 
 
+@pytest.mark.hooks
+def test_dry_run_says_what_is_in_doubt_and_what_was_done_as_something_else(each):
+    each.run(*shell(EFFECT), items="done\n")
+    each.run(*shell("exit 3"), items="failed\n")
+    each.run("--unknown", "hold", *shell("kill -9 $PPID"), items="doubt\n")
+    each.clock.advance(16)
+    items = lines(["done", "failed", "doubt", "new"])
+    ran = each.run("-n", "--unknown", "hold", *shell("kill -9 $PPID"), items=items)
+    assert [line.split("\t")[0] for line in ran.stdout.splitlines()] == [
+        "changed", "run", "doubt", "run"]
+    assert ran.last == "pawl: 4 items: 2 to be run, 1 in doubt, 1 changed"
+    ran = each.run("-n", *shell("kill -9 $PPID"), items=items)
+    assert ran.last == "pawl: 4 items: 2 to be run, 1 in doubt, 1 changed"  # the dead run's policy
+    ran = each.run("-n", *shell("true"), items="doubt\n")
+    assert ran.last == "pawl: 1 item: 0 to be run, 1 changed"
+
+
+@pytest.mark.hooks
+def test_what_another_command_line_left_in_doubt_is_not_called_done(each):
+    each.run(*shell("kill -9 $PPID"), items="a\n")
+    each.clock.advance(16)
+    ran = each.run(*shell(EFFECT), items="a\n")
+    assert ran.returncode == 65 and not each.effects
+    assert "item 1 (key a): may have been done, by another command line: repeat" in ran.stderr
+
+
+def test_a_key_that_two_items_have_is_in_use_for_another_command_line(each):
+    each.hold("1")
+    process = each.start("-j", "2", "--csv", *shell(HELD, "{v}"), key="k:{k}",
+                         items="k,v\na,1\na,2\n")
+    each.begun(1)
+    said = eventually(lambda: os.read(process.stderr.fileno(), 4096).decode(), "what it says")
+    assert "item 2 (key k:a): the key is in use for another command line: of another item" in said
+    each.let_go("1")
+    assert each.end(process).returncode == 65
+
+
+@pytest.mark.parametrize("name", ["jobs.db", "link.db", "jobs.db-wal", "jobs.db-pawl"])
+def test_neither_file_may_be_the_store(each, name):
+    each.run(*shell(EFFECT), items="a\n")
+    (each.directory / "link.db").symlink_to(each.store)
+    for option in ("--failed-to", "--joblog"):
+        ran = each.run(option, name, *shell(EFFECT), items="a\nb\n")
+        assert ran.returncode in (0, 2)
+        assert ran.returncode == 0 or "cannot be the store" in ran.stderr
+    assert each.run(*shell(EFFECT), items="a\n").last == "pawl: 1 item: 0 run, 1 done before"
+
+
+def test_the_two_files_are_two(each):
+    ran = each.run("--failed-to", "x", "--joblog", "x", *shell(EFFECT), items="a\n")
+    assert ran.returncode == 2 and "cannot be one file" in ran.stderr and not each.effects
+
+
 # ---- requests ----
+
+
+def test_why_a_request_failed_is_said_with_the_beginning_of_the_response(each, upstream: Upstream):
+    upstream.then(say(422, {"error": "amount must be above 0"}, effect=False))
+    ran = each.run("--send", f"POST http://127.0.0.1:{upstream.port}/x", items="a\n")
+    assert ran.returncode == 1
+    assert 'HTTP status 422: {"error": "amount must be above 0"}' in ran.stderr
+
+
+@pytest.mark.parametrize("item", [".", ".."])
+def test_an_item_is_no_step_in_a_path(each, upstream: Upstream, item):
+    ran = each.run("--send", f"POST http://127.0.0.1:{upstream.port}/p/{{}}/z", items=f"{item}\n")
+    assert ran.returncode == 65 and "in its path" in ran.stderr and not upstream.requests
 
 
 def test_headers_and_a_body_from_a_file_are_filled_in_from_the_item(each, upstream: Upstream):

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from pawltest.each import EFFECT, Each, lines, shell
+from pawltest.each import EFFECT, Each, Ran, lines, shell
 from pawltest.gateway import PAWL, Clock
+from pawltest.jobs import KEY as jobs_key
 from pawltest.jobs import Jobs
+from pawltest.upstream import closes
+from pawltest.wire import eventually
 
 LEASE = 15
 KEY = "it's a key/$HOME"
@@ -126,23 +128,81 @@ def test_the_code_of_a_probe_that_said_nothing_is_printed(jobs):
     assert ran.returncode == 76 and b"the probe ended with exit code 4" in ran.stderr
 
 
-@pytest.mark.hooks
-@pytest.mark.parametrize("at, run", [(1, 0), (2, 3)], ids=["done", "not-done"])
-def test_items_in_doubt_are_settled_all_at_once_by_a_printed_command(each, at, run):
-    words = ("-j", "3", "--unknown", "hold")
+def three_in_doubt(each: Each, *words: str) -> str:
+    """Of three items; what is said of them."""
     dies = shell(f"echo $1 >> begun; while [ $(wc -l < begun) -lt 3 ]; do sleep 0.01; done; {DIES}")
-    each.end(each.start(*words, *dies, items=lines("abc")))
+    each.end(each.start("-j", "3", "--unknown", "hold", *words, *dies, items=lines("abc")))
     each.clock.advance(LEASE + 1)
-    ran = each.run(*words, "--payload", "ignore", *shell(EFFECT), items=lines("abc"))
+    ran = again(each, *words)
     assert ran.returncode == 76 and ran.last == "pawl: 3 items: 0 run, 3 in doubt", ran
-    advised = advice(ran.stderr)
-    assert shlex.split(advised[0]) == ["pawl", "keys", "list", "--status", "unknown", "--rule",
-                                       "job"]
-    environment = {**os.environ, "PAWL_STORE": each.store,
-                   "PAWL_TEST_CLOCK": str(each.clock.path)}
-    listed = follow(advised[0], each.directory, environment)
-    assert len(listed.stdout.splitlines()) == 4
-    settled = follow(advised[at], each.directory, environment)
+    return ran.stderr
+
+
+def again(each: Each, *words: str) -> Ran:
+    return each.run("--unknown", "hold", *words, "--payload", "ignore", *shell(EFFECT),
+                    items=lines("abc"))
+
+
+def surroundings(each: Each) -> dict[str, str]:
+    return {**os.environ, "PAWL_STORE": each.store, "PAWL_TEST_CLOCK": str(each.clock.path)}
+
+
+@pytest.mark.hooks
+@pytest.mark.parametrize("at, effects", [(0, []), (1, ["b"])], ids=["done", "not-done"])
+def test_an_item_in_doubt_is_settled_by_its_token_and_no_other_is(each, at, effects):
+    said = three_in_doubt(each)
+    token = re.findall(r"\(key b, token (\d+)\)", said)[0]
+    command = advice(said)[at].replace("TOKEN", token).replace("KEY", "b")
+    settled = follow(command, each.directory, surroundings(each))
+    assert settled.returncode == 0, settled
+    ran = again(each)
+    assert ran.returncode == 76 and each.effects == effects
+    assert ran.last.endswith("2 in doubt")
+    assert len(advice(said)) == 2  # without a name of its own nothing settles all at once
+
+
+@pytest.mark.hooks
+@pytest.mark.parametrize("at, run", [(2, 0), (3, 3)], ids=["done", "not-done"])
+def test_a_list_with_a_name_is_settled_all_at_once_and_others_are_not(each, at, run):
+    other = three_in_doubt(each)
+    (each.directory / "begun").unlink()
+    said = three_in_doubt(each, "--name", "list")
+    settled = follow(advice(said)[at], each.directory, surroundings(each))
     assert settled.returncode == 0 and "3 settled" in settled.stdout, settled
-    ran = each.run(*words, "--payload", "ignore", *shell(EFFECT), items=lines("abc"))
+    ran = again(each, "--name", "list")
     assert ran.returncode == 0 and len(each.effects) == run
+    assert again(each).last == other.splitlines()[-1]
+
+
+@pytest.mark.hooks
+def test_of_many_those_of_another_kind_and_those_in_use_are_counted_apart(each, upstream):
+    three_in_doubt(each)
+    upstream.then(closes(effect=True))
+    each.run("--unknown", "hold", "--send", f"POST http://127.0.0.1:{upstream.port}/",
+             items="x\n", key="sent:{}")
+    each.clock.advance(120)
+    ran = each.other("keys", "resolve", "--rule", "job", "--unknown", "--before", BEFORE_LONG,
+                     "--exit-code", "0")
+    assert ran.returncode == 0
+    assert ran.stdout == ("3 settled, 0 too early, 0 changed meanwhile, 1 requests left alone\n")
+
+
+@pytest.mark.hooks
+@pytest.mark.parametrize("act", [["release"], ["resolve", "--exit-code", "0"], ["forget"]])
+def test_a_job_whose_command_still_runs_here_is_settled_by_force_alone(jobs, act):
+    gate = jobs.gate()
+    process = jobs.start(f"{gate.waits}; echo ran >> effects", "--unknown", "hold")
+    gate.wait_for()
+    process.kill()
+    jobs.end(process)
+    jobs.clock.advance(LEASE + 1)
+    token = str(jobs.record()["token"])
+    words = ("keys", act[0], jobs_key, "--token", token, *act[1:])
+    for _ in range(2):
+        refused = jobs.keys(*words[1:])
+        assert refused.returncode == 75 and "still runs on this host" in refused.stderr, refused
+    many = jobs.keys("release", "--rule", "job", "--unknown", "--before", BEFORE_LONG)
+    assert many.returncode == 75 and "1 in use" in many.stdout
+    assert jobs.keys(*words[1:], "--force").returncode == 0
+    gate.open()
+    eventually(lambda: jobs.effects() == 1, "the end of the command")

@@ -44,7 +44,8 @@ def test_libraries_are_missing_without_pkg_config(tmp_path):
     """found: C-H9"""
     status, told = run_setup(tmp_path, ("cc", "meson", "ninja", "curl", "sqlite3"))
     assert status == 69
-    assert "pkg-config libcrypto.pc libpq.pc nettle.pc sqlite3.pc yaml-0.1.pc libzstd.pc zlib.pc" in told
+    assert ("pkg-config libcrypto.pc libpq.pc nettle.pc sqlite3.pc yaml-0.1.pc libzstd.pc zlib.pc"
+            in told)
 
 
 def test_clients_for_tests_need_npm(tmp_path):
