@@ -91,6 +91,9 @@ void json_add_string(struct buf *buf, struct slice s);
  * but control characters below U+0020, '"' and '\\'. */
 void json_add_canonical_string(struct buf *buf, struct slice s);
 
+/* Appends a parsed value: numbers as they were written, members in their order. */
+void json_add_value(struct buf *buf, const struct json *json);
+
 /* Whether a reader of `s` sees what it is: UTF-8 without control characters and marks
  * that change the direction of writing. */
 bool json_is_legible(struct slice s);

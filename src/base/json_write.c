@@ -164,3 +164,37 @@ void json_add_time(struct buf *buf, const char *name, int64_t us)
     buf_cut(buf, buf_ok(buf) ? buf->len - 1 : buf->len);
     buf_add_str(buf, "null");
 }
+
+/* ---- values ---- */
+
+static const char *word_of(enum json_type type)
+{
+    return type == JSON_NULL ? "null" : type == JSON_TRUE ? "true" : "false";
+}
+
+void json_add_value(struct buf *buf, const struct json *json)
+{
+    bool is_object = json->type == JSON_OBJECT;
+    switch (json->type) {
+    case JSON_STRING:
+        json_add_canonical_string(buf, json->text);
+        return;
+    case JSON_NUMBER:
+        buf_add_slice(buf, json->text);
+        return;
+    case JSON_OBJECT:
+    case JSON_ARRAY:
+        buf_add_char(buf, is_object ? '{' : '[');
+        for (const struct json *child = json->first; child; child = child->next) {
+            if (is_object)
+                json_add_canonical_string(buf, child->name);
+            buf_add_str(buf, is_object ? ":" : "");
+            json_add_value(buf, child);
+            buf_add_str(buf, child->next ? "," : "");
+        }
+        buf_add_char(buf, is_object ? '}' : ']');
+        return;
+    default:
+        buf_add_str(buf, word_of(json->type));
+    }
+}

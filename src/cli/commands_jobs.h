@@ -52,7 +52,8 @@
             "{date:/zone} (a zone from the item), {week:...}, {month:...}, {hour} and {env:NAME} " \
             "are as in `pawl run`. {{ is a {, except in the key. A line that CMD does not name "   \
             "is its last argument. Values are encoded for the URL, and for a body that is JSON "   \
-            "or a form.\n\n"                                                                       \
+            "or a form; {name|json} is a value as JSON, such as a number of CSV, or an "           \
+            "object.\n\n"                                                                          \
             "What CMD writes is printed in whole lines. It has no terminal, and its standard "     \
             "input is empty. After SIGINT or SIGTERM nothing more is started, and what runs goes " \
             "on to its end; a second signal kills it. Of several exit codes the first below "      \

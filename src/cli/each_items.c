@@ -207,7 +207,9 @@ static const char *fill(const struct each_session *session, const struct each_te
         buf_printf(problem, "{%.*s} has no value", SLICE_QUOTED(missing));
         template_explain_missing(&text->template, &session->facts, missing, problem);
     } else if (result == TEMPLATE_FORMAT) {
-        buf_printf(problem, "the value of {%.*s} cannot be put there", SLICE_QUOTED(missing));
+        bool as_json = slice_find(missing, '|') > 0;
+        buf_printf(problem, "the value of {%.*s} cannot be put there: it %s", SLICE_QUOTED(missing),
+                   as_json ? "is no JSON" : "has a NUL byte, or is no UTF-8");
     }
     return copy.at;
 }

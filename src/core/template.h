@@ -41,8 +41,10 @@
  * Texts that are filled in (template_fill) are the arguments of a command, and URLs, headers and
  * bodies of requests. What is a source there: {} {name} {/pointer} {date:..} {week:..} {month:..}
  * {hour} {hour:..} {env:NAME}, each without a quote, a brace, a control byte or, but for
- * {/pointer}, a space. "{{" is a '{'; every other '{' and every '}' is itself, so that JSON and awk
- * scripts are text. Any byte but NUL may be in it, and it may be empty.
+ * {/pointer}, a space. {name|json} and {/pointer|json} are the value as JSON, an object or array,
+ * too; of a CSV field what stands in it, which is JSON. "{{" is a '{'; every other '{' and every
+ * '}' is itself, so that JSON and awk scripts are text. Any byte but NUL may be in it, and it may
+ * be empty.
  *
  * Values: a header must come in exactly one line that Connection does not name, else it counts as
  * missing, with '?' too; {header:Idempotency-Key} is read as a key wherever it is. A query or
@@ -92,6 +94,7 @@ struct template_part {
     struct slice text;    /* literal; or the name, pointer (of a member too), zone */
     struct slice written; /* literal, or what is between the braces, as the template has it */
     bool optional;        /* {header:X?} */
+    bool as_json;         /* {name|json}, of a text */
     int64_t window_us;    /* TEMPLATE_WINDOW */
     const struct key_format *format; /* NULL: any value */
     size_t longest;                  /* bytes of a value; 0: any number */

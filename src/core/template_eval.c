@@ -293,9 +293,9 @@ static const char *lack_of(const struct json *json)
     case JSON_NULL:
         return ", which is null";
     case JSON_OBJECT:
-        return ", but an object: only texts, numbers, true and false are values";
+        return ", but an object ({name|json} in a text puts it there as JSON)";
     case JSON_ARRAY:
-        return ", but an array: only texts, numbers, true and false are values";
+        return ", but an array ({name|json} in a text puts it there as JSON)";
     default:
         return ", which is empty";
     }

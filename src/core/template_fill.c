@@ -33,12 +33,36 @@ static enum template_result json_value(const struct json *json, struct value *re
     return TEMPLATE_OK;
 }
 
+/* As JSON: what an item of JSON has, and what stands in a CSV field. */
+static enum template_result value_as_json(const struct filler *filler, const struct json *json,
+                                          struct value *ret_value)
+{
+    struct arena *arena = filler->output->arena;
+    BUF_AUTO struct buf text = buf_make(filler->output->buf->max);
+    struct json *root;
+    if (!json)
+        return TEMPLATE_MISSING;
+    ret_value->is_json = true;
+    if (filler->facts->item_is_json) {
+        json_add_value(&text, json);
+        ret_value->text = buf_ok(&text) ? arena_copy(arena, buf_slice(&text)) : SLICE("");
+        return ret_value->text.len > 0 ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
+    }
+    ret_value->text = json->text;
+    enum json_error error = json_parse(arena, json->text, &root, NULL);
+    return error == JSON_OK          ? TEMPLATE_OK
+           : error == JSON_NO_MEMORY ? TEMPLATE_NO_MEMORY
+                                     : TEMPLATE_FORMAT;
+}
+
 static enum template_result value_of(const struct filler *filler, const struct template_part *part,
                                      struct value *ret_value)
 {
     const struct template_facts *facts = filler->facts;
     if (template_part_is_clock(part))
         return template_clock_value(facts, part, filler->output->arena, &ret_value->text);
+    if (part->as_json)
+        return value_as_json(filler, template_json_at(facts, part->text), ret_value);
     if (part->source == TEMPLATE_BODY || part->source == TEMPLATE_MEMBER)
         return json_value(template_json_at(facts, part->text), ret_value);
     if (part->source == TEMPLATE_ENV) {

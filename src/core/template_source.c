@@ -189,6 +189,7 @@ static bool read_argument(struct template_compiler *compiler, const struct sourc
 }
 
 #define LONGEST_MAX (1024 * 1024)
+#define AS_JSON "json"
 
 static bool read_longest(struct template_compiler *compiler, struct slice text,
                          struct template_part *part)
@@ -211,6 +212,11 @@ static bool read_format(struct template_compiler *compiler, struct slice format,
     bool fits = part->source == TEMPLATE_HEADER || part->source == TEMPLATE_BODY ||
                 part->source == TEMPLATE_FORM || part->source == TEMPLATE_PATH ||
                 part->source == TEMPLATE_QUERY;
+    bool of_member = part->source == TEMPLATE_MEMBER || part->source == TEMPLATE_BODY;
+    part->as_json =
+        compiler->use == TEMPLATE_FOR_TEXT && of_member && slice_eq(format, SLICE(AS_JSON));
+    if (part->as_json)
+        return true;
     if ((1U << compiler->use) & (JOB | ITEM | TEXT))
         return template_refuse(compiler, "{%.*s}: a format is allowed only in the key of a rule",
                                SLICE_QUOTED(part->written));
@@ -293,7 +299,9 @@ static bool is_of_item(struct slice source, unsigned use)
 
 bool template_is_placeholder(struct slice written)
 {
-    struct slice name;
+    struct slice name, source;
+    if (slice_eq(slice_cut(written, '|', &source), SLICE(AS_JSON)))
+        written = source;
     if (written.len == 0 || written.at[0] == '/' || is_member(written))
         return true;
     bool has_argument = slice_cut(written, ':', &name).at;

@@ -84,8 +84,8 @@ def test_of_many_changed_items_the_first_ten_are_named_and_the_rest_counted(each
 
 @pytest.mark.parametrize("value, says", [
     (None, "which is null"), ("", "which is empty"), 
-    ([1], "but an array: only texts, numbers, true and false are values"),
-    ({"a": 1}, "but an object: only texts, numbers, true and false are values")])
+    ([1], "but an array ({name|json} in a text puts it there as JSON)"),
+    ({"a": 1}, "but an object ({name|json} in a text puts it there as JSON)")])
 def test_why_a_member_has_no_value_is_said_exactly(each, value, says):
     ran = each.run("--jsonl", *shell(EFFECT, "x"), key="{x}", items=json.dumps({"x": value}) + "\n")
     assert ran.stderr.splitlines()[0] == f"pawl: line 1: --key: {{x}} has no value, {says}"
@@ -220,6 +220,25 @@ def test_why_a_request_failed_is_said_with_the_beginning_of_the_response(each, u
     ran = each.run("--send", f"POST http://127.0.0.1:{upstream.port}/x", items="a\n")
     assert ran.returncode == 1
     assert 'HTTP status 422: {"error": "amount must be above 0"}' in ran.stderr
+
+
+def test_a_csv_field_is_put_into_json_as_a_number_where_it_is_asked_for(each, upstream: Upstream):
+    ran = each.run("--csv", "-H", "Content-Type: application/json", "-d",
+                   '{"id": {id}, "amount": {amount|json}}', "--send",
+                   f"POST http://127.0.0.1:{upstream.port}/x", key="{id}",
+                   items='id,amount\n007,1.50\n8,"[1, {""a"": null}]"\n9,seven\n10,\n')
+    assert [json.loads(request.body) for request in upstream.requests] == [
+        {"id": "007", "amount": 1.5}, {"id": "8", "amount": [1, {"a": None}]}]
+    assert ran.returncode == 65 and "2 run, 2 malformed" in ran.last
+    assert "line 4: the value of {amount|json} cannot be put there: it is no JSON" in ran.stderr
+
+
+def test_an_object_of_an_item_is_an_argument_as_json(each):
+    item = '{"id":1,"o":{"b":[1.50,true,null],"a":"x\\"\\u00e9"},"s":"t"}'
+    ran = each.run("--jsonl", *shell('printf "%s|%s\\n" "$1" "$2" >> "$JOURNAL"', "{o|json}",
+                                     "{/s|json}"), key="{id}", items=item + "\n")
+    assert ran.returncode == 0, ran
+    assert each.effects == ['{"b":[1.50,true,null],"a":"x\\"é"}|"t"']
 
 
 @pytest.mark.parametrize("item", [".", ".."])

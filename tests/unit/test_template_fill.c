@@ -195,6 +195,24 @@ static void what_is_missing_is_named(void **state)
     fills_not(&request, TEMPLATE_RAW, TEMPLATE_MISSING, "{id}", "id");
 }
 
+static void a_value_as_json_is_any_value_and_of_a_csv_field_what_stands_in_it(void **state)
+{
+    REQUEST_AUTO struct request request;
+    (void)state;
+    item_init(&request, &zones);
+    set_json(&request, USER);
+    fills(&request, TEMPLATE_RAW, "{o|json} {/o/k|json} {none|json}", "{\"k\":[7]} [7] null");
+    fills(&request, TEMPLATE_IN_JSON, "{\"a\":{id|json},\"b\":{n|json}}",
+          "{\"a\":\"a \\\"b\\\"\",\"b\":1.50}");
+    fills(&request, TEMPLATE_IN_JSON, "\"{o|json}\"", "\"{\\\"k\\\":[7]}\"");
+    fills_not(&request, TEMPLATE_RAW, TEMPLATE_MISSING, "{absent|json}", "absent|json");
+    set_csv(&request, "7,x,", "{\"id\":\"7\",\"t\":\"x\",\"e\":\"\",\"l\":\"[1, 2]\"}");
+    fills(&request, TEMPLATE_IN_JSON, "[{id|json},{id},{l|json}]", "[7,\"7\",[1, 2]]");
+    fills_not(&request, TEMPLATE_IN_JSON, TEMPLATE_FORMAT, "{t|json}", "t|json");
+    fills_not(&request, TEMPLATE_IN_JSON, TEMPLATE_FORMAT, "{e|json}", "e|json");
+    fills(&request, TEMPLATE_RAW, "{id|jso} {x y|json}", "{id|jso} {x y|json}");
+}
+
 static void in_a_url_values_are_percent_encoded(void **state)
 {
     REQUEST_AUTO struct request request;
@@ -267,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_large_text_is_read_in_one_pass),
         cmocka_unit_test(values_are_put_in_as_they_are),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(a_value_as_json_is_any_value_and_of_a_csv_field_what_stands_in_it),
         cmocka_unit_test(in_a_url_values_are_percent_encoded),
         cmocka_unit_test(in_json_values_are_strings_content_or_values),
         cmocka_unit_test(in_json_lines_and_columns_are_strings),

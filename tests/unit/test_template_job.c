@@ -140,8 +140,8 @@ static void a_message_says_why_a_value_is_missing(void **state)
     set_json(&request, "{\"name\":null,\"o\":{},\"a\":[],\"e\":\"\"}");
     explains(&request, "{name}", ", which is null");
     explains(&request, "{/name}", ", which is null");
-    explains(&request, "{o}", ", but an object: only texts, numbers, true and false are values");
-    explains(&request, "{a}", ", but an array: only texts, numbers, true and false are values");
+    explains(&request, "{o}", ", but an object ({name|json} in a text puts it there as JSON)");
+    explains(&request, "{a}", ", but an array ({name|json} in a text puts it there as JSON)");
     explains(&request, "{e}", ", which is empty");
     explains(&request, "{other}", ": the item has only name, o, a, e");
     set_json(&request, "{}");
