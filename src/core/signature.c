@@ -219,9 +219,11 @@ bool signature_secret_read(const struct signature_scheme *scheme, struct slice t
                            const char **ret_problem)
 {
     *ret_secret = (struct signature_secret){.key = SLICE("")};
-    *ret_problem = mac_load(); /* here, and not within the first message */
-    if (*ret_problem)
+    *ret_problem = NULL;
+    if (mac_load()) { /* here, and not within the first message */
+        *ret_problem = "cannot be used without OpenSSL (on Debian: apt install libssl3)";
         return false;
+    }
     if (text.len == 0)
         *ret_problem = "is empty";
     else if (scheme->is_standard)
