@@ -230,8 +230,8 @@ static void add_clash(const struct each_session *session, enum jobs_clash clash,
 {
     static const char *const texts[] = {
         [JOBS_IN_USE] = "the key is in use for another %s: of another item, or another run",
-        [JOBS_IN_DOUBT] = "may have been done, by another %s: repeat that one, or settle it",
-        [JOBS_DONE] = "done, by another %s (--payload ignore skips it without a word)",
+        [JOBS_IN_DOUBT] = "may have been done, with another %s: repeat that one, or settle it",
+        [JOBS_DONE] = "ended before, with another %s (--payload ignore skips it without a word)",
     };
     buf_printf(line, texts[clash], session->send ? "request" : "command line");
 }

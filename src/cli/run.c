@@ -175,7 +175,7 @@ static void explain_mismatch(const struct run *run)
         add_settling(run, &text);
         break;
     case JOBS_DONE:
-        buf_printf(&text, "was used for another command line%s, which is done and which `",
+        buf_printf(&text, "was used for another command line%s, which has ended and which `",
                    payload);
         jobs_add_keys_command(&run->options, "show", run->job.process.key, &text);
         buf_add_str(&text,

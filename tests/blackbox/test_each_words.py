@@ -75,8 +75,8 @@ def test_of_many_changed_items_the_first_ten_are_named_and_the_rest_counted(each
     each.run(*shell("true"), items=items)
     ran = each.run(*shell(EFFECT), items=items)
     said = ran.stderr.splitlines()
-    assert said[0] == ("pawl: item 1 (key 0): done, by another command line (--payload ignore "
-                       "skips it without a word)")
+    assert said[0] == ("pawl: item 1 (key 0): ended before, with another command line (--payload "
+                       "ignore skips it without a word)")
     assert said[10] == ("pawl: 2 more items have keys that were used for something else (--json "
                         "lists all)")
     assert ran.returncode == 65 and len(said) == 12 and not each.effects
@@ -182,7 +182,7 @@ def test_what_another_command_line_left_in_doubt_is_not_called_done(each):
     each.clock.advance(16)
     ran = each.run(*shell(EFFECT), items="a\n")
     assert ran.returncode == 65 and not each.effects
-    assert "item 1 (key a): may have been done, by another command line: repeat" in ran.stderr
+    assert "item 1 (key a): may have been done, with another command line: repeat" in ran.stderr
 
 
 def test_a_key_that_two_items_have_is_in_use_for_another_command_line(each):

@@ -16,7 +16,7 @@
 #ifdef PAWL_SANITIZED
 #define SQLITE_STEP 113
 #else
-#define SQLITE_STEP 13
+#define SQLITE_STEP 31
 #endif
 
 /* SQLite's allocator: the n-th from now on fails; 0: none does. */
