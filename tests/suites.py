@@ -161,7 +161,7 @@ SUITES = (
     pytest("clients", "hooks", 300, ("tests/clients",), "clients as they come, with their retries"),
     pytest("differential", "hooks", 120, ("tests/differential",),
            "requests through nginx, HAProxy and pawl: every difference is documented"),
-    pytest("postgres", "hooks", 600, (*SIDE_BY_SIDE, "tests/postgres"),
+    pytest("postgres", "hooks", 900, (*SIDE_BY_SIDE, "tests/postgres"),
            "a PostgreSQL of the tests' own, and the network before it"),
     pytest("sql", "hooks", 600, ("tests/sql",),
            "what applications do in their own transactions on PostgreSQL"),

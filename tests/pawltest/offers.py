@@ -19,7 +19,7 @@ from pawltest.wire import PATIENCE
 
 EXAMPLE = ROOT / "examples/offers"
 KEY = "{date:%s}:%s:%s:daily_offers"  # of zone, zone, user
-SUMMARY = re.compile(r"pawl: (\d+) items: (\d+) run(?:, (\d+) done before)?$")
+SUMMARY = re.compile(r"pawl: (\d+) items?: (\d+) run(?:, (\d+) done before)?$")
 
 
 def text_of(instant: datetime) -> str:
