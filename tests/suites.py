@@ -116,8 +116,8 @@ def without(*names: str) -> tuple[str, ...]:
     return tuple(f"--ignore=tests/blackbox/test_{name}.py" for name in names)
 
 
-# Prometheus looks at what one build shows.
-ONE_BUILD = without("alerts")
+# What one build shows: alerts by Prometheus, and missing libraries by a library in front.
+ONE_BUILD = without("alerts", "libraries")
 # What a request, a command or a config means: one of them at a time, and the same bytes whatever
 # the optimiser did; hooks and ASan show them. The threads that they go through meet in the others,
 # many at a time.
@@ -126,7 +126,7 @@ ONE_AT_A_TIME = ONE_BUILD + without(
     "cli_commands", "config_cli", "cli_keys", "cli_find", "cli_probe", "cli_webhook", "run_words",
     "run_settling", "run_child", "each_words", "answers", "authorize", "browsers",
     "contract_config", "counted_elsewhere", "defaults", "endings", "endpoints", "formerly",
-    "libraries", "limits_fit", "logs", "once", "parts", "playbook", "probe_requests", "queue",
+    "limits_fit", "logs", "once", "parts", "playbook", "probe_requests", "queue",
     "queue_linked", "refusals_heard", "replay_headers", "rule_answers", "unknown",
     "upstream_headers", "upstream_names", "yoked")
 
@@ -161,7 +161,7 @@ SUITES = (
     pytest("clients", "hooks", 300, ("tests/clients",), "clients as they come, with their retries"),
     pytest("differential", "hooks", 120, ("tests/differential",),
            "requests through nginx, HAProxy and pawl: every difference is documented"),
-    pytest("postgres", "hooks", 900, (*SIDE_BY_SIDE, "tests/postgres"),
+    pytest("postgres", "hooks", 1200, (*SIDE_BY_SIDE, "tests/postgres"),
            "a PostgreSQL of the tests' own, and the network before it"),
     pytest("sql", "hooks", 600, ("tests/sql",),
            "what applications do in their own transactions on PostgreSQL"),

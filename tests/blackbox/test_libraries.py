@@ -36,9 +36,6 @@ rules:
 """
 OPENSSL = "apt install libssl3"
 
-pytestmark = pytest.mark.skipif(any(one in str(PAWL) for one in ("asan", "tsan")),
-                                reason="a sanitizer is linked in front itself")
-
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory) -> Path:
