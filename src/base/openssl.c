@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define OPENSSL_LOADS
 #include "base/openssl.h"
+#include "base/library.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
-#include <string.h>
 #include <threads.h>
 
 /* It brings libcrypto, which has its version. */
@@ -17,25 +16,18 @@ static const char *problem;
 
 static void load(void)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } functions[] = {
+    static const struct library_function functions[] = {
 #define X(name) {#name, offsetof(struct openssl, name)},
         OPENSSL_FUNCTIONS(X)
 #undef X
     };
-    void *library = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!library) {
-        problem = NAME " is not installed (on Debian: apt install libssl3)";
-        return;
-    }
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *function = dlsym(library, functions[i].name);
-        if (!function)
-            problem = NAME " is older than the one that pawl was built for";
-        memcpy((char *)&openssl + functions[i].offset, &function, sizeof function);
-    }
+    static const char *const problems[] = {
+        [LIBRARY_LOADED] = NULL,
+        [LIBRARY_ABSENT] = NAME " is not installed (on Debian: apt install libssl3)",
+        [LIBRARY_LACKS] = NAME " is older than the one that pawl was built for",
+    };
+    problem =
+        problems[library_load(NAME, functions, sizeof functions / sizeof *functions, &openssl)];
 }
 
 const char *openssl_load(void)

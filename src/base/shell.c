@@ -4,17 +4,13 @@
 #include "base/utf8.h"
 #include <string.h>
 
+#define SAFE_MARKS "%+,-./:=@_^"
+
 enum quoting {
     QUOTING_NONE,
     QUOTING_PLAIN,   /* '...' */
     QUOTING_ESCAPES, /* $'...' */
 };
-
-static bool is_safe(char c)
-{
-    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    return letter || (c != '\0' && strchr("%+,-./:=@_^", c));
-}
 
 /* The first character of `text`, or its first byte, where that is no UTF-8. */
 static struct slice first_of(struct slice text, bool *ret_shows)
@@ -33,7 +29,7 @@ static enum quoting quoting_of(struct slice word)
         struct slice character = first_of(word, &shows);
         if (!shows)
             return QUOTING_ESCAPES;
-        if (character.len == 1 && !is_safe(character.at[0]))
+        if (character.len == 1 && !slice_is_word(character, SAFE_MARKS))
             quoting = QUOTING_PLAIN;
         word = slice_skip(word, character.len);
     }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/postgres/libpq.h"
+#include "base/library.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
-#include <string.h>
 #include <threads.h>
 
 #define LIBRARY "libpq.so.5"
@@ -13,25 +12,18 @@ static const char *problem;
 
 static void load(void)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } functions[] = {
+    static const struct library_function functions[] = {
 #define X(name) {"PQ" #name, offsetof(struct libpq, name)},
         LIBPQ_FUNCTIONS(X)
 #undef X
     };
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!library) {
-        problem = LIBRARY " is not installed (on Debian: apt install libpq5)";
-        return;
-    }
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *function = dlsym(library, functions[i].name);
-        if (!function)
-            problem = LIBRARY " is older than PostgreSQL 14";
-        memcpy((char *)&libpq + functions[i].offset, &function, sizeof function);
-    }
+    static const char *const problems[] = {
+        [LIBRARY_LOADED] = NULL,
+        [LIBRARY_ABSENT] = LIBRARY " is not installed (on Debian: apt install libpq5)",
+        [LIBRARY_LACKS] = LIBRARY " is older than PostgreSQL 14",
+    };
+    problem =
+        problems[library_load(LIBRARY, functions, sizeof functions / sizeof *functions, &libpq)];
 }
 
 const char *libpq_load(void)
