@@ -49,11 +49,12 @@ def sweep(cursor: Any, most: int, at: int = NOW) -> int:
 
 
 def read_by(cursor: Any, act: Any) -> int:
-    """Rows of pawl.record and pawl.outcome that it read."""
+    """Rows of pawl.record and pawl.outcome that it read, or looked for by an index: a join of two
+    lists of ids looks for every id of one for every row of the other, and reads few."""
     cursor.execute("BEGIN")
     act()
-    cursor.execute("SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables"
-                   " WHERE relname IN ('record', 'outcome')")
+    cursor.execute("SELECT sum(seq_tup_read + greatest(idx_tup_fetch, idx_scan))"
+                   " FROM pg_stat_xact_user_tables WHERE relname IN ('record', 'outcome')")
     ((read,),) = cursor.fetchall()
     cursor.execute("COMMIT")
     return int(read)
@@ -67,7 +68,7 @@ def left(database: Database) -> int:
 def test_a_load_reads_what_it_was_asked_for(database, session, hint):
     fill(database, RECORDS)
     assert load(session, 4, hint) == 4
-    assert read_by(session, lambda: load(session, 4, hint)) <= 4 * 4
+    assert read_by(session, lambda: load(session, 4, hint)) <= 4 * 6
 
 
 @pytest.mark.parametrize("until", [MINUTE, 2 * NOW], ids=["record", "body"])
