@@ -71,6 +71,10 @@ def sweep(database: Database) -> float:
         return all_steps / (time.monotonic() - began)
 
 
+def count_due(database: Database) -> int:
+    return database.sql("SELECT count(*) FROM pawl.outcome WHERE sweep_at = 2")[0][0]
+
+
 def sizes(database: Database) -> dict[str, float]:
     """MB of the tables, with their indexes and bodies."""
     return {name: database.sql(f"SELECT pg_total_relation_size('pawl.{name}')")[0][0] / 1e6
@@ -113,6 +117,11 @@ def main(build: Path, records: int, swept: int) -> None:
               flush=True)
         fill(large, swept, first=DUE_ID, until=2)
         before = sizes(large)
+        figures, due = pairs(build, large), count_due(large)
+        assert 0 < due < swept, due
+        print(f"pairs/s while {(swept - due) / SECONDS:,.0f} records/s are swept:"
+              f" {figures['pairs_per_s']:,.0f}; p99 of a finish, ms:"
+              f" {figures['finish_p99_us'] / 1000:.1f}", flush=True)
         print(f"sweep, {SLICE} a slice: {sweep(large):,.0f} records/s", flush=True)
         database_grew = {name: sizes(large)[name] - before[name] for name in TABLES}
         assert max(database_grew.values()) < 100, database_grew
