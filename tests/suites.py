@@ -24,6 +24,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 sys.dont_write_bytecode = True
 from tally import tally  # noqa: E402
@@ -32,7 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILDS_AT = ROOT / "build-test"
 LOGS = BUILDS_AT / "logs"
 PYTHON = "/usr/bin/python3"
-# As many suites at a time, and as many files of tests in one: they wait more than they work.
+# So many suites at a time, and so many files of tests in one: they wait more than they work.
+LANES = min(4, (os.cpu_count() or 1) + 2)
 WIDTH = min(4, (os.cpu_count() or 1) + 1)
 SLACK = 2  # a noisy machine takes longer than is meant; beyond this the whole has failed
 OVER = 124  # the status of what took longer than its budget
@@ -70,6 +72,7 @@ class Suite:
     command: tuple[str, ...]
     covers: str
     quick: bool = False
+    full: bool = True  # without --quick
 
     @property
     def needs_server(self) -> bool:
@@ -103,25 +106,27 @@ def meson(suite: str, build: str, covers: str, quick: bool = False,
 
 
 def pytest(name: str, build: str, budget: int, arguments: tuple[str, ...], covers: str,
-           quick: bool = False) -> Suite:
+           quick: bool = False, full: bool = True) -> Suite:
     """A folder of pytest's, on the binary of that build."""
     command = (PYTHON, "-m", "pytest", "-c", "tests/pytest.ini", *arguments)
-    return Suite(name, build, budget, command, covers, quick)
+    return Suite(name, build, budget, command, covers, quick, full)
 
 
 SIDE_BY_SIDE = ("-n", str(WIDTH), "--dist", "loadfile")  # a module's gateway serves its whole file
+ONE_BY_ONE = ("-n", str(WIDTH), "--dist", "load")  # each test has gateways of its own
 
 
 def without(*names: str) -> tuple[str, ...]:
     return tuple(f"--ignore=tests/blackbox/test_{name}.py" for name in names)
 
 
-# What one build shows: alerts by Prometheus, and missing libraries by a library in front.
-ONE_BUILD = without("alerts", "libraries")
+# What no sanitizer sees more of: alerts by Prometheus, and missing libraries by one in front.
+PLAIN = ("alerts", "libraries")
 # What a request, a command or a config means: one of them at a time, and the same bytes whatever
-# the optimiser did; hooks and ASan show them. The threads that they go through meet in the others,
-# many at a time.
-ONE_AT_A_TIME = ONE_BUILD + without(
+# the optimiser did; ASan shows them. The threads that they go through meet in the others, many at
+# a time.
+ONE_AT_A_TIME = without(
+    *PLAIN,
     "identity", "rules", "policy", "complaints", "hostile", "cli_hash", "cli_explain", "cli_pages",
     "cli_commands", "config_cli", "cli_keys", "cli_find", "cli_probe", "cli_webhook", "run_words",
     "run_settling", "run_child", "each_words", "answers", "authorize", "browsers",
@@ -131,9 +136,9 @@ ONE_AT_A_TIME = ONE_BUILD + without(
     "upstream_headers", "upstream_names", "yoked")
 
 
-def blackbox(build: str, covers: str, but: tuple[str, ...] = (), quick: bool = False) -> Suite:
+def blackbox(build: str, covers: str, but: tuple[str, ...] = (), **runs: bool) -> Suite:
     return pytest(f"blackbox {build}", build, 900, (*SIDE_BY_SIDE, "tests/blackbox", *but), covers,
-                  quick)
+                  **runs)
 
 
 # Where a gateway connects, loses its server and finds it again; without libfaketime, which a
@@ -150,18 +155,21 @@ SUITES = (
     pytest("lint itself", "", 120, ("tests/lint",), "scripts/lint, scripts/setup, this count",
            quick=True),
     blackbox("hooks", "all that a client, an operator and a service see, with moved clocks",
-             quick=True),
+             quick=True, full=False),
+    pytest("blackbox plain", "hooks", 300,
+           (*SIDE_BY_SIDE, *(f"tests/blackbox/test_{name}.py" for name in PLAIN)),
+           "alerts by Prometheus, libraries that are missing"),
     meson("contract", "hooks", "what every store promises, on each embedded backend", quick=True),
     meson("unit", "hooks", "each module beside its header", quick=True),
     meson("fault", "hooks", "each I/O call and allocation of the store failing in turn"),
     meson("simulation", "hooks",
           "engine and store under a seed and a virtual clock; the oracle finds its mutants"),
-    pytest("faults hooks", "hooks", 600, ("-n", str(WIDTH), "--dist", "load", "tests/fault"),
+    pytest("faults hooks", "hooks", 600, (*ONE_BY_ONE, "tests/fault"),
            "kill -9 at every crash point, pauses, failing disks and system calls"),
     pytest("clients", "hooks", 300, ("tests/clients",), "clients as they come, with their retries"),
     pytest("differential", "hooks", 120, ("tests/differential",),
            "requests through nginx, HAProxy and pawl: every difference is documented"),
-    pytest("postgres", "hooks", 1200, (*SIDE_BY_SIDE, "tests/postgres"),
+    pytest("postgres", "hooks", 600, (*ONE_BY_ONE, "tests/postgres"),
            "a PostgreSQL of the tests' own, and the network before it"),
     pytest("sql", "hooks", 600, ("tests/sql",),
            "what applications do in their own transactions on PostgreSQL"),
@@ -171,7 +179,8 @@ SUITES = (
            (*SIDE_BY_SIDE, "tests/blackbox", "--store", "postgres"),
            "the black box on PostgreSQL, as far as the store is asked"),
     meson("fuzz-corpus", "hooks", "each parser on its corpus"),
-    blackbox("asan", "the black box again: no byte out of bounds, no leak", ONE_BUILD),
+    blackbox("asan", "all that a client, an operator and a service see, with moved clocks; no byte"
+             " out of bounds, no leak", without(*PLAIN)),
     pytest("postgres asan", "asan", 600, RECONNECTING, "memory of what libpq was given and gave"),
     meson("simulation", "asan", "memory of engine and store in orders no test wrote"),
     meson("fault", "asan", "memory on the paths of failure"),
@@ -193,8 +202,7 @@ SUITES = (
     pytest("docs", "gcc", 300, ("tests/docs",),
            "links, names, commands and configs in the documents"),
     pytest("install", "gcc", 300, ("tests/install",), "make install, the unit, the Debian package"),
-    meson("contract", "clang", "a store without hooks, as another compiler optimises it"),
-    meson("unit", "clang", "each module without hooks"),
+    meson("unit", "clang", "each module without hooks, as another compiler optimises it"),
 )
 # Seconds on two quiet cores, by the option; "": all.
 MEANT = {"": 1200, "--no-servers": 900, "--quick": 120}
@@ -232,56 +240,69 @@ class Call:
         except ProcessLookupError:
             pass
 
-    def wait(self, budget: int) -> int:
+    def wait(self, budget: int) -> tuple[int, float]:
+        """Its status, and the seconds of processor time of all that it started and waited for."""
+        ends = [threading.Timer(budget, self.end, [signal.SIGTERM]),
+                threading.Timer(budget + END_TIME, self.end, [signal.SIGKILL])]
+        began = time.monotonic()
         Call.running.add(self)
+        for end in ends:
+            end.start()
         try:
-            return self.process.wait(budget)
-        except subprocess.TimeoutExpired:
-            self.end(signal.SIGTERM)
-            try:
-                self.process.wait(END_TIME)
-            except subprocess.TimeoutExpired:
-                pass
-            return OVER
+            _, status, used = os.wait4(self.process.pid, 0)
         finally:
+            for end in ends:
+                end.cancel()
             self.end(signal.SIGKILL)
-            self.process.wait()
             Call.running.discard(self)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        over = time.monotonic() - began >= budget
+        return OVER if over else self.process.returncode, used.ru_utime + used.ru_stime
 
 
-def run_build(build: Build, lane: int) -> tuple[int, int, str]:
-    """(0, 0, ""), or one failure and what the compiler said."""
+class Result(NamedTuple):
+    """Of a step: what it counted, and what is to be shown of what it printed. A build counts only
+    its failure."""
+
+    passed: int = 0
+    failed: int = 0
+    text: str = ""
+    cpu: float = 0  # seconds of processor time
+
+
+def run_build(build: Build, lane: int) -> Result:
     log, at = LOGS / f"build-{build.name}.log", BUILDS_AT / build.name
     kept, options = BUILDS_AT / f"{build.name}.options", " ".join((build.compiler, *build.options))
-    calls = [["ninja", "-C", str(at)]]
+    calls, cpu = [["ninja", "-C", str(at)]], 0.0
     if not kept.exists() or kept.read_text("utf-8") != options:
         shutil.rmtree(at, ignore_errors=True)
         kept.unlink(missing_ok=True)
         calls.insert(0, ["meson", "setup", str(at), *build.options])
     for call in calls:
-        status = Call(call, log, {**environment(lane, build.name), "CC": build.compiler}).wait(
-            build.budget)
+        variables = {**environment(lane, build.name), "CC": build.compiler}
+        status, used = Call(call, log, variables).wait(build.budget)
+        cpu += used
         if status != 0:
-            return 0, 1, log.read_text("utf-8", "replace")
+            return Result(0, 1, log.read_text("utf-8", "replace"), cpu)
     kept.write_text(options, "utf-8")
-    return 0, 0, ""
+    return Result(cpu=cpu)
 
 
-def run_suite(suite: Suite, lane: int) -> tuple[int, int, str]:
-    """(passed, failed, what it printed if something failed)."""
+def run_suite(suite: Suite, lane: int) -> Result:
     log, meson_log = LOGS / f"{suite.name.replace(' ', '-')}.log", None
     if "meson" in suite.command:
         meson_log = BUILDS_AT / suite.build / "meson-logs" / f"{suite.name.split()[0]}.json"
         meson_log.unlink(missing_ok=True)
     prefix = without_random_addresses() if suite.build in ("asan", "tsan") else []
-    status = Call([*prefix, *suite.command], log, environment(lane, suite.build)).wait(suite.budget)
+    status, cpu = Call([*prefix, *suite.command], log, environment(lane, suite.build)).wait(
+        suite.budget)
     passed, failed = tally(log, status, meson_log)
+    text = log.read_text("utf-8", "replace")
     if not failed:
-        again = [line for line in log.read_text("utf-8", "replace").splitlines()
-                 if line.startswith("RAN AGAIN")]
-        return passed, failed, "\n".join(again)
+        again = [line for line in text.splitlines() if line.startswith("RAN AGAIN")]
+        return Result(passed, failed, "\n".join(again), cpu)
     over = f"over its budget of {suite.budget} s\n" if status == OVER else ""
-    return passed, failed, over + log.read_text("utf-8", "replace")
+    return Result(passed, failed, over + text, cpu)
 
 
 class Lanes:
@@ -293,11 +314,12 @@ class Lanes:
         self.built: set[str] = {""}
         self.builds = False
         self.passed = self.failed = 0
+        self.cpu = 0.0
         self.changed = threading.Condition()
 
     def run(self) -> None:
         lanes = [threading.Thread(target=self._lane, args=(lane,), daemon=True)
-                 for lane in range(WIDTH)]
+                 for lane in range(LANES)]
         for lane in lanes:
             lane.start()
         for lane in lanes:
@@ -322,21 +344,23 @@ class Lanes:
             began = time.monotonic()
             run = run_build if isinstance(step, Build) else run_suite
             try:
-                passed, failed, text = run(step, lane)
+                result = run(step, lane)
             except Exception as error:  # pylint: disable=broad-except
-                passed, failed, text = 0, 1, repr(error)
+                result = Result(0, 1, repr(error))
             with self.changed:
-                self._report(step, passed, failed, text, time.monotonic() - began)
-                self._ended(step, failed)
+                self._report(step, result, time.monotonic() - began)
+                self._ended(step, result.failed)
 
-    def _report(self, step: Step, passed: int, failed: int, text: str, seconds: float) -> None:
+    def _report(self, step: Step, result: Result, seconds: float) -> None:
+        passed, failed, text, cpu = result
         name = f"build {step.name}" if isinstance(step, Build) else step.name
         counts = f"{passed:5} passed {failed:3} failed" if passed or failed else " " * 24
-        print(f"{name:20} {counts} {seconds:5.0f} s", flush=True)
+        print(f"{name:20} {counts} {seconds:5.0f} s {cpu:5.0f} s of CPU", flush=True)
         if text:
             print("\n".join(text.splitlines()[-60:]), flush=True)
         self.passed += passed
         self.failed += failed
+        self.cpu += cpu
 
     def _ended(self, step: Step, failed: int) -> None:
         if isinstance(step, Build):
@@ -351,9 +375,9 @@ class Lanes:
 def chosen(option: str, names: list[str]) -> list[Step]:
     """The suites that are asked for, after the builds that they need."""
     suites = [suite for suite in SUITES
-              if (suite.quick or option != "--quick")
-              and not (suite.needs_server and option == "--no-servers")
-              and (not names or any(f"{suite.name} ".startswith(f"{name} ") for name in names))]
+              if (any(f"{suite.name} ".startswith(f"{name} ") for name in names) if names
+                  else suite.quick if option == "--quick"
+                  else suite.full and not (suite.needs_server and option == "--no-servers"))]
     return [*(build for build in BUILDS
               if any(suite.build == build.name for suite in suites)), *suites]
 
@@ -390,7 +414,8 @@ def main(arguments: list[str]) -> int:
     began, lanes = time.monotonic(), Lanes(steps)
     lanes.run()
     seconds, meant = time.monotonic() - began, MEANT[option]
-    print(f"total {seconds:.0f} s; {meant} s are meant on two quiet cores, {SLACK * meant} allowed")
+    print(f"total {seconds:.0f} s, {lanes.cpu:.0f} s of CPU; {meant} s are meant on two quiet"
+          f" cores, {SLACK * meant} allowed")
     lanes.failed += seconds > SLACK * meant
     print(f"{lanes.passed} passed, {lanes.failed} failed")
     return 0 if lanes.passed and not lanes.failed else 1

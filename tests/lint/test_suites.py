@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import suites
-from suites import BUILDS, SUITES, Build, Lanes, Suite, chosen
+from suites import BUILDS, SUITES, Build, Lanes, Result, Suite, chosen
 
 TESTS = Path(suites.__file__).parent
 
@@ -50,8 +50,15 @@ def test_one_suite_brings_its_build_and_no_other():
     assert [step.name for step in chosen("", ["blackbox asan"])] == ["asan", "blackbox asan"]
     quick = chosen("--quick", [])
     assert {step.build for step in quick if isinstance(step, Suite)} == {"", "hooks"}
-    assert chosen("", []) == [*BUILDS, *SUITES]
+    assert chosen("", []) == [*BUILDS, *(suite for suite in SUITES if suite.full)]
     assert not chosen("", ["no-such-suite"])
+
+
+def test_every_file_of_the_black_box_runs_without_quick():
+    asan, plain = chosen("", ["blackbox asan"])[1], chosen("", ["blackbox plain"])[1]
+    left_out = {word.removeprefix("--ignore=") for word in asan.command if "--ignore=" in word}
+    assert left_out == {word for word in plain.command if word.startswith("tests/blackbox/")}
+    assert asan.full and plain.full
 
 
 def test_without_servers_every_build_is_made_and_no_suite_is_about_postgresql():
@@ -82,7 +89,8 @@ def test_a_command_that_is_not_there_is_a_failure():
 
 
 def test_a_build_that_fails_takes_its_suites_with_it(monkeypatch):
-    monkeypatch.setattr(suites, "run_build", lambda build, lane: (0, int(build.name == "bad"), ""))
+    monkeypatch.setattr(suites, "run_build",
+                        lambda build, lane: Result(0, int(build.name == "bad")))
     lanes = run(Build("bad", "cc", (), ""), Build("good", "cc", (), ""),
                 suite("a", "echo 1 passed, 0 failed", "bad"),
                 suite("b", "echo 2 passed, 0 failed", "good"))
@@ -97,11 +105,11 @@ def test_suites_run_beside_each_other_and_builds_do_not(monkeypatch):
         assert building.acquire(blocking=False)  # pylint: disable=consider-using-with
         threading.Event().wait(0.05)  # the other could begin
         building.release()
-        return 0, 0, ""
+        return Result()
 
     def meet(*_):
         together.wait()
-        return 1, 0, ""
+        return Result(1)
 
     monkeypatch.setattr(suites, "run_build", build)
     monkeypatch.setattr(suites, "run_suite", meet)

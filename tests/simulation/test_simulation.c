@@ -8,10 +8,11 @@
 
 #ifdef PAWL_SANITIZED
 #define SEEDS 8
+#define STEPS_EACH UINT64_C(150000)
 #else
 #define SEEDS 20
-#endif
 #define STEPS_EACH UINT64_C(500000)
+#endif
 
 static uint64_t from_environment(const char *name, uint64_t otherwise)
 {
