@@ -198,7 +198,7 @@ struct pawl_action {
     const char *machine;
     const char *id; /* of what has a state */
     const char *action;
-    const char *action_id; /* names this attempt: the same id is told the same again */
+    const char *action_id; /* names this attempt: the same id gets the first result again */
     bool has_seq;          /* `seq` says how new the action is: an older one is stale */
     int64_t seq;
 };
@@ -215,7 +215,7 @@ const char *pawl_move_name(enum pawl_move move);
 
 struct pawl_transition {
     enum pawl_move decision;
-    bool replayed; /* told before, by this action id */
+    bool replayed; /* the result of an earlier call with this action id */
     const char *from_state;
     const char *to_state; /* where nothing moved: from_state */
     int64_t at_us;        /* since 1970 */

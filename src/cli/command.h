@@ -91,19 +91,20 @@
       "the next start uses it")                                                                    \
     X(STORE, "store", 0, "PATH", NULL, 0, 0,                                                       \
       "the store, a file or a URL (default: $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)")           \
-    X(STATUS, "status", 0, "S", KEYS_STATUS_NAMES, 0, 0, "of this status")                         \
+    X(STATUS, "status", 0, "S", KEYS_STATUS_NAMES, 0, 0, "only records of this status")            \
     X(LAPSED, "lapsed", 0, NULL, NULL, 0, 0,                                                       \
-      "pending, lease expired: its owner stopped renewing it")                                     \
+      "only pending records whose lease has expired: the owner stopped renewing it")               \
     X(UNKNOWN, "unknown", 0, NULL, NULL, 0, 0,                                                     \
       "all records of --rule in doubt: unknown, lapsed, or released in doubt")                     \
     X(BEFORE, "before", 0, "T", NULL, 0, 0,                                                        \
       "with --unknown: last tried or probed before T (2026-01-31T12:00:00Z)")                      \
     X(TENANT, "tenant", 0, "T", NULL, 0, 0,                                                        \
-      "of this tenant, or of the tenant with this tenant_hash in the log (\"\": no tenant)")       \
-    X(RULE, "rule", 0, "R", NULL, 0, 0, "of this rule")                                            \
-    X(KEY, "key", 0, "K", NULL, 0, 0, "with this key")                                             \
+      "only records of this tenant, or of the tenant with this tenant_hash in the log (\"\": no "  \
+      "tenant)")                                                                                   \
+    X(RULE, "rule", 0, "R", NULL, 0, 0, "only records of this rule")                               \
+    X(KEY, "key", 0, "K", NULL, 0, 0, "only records with this key")                                \
     X(ONCE, "once", 0, "VALUE", NULL, 0, 0,                                                        \
-      "with this once value, as the log shows it or as the client sent it")                        \
+      "only records with this once value, as the log shows it or as the client sent it")           \
     X(LIMIT, "limit", 0, "N", NULL, 1, 1000000, "at most N rows (default 1000)")                   \
     X(JSON, "json", 0, NULL, NULL, 0, 0, "print JSON")                                             \
     X(PRINT_BODY, "body", 0, NULL, NULL, 0, 0, "print only the stored response body")              \
@@ -111,6 +112,8 @@
       "the record's token, from `pawl keys show`; a stale one changes nothing")                    \
     X(FORCE, "force", 0, NULL, NULL, 0, 0,                                                         \
       "even if the record is in use; only if you are certain that its owner is dead")              \
+    X(FORGET_FORCE, "force", 0, NULL, NULL, 0, 0,                                                  \
+      "delete it even without --token, before its `quiet at`, or while it is in use")              \
     X(EXIT_CODE, "exit-code", 0, "N", NULL, 0, 0,                                                  \
       "of a job: it was run, and ended with exit code N; --body is what it wrote")                 \
     X(HTTP_STATUS, "status", 0, "CODE", NULL, 200, 599, "it happened, with this HTTP status")      \
@@ -138,7 +141,8 @@
     X(METHOD, "request", 'X', "METHOD", NULL, 0, 0,                                                \
       "the method (default POST with a body, else GET)")                                           \
     X(REQUEST_HEADER, "header", 'H', "H", NULL, 0, 0,                                              \
-      "a header, `Name: value`; without a value it takes pawl's own away; @FILE: such lines")      \
+      "a header, `Name: value`; `Name:` without a value removes the header that pawl would send; " \
+      "@FILE: such lines")                                                                         \
     X(DATA, "data", 'd', "DATA", NULL, 0, 0,                                                       \
       "the body; @FILE reads it from a file without its line ends, @- from standard input; "       \
       "several are joined with &")                                                                 \
@@ -165,7 +169,7 @@
     X(VERBOSE, "verbose", 'v', NULL, NULL, 0, 0, "print each request's and response's headers")    \
     X(INSECURE, "insecure", 'k', NULL, NULL, 0, 0, "accept any certificate of the server")         \
     X(CACERT, "cacert", 0, "FILE", NULL, 0, 0,                                                     \
-      "the CA certificates that count, PEM (default: the system's)")                               \
+      "the CA certificates to trust, PEM (default: the system's)")                                 \
     X(CERT, "cert", 'E', "FILE", NULL, 0, 0, "the client certificate, PEM")                        \
     X(CERT_KEY, "cert-key", 0, "FILE", NULL, 0, 0,                                                 \
       "its private key, PEM (default: in the same file; curl calls it --key)")                     \
@@ -176,41 +180,54 @@
       "whose signatures they are (default standard: Standard Webhooks)")                           \
     X(SECRET, "secret", 0, "SECRET", NULL, 0, 0,                                                   \
       "the secret as the sender shows it, or file:PATH; may be repeated while secrets rotate")     \
-    X(EVENT_ID, "id", 0, "ID", NULL, 0, 0, "the event's id, where it is signed")                   \
+    X(EVENT_ID, "id", 0, "ID", NULL, 0, 0,                                                         \
+      "the event's id, which `--scheme standard` signs and requires; the others ignore it")        \
     X(TIMESTAMP, "timestamp", 0, "T", NULL, 1, 253402300799,                                       \
-      "the time in seconds since 1970 (default: now)")                                             \
+      "the timestamp to sign, in seconds since 1970 (default: now)")                               \
+    X(VERIFY_AT, "timestamp", 0, "T", NULL, 1, 253402300799,                                       \
+      "verify as of this time, in seconds since 1970 (default: now)")                              \
     X(ALL_HEADERS, "headers", 0, NULL, NULL, 0, 0, "print whole header lines")                     \
     X(RECEIVED_HEADER, "header", 'H', "H", NULL, 0, 0,                                             \
       "a header of the request, `Name: value`; repeat it for each")                                \
     X(TOLERANCE, "tolerance", 0, "D", NULL, 0, 0,                                                  \
-      "how far the request's timestamp may be from --timestamp, both ways (default 5m)")           \
+      "how far the request's timestamp may be from --timestamp, in either direction (default 5m)") \
+    X(LISTEN_TOLERANCE, "tolerance", 0, "D", NULL, 0, 0,                                           \
+      "how far a request's timestamp may be from now, in either direction (default 5m)")           \
     X(RECEIVE_AT, "listen", 0, "ADDRESS", NULL, 0, 0,                                              \
       "loopback HOST:PORT (default 127.0.0.1:9001)")                                               \
     X(RESPOND, "status", 0, "CODE", NULL, 200, 599,                                                \
       "the status of the response to what is signed (default 200)")                                \
     X(GROUP, "group", 0, "G", NULL, 0, 0, "operations of one group are sent in order")             \
+    X(LISTED_GROUP, "group", 0, "G", NULL, 0, 0, "only operations of this group")                  \
+    X(PAUSED_GROUP, "group", 0, "G", NULL, 0, 0, "this group, instead of a target")                \
     X(ON_FAILURE, "on-failure", 0, "A", "park|skip", 0, 0,                                         \
       "after a final failure its group waits for a person, or goes on (default park)")             \
     X(QUEUE_DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                              \
       "no attempt begins later than D (30m, 7d) after the first one")                              \
     X(MOST, "most", 0, "N", NULL, 1, 100000000,                                                    \
-      "add nothing that would make more than N operations wait; concurrent adds that say so "      \
-      "count each other")                                                                          \
+      "refuse an operation if more than N would then be waiting; concurrent adds count each "      \
+      "other only if all use --most")                                                              \
     X(DEDUPE, "dedupe-payload", 0, "D", NULL, 0, 0,                                                \
       "refuse what was added for the same target within D (10m) under another key")                \
-    X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have been done")           \
-    X(PROMETHEUS, "prometheus", 0, NULL, NULL, 0, 0, "print what Prometheus reads")                \
+    X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have taken effect")        \
+    X(PROMETHEUS, "prometheus", 0, NULL, NULL, 0, 0, "print the text format of Prometheus")        \
     X(DRAIN_ONCE, "once", 0, NULL, NULL, 0, 0, "until nothing is due now")                         \
     X(FOLLOW, "follow", 0, NULL, NULL, 0, 0, "until it is stopped by a signal")                    \
     X(IN_FLIGHT, "jobs", 'j', "N", NULL, 1, 256,                                                   \
       "at most N operations at a time (default 4 to one target, 256 in all)")                      \
-    X(STATE, "state", 0, "S", TASKS_STATE_NAMES, 0, 0, "in this state")                            \
-    X(DEAD, "dead", 0, NULL, NULL, 0, 0, "that failed finally: `--state dead`")                    \
+    X(STATE, "state", 0, "S", TASKS_STATE_NAMES, 0, 0, "only those in this state")                 \
+    X(DEAD, "dead", 0, NULL, NULL, 0, 0, "only those that failed finally, as `--state dead`")      \
+    X(REPLAY_DEAD, "dead", 0, NULL, NULL, 0, 0, "all that have failed finally")                    \
+    X(PUBLISH_ID, "id", 0, "ID", NULL, 0, 0,                                                       \
+      "the event's id, 1 to 255 of A-Za-z0-9_- (default: a new one, which is printed)")            \
+    X(EVENT_DATA, "data", 'd', "DATA", NULL, 0, 0,                                                 \
+      "the event's data, JSON; @FILE reads it from a file, @- from standard input (default: "      \
+      "null)")                                                                                     \
     X(EVENT_TENANT, "tenant", 0, "T", NULL, 0, 0,                                                  \
       "the tenant whose event it is, where endpoints select by `tenants`")                         \
     X(EVENT_TIME, "time", 0, "TIME", NULL, 0, 0, "when it happened, RFC 3339 (default: now)")      \
-    X(ENDPOINT, "endpoint", 0, "NAME", NULL, 0, 0, "to this endpoint")                             \
-    X(SOURCE, "source", 0, "NAME", NULL, 0, 0, "of this source")                                   \
+    X(ENDPOINT, "endpoint", 0, "NAME", NULL, 0, 0, "only deliveries to this endpoint")             \
+    X(SOURCE, "source", 0, "NAME", NULL, 0, 0, "only events of this source")                       \
     X(ENDPOINT_NAME, "name", 0, "NAME", NULL, 0, 0, "add: what it is called")                      \
     X(ENDPOINT_URL, "url", 0, "URL", NULL, 0, 0, "add: where events are sent")                     \
     X(ENDPOINT_TYPES, "types", 0, "A,B", NULL, 0, 0,                                               \
@@ -218,6 +235,9 @@
     X(ENDPOINT_OPTION, "option", 0, "NAME=VALUE", NULL, 0, 0,                                      \
       "add: another option of an endpoint (ordered=true, timeout=5s, tenants=[\"m1\"]); may be "   \
       "repeated")                                                                                  \
+    X(ENDPOINT_SECRET, "secret", 0, "SECRET", NULL, 0, 0,                                          \
+      "add, rotate: the secret to sign with, or file:PATH (default: a new one, which is shown "    \
+      "once); add takes several")                                                                  \
     X(OVERLAP, "overlap", 0, "D", NULL, 0, 0,                                                      \
       "rotate: how long the secrets before still sign (default 24h)")                              \
     X(FORGET_ENDPOINT, "force", 0, NULL, NULL, 0, 0,                                               \
@@ -226,7 +246,7 @@
     X(REPLAY_LATE, "force", 0, NULL, NULL, 0, 0,                                                   \
       "also 7 days after the first attempt, when its handler may know the key no more")            \
     X(SINCE, "since", 0, "T", NULL, 0, 0,                                                          \
-      "with --dead: ended at T (2026-01-31T12:00:00Z) or later")                                   \
+      "with --dead: only those that ended at T (2026-01-31T12:00:00Z) or later")                   \
     X(RATE, "rate", 0, "N", NULL, 1, 1000000, "with --dead: N a second (default 10)")              \
     X(JOB_KEY, "key", 0, "TEMPLATE", NULL, 0, 0,                                                   \
       "the name of the job: text with sources such as {date:Area/City}, {week:Area/City}, "        \
@@ -259,8 +279,9 @@
       "with 1 if it was not")                                                                      \
     X(FINAL, "final", 0, "CODES", NULL, 0, 0,                                                      \
       "exit codes after which trying again is useless, such as 2,64-78, or all: the failure is "   \
-      "kept, and repeated (default: none)")                                                        \
-    X(TIMEOUT, "timeout", 0, "D", NULL, 0, 0, "kill an attempt after D, with all that it started") \
+      "stored and replayed (default: none)")                                                       \
+    X(TIMEOUT, "timeout", 0, "D", NULL, 0, 0,                                                      \
+      "kill an attempt of CMD after D, with all that it started")                                  \
     X(PAYLOAD, "payload", 0, "FILE|-|ignore", NULL, 0, 0,                                          \
       "what must be the same under one key: what is in FILE, or on standard input (-), which "     \
       "CMD then reads; ignore: nothing (default: the command line)")                               \
@@ -293,8 +314,15 @@
     X(EACH_DATA, "data", 'd', "TEMPLATE|@FILE", NULL, 0, 0,                                        \
       "with --send: the body, a template or a file that holds one")                                \
     X(EACH_HEADER, "header", 'H', "TEMPLATE", NULL, 0, 0,                                          \
-      "with --send: a header, `Name: value`; without a value it takes pawl's own away; @FILE: "    \
-      "such lines")                                                                                \
+      "with --send: a header, `Name: value`; `Name:` without a value removes the header that "     \
+      "pawl would send; @FILE: such lines")                                                        \
+    X(EACH_MAX_TIME, "max-time", 'm', "SECONDS", NULL, 0, 0,                                       \
+      "with --send: for one attempt (default 30)")                                                 \
+    X(EACH_CACERT, "cacert", 0, "FILE", NULL, 0, 0,                                                \
+      "with --send: the CA certificates to trust, PEM (default: the system's)")                    \
+    X(EACH_JSON, "json", 0, NULL, NULL, 0, 0,                                                      \
+      "print a line of JSON for each item, instead of what CMD writes, and a last one with the "   \
+      "totals")                                                                                    \
     X(EACH_SILENT, "silent", 's', NULL, NULL, 0, 0, "print no progress and no summary")            \
     X(RUN_AGAIN, "again", 0, NULL, NULL, 0, 0,                                                     \
       "run it although it was done, or has failed for good (--final)")                             \

@@ -145,8 +145,8 @@ static bool may_repeat(enum flag_id flag)
 {
     return !flag_at(flag)->argument || flag == FLAG_HEADER || flag == FLAG_REQUEST_HEADER ||
            flag == FLAG_EACH_HEADER || flag == FLAG_RECEIVED_HEADER || flag == FLAG_SECRET ||
-           flag == FLAG_ENDPOINT_OPTION || flag == FLAG_DATA || flag == FLAG_DATA_BINARY ||
-           flag == FLAG_DATA_JSON;
+           flag == FLAG_ENDPOINT_SECRET || flag == FLAG_ENDPOINT_OPTION || flag == FLAG_DATA ||
+           flag == FLAG_DATA_BINARY || flag == FLAG_DATA_JSON;
 }
 
 /* The number that the text is, or which of the words, from 1. */

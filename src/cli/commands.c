@@ -10,6 +10,7 @@
 #define NOT_SETTLED                                                                                \
     EXIT_FINAL_ERROR, "no such record, a stale token, or settled differently in the meantime"
 #define WHICH_RECORD EXIT_USAGE, "usage, or several records match"
+#define WHICH_ONE " If several records match, --tenant and --rule select one."
 #define NO_OPERATION EXIT_FINAL_ERROR, "no such operation, or its state does not allow it"
 #define NO_EVENT EXIT_FINAL_ERROR, "no such event, or its state does not allow it"
 #define NO_DELIVERY EXIT_FINAL_ERROR, "no such delivery, or its state does not allow it"
@@ -57,7 +58,8 @@ const struct command command_rows[COMMAND_COUNT] = {
                    {EXIT_UNAVAILABLE, "no attempt reached the service, or the store is down"},
                    {EXIT_FAIL_STOP, NULL},
                    {EXIT_TRY_AGAIN, "no attempt is left, or in progress elsewhere"},
-                   {EXIT_OUTCOME_UNKNOWN, "an attempt may have been done: repeat it under its key"},
+                   {EXIT_OUTCOME_UNKNOWN,
+                    "an attempt may have taken effect: repeat it under its key"},
                    {EXIT_DEADLINE, NULL}}},
     [COMMAND_queue] = {.name = "queue",
                        .summary = "keep operations on disk until they can be sent",
@@ -77,8 +79,8 @@ const struct command command_rows[COMMAND_COUNT] = {
              "-H @FILE is read from that file at each attempt.\n\n"
              "With `-` it reads operations from standard input, an object of JSON on each line: "
              "url, method, headers, header_files, json or data, key, group, on_failure, deadline. "
-             "What a line leaves out is as the options say. After a bad line, which is "
-             "named, it stops; the operations before it are stored.\n\n"
+             "Members that a line omits take their values from the options. After a bad line, "
+             "which is named, it stops; the operations before it are stored.\n\n"
              "With --linked the operations are the steps of a list, sent one after the other, all "
              "or nothing. A step may have an \"undo\": an object with method, url, headers, and "
              "json or data, in which {response:/POINTER} and {location} stand for what its step's "
@@ -100,7 +102,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .synopsis = "[OPTIONS]",
          .about = "Lists the operations of the queue, oldest first. With --json each one is an "
                   "object on a line of its own.",
-         .flags = {FLAG_STATE, FLAG_DEAD, FLAG_GROUP, FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
+         .flags = {FLAG_STATE, FLAG_DEAD, FLAG_LISTED_GROUP, FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_queue_show] = {.name = "queue show",
                             .summary = "print one operation with its attempts",
@@ -111,14 +113,17 @@ const struct command command_rows[COMMAND_COUNT] = {
                             .operands_least = 1,
                             .operands_most = 1,
                             .flags = {FLAG_JSON, FLAG_STORE},
-                            .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}}},
+                            .exits = {{EXIT_FINAL_ERROR, "no such operation"},
+                                      {EXIT_USAGE, NULL},
+                                      {NO_STORE}}},
     [COMMAND_queue_edit] =
         {.name = "queue edit",
          .summary = "change what an operation sends; it gets a new key",
          .synopsis = "ID [-d DATA] [--force]",
-         .about = "Gives an operation another body and a new key, which it prints; its attempts "
-                  "count from the start. Once an attempt may have been done, the old body may "
-                  "have had its effect: then only with --force.",
+         .about =
+             "Gives an operation another body and a new key, which it prints; its attempts "
+             "count from the start. If an attempt may have taken effect with the old body, the "
+             "edit needs --force.",
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
@@ -127,7 +132,7 @@ const struct command command_rows[COMMAND_COUNT] = {
                    {EXIT_USAGE, NULL},
                    {NO_STORE},
                    {EXIT_TRY_AGAIN, "it is being sent"},
-                   {EXIT_OUTCOME_UNKNOWN, "an attempt may have been done"}}},
+                   {EXIT_OUTCOME_UNKNOWN, "an attempt may have taken effect"}}},
     [COMMAND_queue_retry] =
         {.name = "queue retry",
          .summary = "send an operation that failed finally again, under its key",
@@ -161,7 +166,7 @@ const struct command command_rows[COMMAND_COUNT] = {
                   "group, until `pawl queue resume`. What is being sent goes on.",
          .operand = "URL",
          .operands_most = 1,
-         .flags = {FLAG_GROUP, FLAG_STORE},
+         .flags = {FLAG_PAUSED_GROUP, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_queue_resume] = {.name = "queue resume",
                               .summary = "send again to a target, or of a group",
@@ -169,7 +174,7 @@ const struct command command_rows[COMMAND_COUNT] = {
                               .about = "Ends a `pawl queue pause`.",
                               .operand = "URL",
                               .operands_most = 1,
-                              .flags = {FLAG_GROUP, FLAG_STORE},
+                              .flags = {FLAG_PAUSED_GROUP, FLAG_STORE},
                               .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_queue_drain] =
         {.name = "queue drain",
@@ -218,7 +223,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .summary = "print one record with its token",
          .synopsis = "KEY [OPTIONS]\n--once VALUE [OPTIONS]",
          .about = "Prints everything about one record, which is found by its key or its once "
-                  "value. If several records match, --tenant and --rule select one.",
+                  "value." WHICH_ONE,
          .operand = "KEY",
          .operands_most = 1,
          .flags = {WHICH, FLAG_PRINT_BODY, FLAG_JSON, FLAG_STORE},
@@ -234,7 +239,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .about =
              "Settles a record whose outcome is unknown: either with the response that "
              "duplicates will get (of a job: its exit code and output), or as not done, so that "
-             "the next attempt runs the operation.\n\n"
+             "the next attempt runs the operation." WHICH_ONE "\n\n"
              "--probe queries the service as the gateway would: a 2xx becomes "
              "the response, a 404 means that it did not happen, anything else leaves the record "
              "unknown.",
@@ -255,7 +260,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .about = "Settles a record as not done, as `pawl keys resolve --released` does: the next "
                   "attempt runs the operation. No record is released before its `quiet at`. With "
                   "--unknown it releases all records of a rule that are in doubt, and prints how "
-                  "many.",
+                  "many." WHICH_ONE,
          .operand = "KEY",
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_UNKNOWN, FLAG_BEFORE, FLAG_FORCE, FLAG_REASON, WHICH, FLAG_JSON,
@@ -269,10 +274,10 @@ const struct command command_rows[COMMAND_COUNT] = {
              "Deletes a record: the next request under its key is a new operation. A record "
              "whose outcome is not settled (pending or unknown) needs its --token, and is not "
              "deleted before its `quiet at`. --force deletes it anyway; its operation may then "
-             "happen twice.",
+             "happen twice." WHICH_ONE,
          .operand = "KEY",
          .operands_most = 1,
-         .flags = {FLAG_TOKEN, FLAG_FORCE, FLAG_REASON, WHICH, FLAG_JSON, FLAG_STORE},
+         .flags = {FLAG_TOKEN, FLAG_FORGET_FORCE, FLAG_REASON, WHICH, FLAG_JSON, FLAG_STORE},
          .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}}},
     [COMMAND_keys_stats] = {.name = "keys stats",
                             .summary = "count records by status",
@@ -309,16 +314,18 @@ const struct command command_rows[COMMAND_COUNT] = {
                          .is_group = true},
     [COMMAND_webhook_publish] =
         {.name = "webhook publish",
-         .summary = "publish an event: `pawl serve` tells the endpoints that want it",
+         .summary = "publish an event, which `pawl serve` sends to the endpoints",
          .synopsis = "TYPE [-d DATA] [--id ID] [--tenant T] [--time TIME]",
-         .about = "Publishes an event of a type such as refund.created, with JSON as its data, "
-                  "and prints its id. It is on disk then, and a `pawl serve` on the same store "
-                  "delivers it. The same id again, with the same type and data, is the same "
-                  "event.",
+         .about =
+             "Publishes an event of a type such as refund.created, with JSON as its data, "
+             "and prints its id. It is on disk then, and a `pawl serve` on the same store "
+             "delivers it. The same id again, with the same type, tenant and data, is the same "
+             "event.",
          .operand = "TYPE",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_DATA, FLAG_EVENT_ID, FLAG_EVENT_TENANT, FLAG_EVENT_TIME, FLAG_STORE},
+         .flags = {FLAG_EVENT_DATA, FLAG_PUBLISH_ID, FLAG_EVENT_TENANT, FLAG_EVENT_TIME,
+                   FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "no event, or its id has another event"},
                    {NO_STORE}}},
@@ -339,18 +346,20 @@ const struct command command_rows[COMMAND_COUNT] = {
                               .operands_least = 1,
                               .operands_most = 1,
                               .flags = {FLAG_JSON, FLAG_STORE},
-                              .exits = {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}}},
+                              .exits = {{EXIT_FINAL_ERROR, "no such delivery"},
+                                        {EXIT_USAGE, NULL},
+                                        {NO_STORE}}},
     [COMMAND_webhook_replay] =
         {.name = "webhook replay",
          .summary = "deliver again, under the same event id",
          .synopsis = "ID... [--force]\n--dead [--since T] [--endpoint NAME] [--rate N] [--force]",
          .about = "Makes deliveries wait again, under the event's id, with a new timestamp and "
                   "the secrets of that moment; their attempts count from the start, and do not "
-                  "count for the breaker. With --dead all that have failed finally, so many a "
-                  "second.",
+                  "count for the breaker. With --dead it does so with all that have failed "
+                  "finally, --rate of them a second.",
          .operand = "ID",
          .operands_most = 1000,
-         .flags = {FLAG_DEAD, FLAG_SINCE, FLAG_ENDPOINT, FLAG_RATE, FLAG_REPLAY_DISABLED,
+         .flags = {FLAG_REPLAY_DEAD, FLAG_SINCE, FLAG_ENDPOINT, FLAG_RATE, FLAG_REPLAY_DISABLED,
                    FLAG_STORE},
          .exits =
              {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}}},
@@ -377,24 +386,24 @@ const struct command command_rows[COMMAND_COUNT] = {
          .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_webhook_endpoint] =
         {.name = "webhook endpoint",
-         .summary = "list who is told of events; add, remove, enable or disable one",
+         .summary = "list, add, remove, enable or disable endpoints",
          .synopsis = "add --name NAME --url URL --types A,B [--secret SECRET]... [--option "
                      "NAME=VALUE]...\nlist [--json]\nshow NAME [--json]\nenable NAME\ndisable "
                      "NAME\nrotate NAME [--secret SECRET] [--overlap D]\nremove NAME [--force]",
-         .about = "Endpoints are those of `webhooks:` in the config, and those that `add` puts "
-                  "into the store; a running `pawl serve` tells them within a second. Without "
-                  "--secret one is minted and shown, once. Deliveries to an endpoint that is "
-                  "disabled (by an operator, by a 410, or as it failed for 7 days) or removed are "
-                  "dead; once it is enabled, `pawl webhook replay --dead --endpoint NAME` sends "
-                  "them.",
+         .about =
+             "Endpoints are those of `webhooks:` in the config, and those that `add` puts "
+             "into the store; a running `pawl serve` starts to send to these within a second. "
+             "Without --secret a new one is made, and shown once. Deliveries to an endpoint that "
+             "is disabled (by an operator, by a 410, or as it failed for 7 days) or removed are "
+             "dead; once it is enabled, `pawl webhook replay --dead --endpoint NAME` sends them.",
          .operand = "add|list|show|enable|disable|rotate|remove",
          .operands_least = 1,
          .operands_most = 2,
-         .flags = {FLAG_ENDPOINT_NAME, FLAG_ENDPOINT_URL, FLAG_ENDPOINT_TYPES, FLAG_SECRET,
+         .flags = {FLAG_ENDPOINT_NAME, FLAG_ENDPOINT_URL, FLAG_ENDPOINT_TYPES, FLAG_ENDPOINT_SECRET,
                    FLAG_ENDPOINT_OPTION, FLAG_OVERLAP, FLAG_FORGET_ENDPOINT, FLAG_JSON, FLAG_STORE},
          .exits = {{EXIT_FINAL_ERROR, "there is no such endpoint"},
                    {EXIT_USAGE, NULL},
-                   {EXIT_BAD_DATA, "it cannot be so, or there is one of that name"},
+                   {EXIT_BAD_DATA, "an invalid endpoint, or the name is taken"},
                    {NO_STORE}}},
     [COMMAND_webhook_sign] =
         {.name = "webhook sign",
@@ -413,8 +422,8 @@ const struct command command_rows[COMMAND_COUNT] = {
          .about = "Reads the body from standard input, byte for byte as it was received, and "
                   "prints `good`; or says what is wrong: a header that is missing, a timestamp "
                   "beyond the tolerance, no signature that matches.",
-         .flags = {FLAG_SECRET, FLAG_RECEIVED_HEADER, FLAG_TIMESTAMP, FLAG_TOLERANCE, FLAG_SCHEME},
-         .exits = {{EXIT_FINAL_ERROR, "it is not signed, or not now"},
+         .flags = {FLAG_SECRET, FLAG_RECEIVED_HEADER, FLAG_VERIFY_AT, FLAG_TOLERANCE, FLAG_SCHEME},
+         .exits = {{EXIT_FINAL_ERROR, "no valid signature, or a timestamp beyond the tolerance"},
                    {EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "the secret cannot be read"}}},
     [COMMAND_webhook_listen] =
@@ -424,7 +433,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .about = "Receives webhooks on loopback until SIGINT or SIGTERM, and prints each as a "
                   "line of JSON. With --secret it verifies them and responds 401 to what is not "
                   "signed. --status tries what a sender does when its receiver fails.",
-         .flags = {FLAG_RECEIVE_AT, FLAG_SECRET, FLAG_SCHEME, FLAG_TOLERANCE, FLAG_RESPOND},
+         .flags = {FLAG_RECEIVE_AT, FLAG_SECRET, FLAG_SCHEME, FLAG_LISTEN_TOLERANCE, FLAG_RESPOND},
          .exits = {{EXIT_FINAL_ERROR, "the address cannot be used"},
                    {EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "the secret cannot be read"}}},
@@ -451,17 +460,20 @@ const struct command command_rows[COMMAND_COUNT] = {
                             .operands_least = 1,
                             .operands_most = 1,
                             .flags = {FLAG_JSON, FLAG_STORE},
-                            .exits = {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}}},
+                            .exits = {{EXIT_FINAL_ERROR, "no such event"},
+                                      {EXIT_USAGE, NULL},
+                                      {NO_STORE}}},
     [COMMAND_inbox_replay] =
         {.name = "inbox replay",
          .summary = "have an event handled again, under the same key",
          .synopsis = "ID... [--force]\n--dead [--since T] [--source NAME] [--rate N] [--force]",
          .about = "Makes events wait for their handler again, under the same key; their attempts "
-                  "count from the start, and do not count for the breaker. With --dead all whose "
-                  "handling has failed finally, so many a second.",
+                  "count from the start, and do not count for the breaker. With --dead it does so "
+                  "with all whose handling has failed finally, --rate of them a second.",
          .operand = "ID",
          .operands_most = 1000,
-         .flags = {FLAG_DEAD, FLAG_SINCE, FLAG_SOURCE, FLAG_RATE, FLAG_REPLAY_LATE, FLAG_STORE},
+         .flags = {FLAG_REPLAY_DEAD, FLAG_SINCE, FLAG_SOURCE, FLAG_RATE, FLAG_REPLAY_LATE,
+                   FLAG_STORE},
          .exits =
              {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being handled"}}},
     [COMMAND_inbox_drop] =

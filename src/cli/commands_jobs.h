@@ -17,9 +17,9 @@
              "latest; --unknown says otherwise.\n\n"                                               \
              "CMD finds PAWL_KEY, PAWL_TOKEN, PAWL_ATTEMPT and IDEMPOTENCY_KEY in its "            \
              "environment. Its standard input is empty, except at a terminal and with --payload "  \
-             "-. Messages of pawl begin with `pawl`: they tell its exit codes from those of CMD. " \
-             "126 and 127 mean that CMD could not be run or found, 128 and more that a signal "    \
-             "ended it.",                                                                          \
+             "-. Lines on standard error that begin with `pawl` are pawl's own; they show "        \
+             "whether an exit code is pawl's or CMD's. 126 and 127 mean that CMD could not be "    \
+             "run or found, 128 and more that a signal ended it.",                                 \
          .runs_other = true,                                                                       \
          .operand = "CMD",                                                                         \
          .operands_least = 1,                                                                      \
@@ -50,25 +50,25 @@
             "arguments, in --group and in the URL, headers and body of --send, {} is the item, "   \
             "{name} a column or member, {/pointer} a JSON pointer; {date:Area/City}, "             \
             "{date:/zone} (a zone from the item), {week:...}, {month:...}, {hour} and {env:NAME} " \
-            "are as in `pawl run`. {{ is a {, except in the key. A line that CMD does not name "   \
-            "is its last argument. Values are encoded for the URL, and for a body that is JSON "   \
-            "or a form; {name|json} is a value as JSON, such as a number of CSV, or an "           \
-            "object.\n\n"                                                                          \
+            "are as in `pawl run`. Outside the key, a { that begins no placeholder is literal, "   \
+            "and {{ is a {. A line that CMD does not name is its last argument. Values are "       \
+            "encoded for the URL, and for a body that is JSON or a form; {name|json} is a value "  \
+            "as JSON, such as a number of CSV, or an object.\n\n"                                  \
             "What CMD writes is printed in whole lines. It has no terminal, and its standard "     \
             "input is empty. After SIGINT or SIGTERM nothing more is started, and what runs goes " \
-            "on to its end; a second signal kills it. Of several exit codes the first below "      \
-            "counts.",                                                                             \
+            "on to its end; a second signal kills it. If several exit codes apply, it is the "     \
+            "first in the list below.",                                                            \
         .runs_other = true,                                                                        \
         .operand = "CMD",                                                                          \
         .operands_most = 1 << 20,                                                                  \
         .needs = FLAG_ITEM_KEY,                                                                    \
-        .flags = {FLAG_ITEM_KEY,    FLAG_EACH_JOBS,    FLAG_EACH_INPUT,   FLAG_EACH_NUL,           \
-                  FLAG_EACH_CSV,    FLAG_EACH_JSONL,   FLAG_EACH_GROUP,   FLAG_EACH_RATE,          \
-                  FLAG_ITEM_TTL,    FLAG_RETRY,        FLAG_ITEM_UNKNOWN, FLAG_FINAL,              \
-                  FLAG_TIMEOUT,     FLAG_EACH_PAYLOAD, FLAG_KEEP_OUTPUT,  FLAG_KEEP_GOING,         \
-                  FLAG_FAIL_FAST,   FLAG_DRY_RUN,      FLAG_FAILED_TO,    FLAG_JOBLOG,             \
-                  FLAG_JSON,        FLAG_EACH_SILENT,  FLAG_SEND,         FLAG_EACH_DATA,          \
-                  FLAG_EACH_HEADER, FLAG_MAX_TIME,     FLAG_CACERT,       FLAG_JOB_NAME,           \
+        .flags = {FLAG_ITEM_KEY,    FLAG_EACH_JOBS,     FLAG_EACH_INPUT,   FLAG_EACH_NUL,          \
+                  FLAG_EACH_CSV,    FLAG_EACH_JSONL,    FLAG_EACH_GROUP,   FLAG_EACH_RATE,         \
+                  FLAG_ITEM_TTL,    FLAG_RETRY,         FLAG_ITEM_UNKNOWN, FLAG_FINAL,             \
+                  FLAG_TIMEOUT,     FLAG_EACH_PAYLOAD,  FLAG_KEEP_OUTPUT,  FLAG_KEEP_GOING,        \
+                  FLAG_FAIL_FAST,   FLAG_DRY_RUN,       FLAG_FAILED_TO,    FLAG_JOBLOG,            \
+                  FLAG_EACH_JSON,   FLAG_EACH_SILENT,   FLAG_SEND,         FLAG_EACH_DATA,         \
+                  FLAG_EACH_HEADER, FLAG_EACH_MAX_TIME, FLAG_EACH_CACERT,  FLAG_JOB_NAME,          \
                   FLAG_AT,          FLAG_STORE},                                                   \
         .exits = {{EXIT_FAIL_STOP, NULL},                                                          \
                   {EXIT_BAD_DATA, "an item was done as something else, or is malformed"},          \

@@ -70,9 +70,9 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_SEND] = FLAG_PLACE(struct each_session, send),
     [FLAG_EACH_DATA] = FLAG_PLACE(struct each_session, body),
     [FLAG_EACH_HEADER] = {FLAG_IS_TAKEN, .take = take_header},
-    [FLAG_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
-    [FLAG_CACERT] = FLAG_PLACE(struct each_session, request.route.ca),
-    [FLAG_JSON] = FLAG_PLACE(struct each_session, json),
+    [FLAG_EACH_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
+    [FLAG_EACH_CACERT] = FLAG_PLACE(struct each_session, request.route.ca),
+    [FLAG_EACH_JSON] = FLAG_PLACE(struct each_session, json),
     [FLAG_EACH_SILENT] = FLAG_PLACE(struct each_session, silent),
 };
 
@@ -215,7 +215,7 @@ static int run_loop(struct each_session *session)
 
 /* ---- what came of it ---- */
 
-/* The first that applies (courier 21). */
+/* The first that applies, as docs/guide/jobs.md lists them. */
 static enum exit_code code_of(const struct each_session *session)
 {
     const struct each *each = &session->each;

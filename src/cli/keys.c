@@ -177,6 +177,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_UNKNOWN] = PLACE(unknown),
     [FLAG_BEFORE] = {FLAG_IS_TAKEN, .take = read_before},
     [FLAG_FORCE] = PLACE(force),
+    [FLAG_FORGET_FORCE] = PLACE(force),
     [FLAG_REASON] = PLACE(reason),
     [FLAG_RELEASED] = PLACE(released),
     [FLAG_PROBE] = PLACE(probe),

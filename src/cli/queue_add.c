@@ -421,7 +421,7 @@ static int report_edit(const struct queue_session *session, const struct queue_a
                               "operation %lld is being sent; nothing was changed", id);
     case QUEUE_IN_DOUBT:
         return command_failed(session->command, EXIT_OUTCOME_UNKNOWN,
-                              "an attempt of operation %lld may have been done; if the new one "
+                              "an attempt of operation %lld may have taken effect; if the new one "
                               "may be done as well, use --force",
                               id);
     case QUEUE_LINKED:

@@ -205,7 +205,7 @@ static void add_state(const struct queue_words *words, struct buf *buf,
         add_moment(buf, "due:", task->due_at);
     buf_printf(buf, "%-14s%d\n", "attempts:", task->attempts);
     if (task->in_doubt)
-        add_fact(buf, "in doubt:", SLICE("yes, an attempt may have been done"));
+        add_fact(buf, "in doubt:", SLICE("yes, an attempt may have taken effect"));
     if (task->status > 0)
         buf_printf(buf, "%-14s%d\n", "http status:", task->status);
     add_moment(buf, "created:", task->created_at);

@@ -67,11 +67,13 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_SECRET] = {FLAG_IS_TAKEN, .take = take_secret},
     [FLAG_EVENT_ID] = FLAG_PLACE(struct webhook_options, id),
     [FLAG_TIMESTAMP] = FLAG_PLACE(struct webhook_options, timestamp),
+    [FLAG_VERIFY_AT] = FLAG_PLACE(struct webhook_options, timestamp),
     [FLAG_ALL_HEADERS] = FLAG_PLACE(struct webhook_options, headers),
     [FLAG_RECEIVED_HEADER] = {FLAG_IS_TAKEN, .take = take_header},
     [FLAG_RECEIVE_AT] = FLAG_PLACE(struct webhook_options, listen),
     [FLAG_RESPOND] = FLAG_PLACE(struct webhook_options, status),
     [FLAG_TOLERANCE] = {FLAG_IS_TAKEN, .take = take_tolerance},
+    [FLAG_LISTEN_TOLERANCE] = {FLAG_IS_TAKEN, .take = take_tolerance},
 };
 
 /* ---- secrets ---- */

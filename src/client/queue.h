@@ -47,7 +47,7 @@ enum queue_end {
     QUEUE_ENDED,     /* edit: it is done or dropped */
     QUEUE_SENDING,   /* edit: it is being sent */
     QUEUE_LINKED,    /* edit: it is a step of a list */
-    QUEUE_IN_DOUBT,  /* edit: an attempt may have been done; not without force */
+    QUEUE_IN_DOUBT,  /* edit: an attempt may have taken effect; not without force */
 };
 
 struct queue_added {
@@ -82,7 +82,7 @@ enum store_status queue_add_linked(struct store *store, struct queue_adding *add
 struct queue_edit {
     int64_t id;
     const struct queue_operation *operation; /* its body and fields */
-    struct store_actor actor;                /* force: even if an attempt may have been done */
+    struct store_actor actor;                /* force: even if an attempt may have taken effect */
 };
 
 /* Gives an operation another body, with the fields it brings, and a new key. */

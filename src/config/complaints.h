@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * complaints: what is wrong with a config, each with its place, printed together. Bounded: after
+ * complaints: what is wrong with a config, each with its position, printed together. Bounded: after
  * COMPLAINTS_MAX the rest is counted.
  */
 #ifndef PAWL_CONFIG_COMPLAINTS_H

@@ -259,9 +259,9 @@ void config_options_print(const struct config_sections *sections, struct buf *bu
     print_options(buf, OPTION_TOP, 0, "");
     for (size_t i = 0; i < sections->n; i++)
         print_option(buf, sections->at[i], "");
-    buf_add_str(buf, "\n# Of a rule, `name` and `match`, and `tenant` and `trust_tenant` where the "
-                     "rule has its own:\n");
+    buf_add_str(buf, "\n# Only in a rule, which may also have its own tenant, trust_tenant, secret "
+                     "and allow:\n");
     print_options(buf, OPTION_RULE, OPTION_TOP | OPTION_DEFAULTS, "");
-    buf_add_str(buf, "\n# Of a rule, or of all rules:\ndefaults:\n");
+    buf_add_str(buf, "\n# In a rule, or here for all rules:\ndefaults:\n");
     print_options(buf, OPTION_DEFAULTS, 0, "  ");
 }

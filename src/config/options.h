@@ -84,7 +84,9 @@
     X(head_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.limits.headers_us, duration, MS,  \
       HOUR, "10s", "time to receive a request's header section, from its first byte")              \
     X(body_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.limits.body_us, duration, MS,     \
-      HOUR, "30s", "time to receive a ruled request's body; of any other, time between two reads") \
+      HOUR, "30s",                                                                                 \
+      "time to receive the body of a ruled request; for other requests, the longest time between " \
+      "two reads of the body")                                                                     \
     X(idle_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.limits.idle_us, duration, MS,     \
       DAY, "75s", "how long a client connection is kept between two requests")                     \
     X(read_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.read_timeout_us, duration, MS,    \
@@ -98,7 +100,8 @@
     X(upstream_idle, OPTION_TOP | OPTION_GATEWAY, config, gateway.upstream_idle_us, duration, 0,   \
       HOUR, "1s", "an upstream connection idle for longer carries no ruled request")               \
     X(store_timeout, OPTION_TOP, config, store_limits.timeout_us, duration, MS, HOUR, "10s",       \
-      "while a transaction of the store takes longer, the store counts as down")                   \
+      "while a transaction of the store takes longer, requests are handled as `store_down` says; " \
+      "/readyz and pawl_store_up react after 5s")                                                  \
     X(retry_after, OPTION_TOP | OPTION_GATEWAY, config, gateway.retry_after_us, duration, 0, HOUR, \
       "1s", "Retry-After of the error `in_progress`")                                              \
     X(max_connections, OPTION_AT_START | OPTION_GATEWAY, config, gateway.max_connections, count,   \
@@ -126,7 +129,7 @@
     X(allow, OPTION_TOP | OPTION_RULE, rule_draft, allowed, allow, 0, 0, "[]",                     \
       "classes of warnings to suppress; each warning ends with its class in brackets")             \
     X(webhooks, OPTION_TOP, config, webhooks, webhooks, 0, 0, "(none)",                            \
-      "events to tell others of: {endpoints: [{name: billing, url: https://.., types: "            \
+      "events to send to others: {endpoints: [{name: billing, url: https://.., types: "            \
       "[refund.*], secret: whsec_..}]}")                                                           \
     X(inbox, OPTION_TOP | OPTION_GATEWAY, config, inbox, inbox, 0, 0, "(none)",                    \
       "sources of events that are received, each once: a list of {name: stripe, match: POST "      \
@@ -215,7 +218,7 @@
     X(keep_request, SHARED, rule_draft, rule.keep_request, size, 0, 16 * KIB, "0",                 \
       "how much of a request body is stored until its outcome is known, for `pawl keys show`")     \
     X(emit, OPTION_RULE, rule_draft, rule.emit, emit, 0, 0, "(none)",                              \
-      "event that tells the endpoints of `webhooks` of a 2xx: {type: refund.created, data: "       \
+      "event to send to the endpoints of `webhooks` after a 2xx: {type: refund.created, data: "    \
       "response}")                                                                                 \
     X(stream, SHARED, rule_draft, rule.stream, bool, 0, 0, "false",                                \
       "true: responses are passed on as they come and not kept; a duplicate gets 410")             \
@@ -245,9 +248,9 @@
       "whose total time, and delays where `schedule` does not say them: user_facing | api | "      \
       "background | scheduled | webhook")                                                          \
     X(retry, try_timeout, rule_retry, try_timeout_us, duration, MS, HOUR, "(the rule's timeout)",  \
-      "time for each try; one that was cut after a byte was sent is in doubt")                     \
+      "time for each attempt; one that was cut after a byte was sent is in doubt")                 \
     X(retry, schedule, rule_retry, schedule, delays, 0, DAY, "(the profile's)",                    \
-      "list of delays before further tries, each spread upward by up to 10 %: [1s, 5s]")           \
+      "list of delays before further attempts, each spread upward by up to 10 %: [1s, 5s]")        \
     X(emit, type, emit, type, event_type, 0, 0, "(required)", "such as refund.created")            \
     X(emit, data, emit, data, emit_data, 0, 0, "response",                                         \
       "the event's data, where that is JSON: the body of the response | request | none")           \
@@ -260,7 +263,7 @@
     X(webhooks, keep, webhook_settings, keep_us, duration, 2 * DAY, 3650 * DAY, "7d",              \
       "how long an event is kept once its deliveries have begun, and its id known")                \
     X(webhooks, endpoints, webhook_settings, endpoints, endpoints, 0, 0, "[]",                     \
-      "who is told of what: a list of maps of name, url, types, secret, and perhaps tenants, "     \
+      "who gets which events: a list of maps of name, url, types, secret, and perhaps tenants, "   \
       "envelope, ordered, on_failure, retry, schedule, timeout and in_flight")                     \
     X(cors, origins, cors_policy, origins, origins, 0, 0, "(required)",                            \
       "origins (scheme and host) of the pages, or \"*\" for all")                                  \
@@ -271,7 +274,8 @@
 #define CONFIG_VALUES(X)                                                                           \
     X(unknown, "hold", "nothing is sent again until a late response or an operator settles it")    \
     X(unknown, "retry", "the next attempt is sent; the service must deduplicate by the key")       \
-    X(unknown, "probe", "a GET asks the service first; only \"not found\" lets it be sent again")  \
+    X(unknown, "probe",                                                                            \
+      "a GET queries the service first; only \"not found\" lets it be sent again")                 \
     X(unknown, "participant", "the service stores the outcome in the transaction of its effect")   \
     X(in_progress, "wait", "it waits for the first response; after this time it gets 409")         \
     X(in_progress, "conflict", "409 at once")                                                      \

@@ -4,7 +4,7 @@
  * its value complains and leaves the field as it was; the config is refused in the end.
  *
  * Beside reader.c: templates.c (templates and patterns), rules.c (from the draft of a rule to the
- * rule), review.c and risks.c (what holds of all rules, and of one).
+ * rule), review.c (checks across all rules), risks.c (checks of one rule).
  */
 #ifndef PAWL_CONFIG_READER_H
 #define PAWL_CONFIG_READER_H

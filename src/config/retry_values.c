@@ -31,7 +31,7 @@ int reader_delays(struct reader *reader, const struct option *option, const stru
         read_duration(reader, option, item, &delays[n++]);
     if (n == 0)
         reader_complain(reader, node,
-                        "is empty (expected the delay before each further try, such "
+                        "is empty (expected the delay before each further attempt, such "
                         "as [1s, 5s])");
     if (reader->errors->n > errors)
         return 0;
@@ -130,7 +130,7 @@ void retry_review(struct reader *reader, const struct rule_draft *base)
 {
     const struct rule *rule = &reader->draft->rule;
     const struct node *node = reader->draft->set[OPTION_retry];
-    static const char whose[] = "the rule's `timeout`, for all tries together,";
+    static const char whose[] = "the rule's `timeout`, for all attempts together,";
     if (!node || node == base->set[OPTION_retry] || node->kind != NODE_MAP || !rule->retry.on)
         return;
     check_delays(reader, node, &rule->retry, rule->timeout_us, whose);

@@ -140,13 +140,15 @@ static void check_emit(struct reader *reader)
     if (!node || draft->rule.emit.type.len == 0)
         return;
     if (draft->rule.stream)
-        reader_complain(reader, node,
-                        "tells of no response that is streamed (expected no `stream`)");
+        reader_complain(
+            reader, node,
+            "publishes no event for a response that is streamed (expected no `stream`)");
     else if (!draft->rule.protect)
-        reader_complain(reader, node, "tells of protected operations alone (expected `protect`)");
+        reader_complain(reader, node,
+                        "publishes events of protected operations only (expected `protect`)");
     else if (reader->config->webhooks.n_endpoints == 0)
         reader_warn(reader, WARNING_EMIT_UNHEARD, node,
-                    "no endpoint of `webhooks` is told of these events: they wait for one "
+                    "no endpoint of `webhooks` receives these events: they wait for one "
                     "in a config or in the store");
 }
 

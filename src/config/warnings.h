@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * warnings: what a config may say and yet seldom means. Each warning is of a class with a name, so
- * that `allow: [NAME]` silences what was read and is meant, and a new one is seen.
+ * that `allow: [NAME]` silences a warning that the operator accepts, while those of other classes
+ * are still shown.
  */
 #ifndef PAWL_CONFIG_WARNINGS_H
 #define PAWL_CONFIG_WARNINGS_H

@@ -197,7 +197,7 @@ static const struct option endpoint_members[] = {
     CONFIG_MEMBER(secret, webhook_endpoint, secrets, secrets, 0, 0, "(required)",
                   "what its requests are signed with; several sign while they rotate"),
     CONFIG_MEMBER(tenants, webhook_endpoint, tenants, tenants, 0, 0, "(all)",
-                  "tenants of whose events it is told"),
+                  "tenants whose events are sent to it"),
     CONFIG_MEMBER(envelope, webhook_endpoint, envelope, envelope, 0, 0, "standard",
                   "standard | none | cloudevents | " OWN_ENVELOPE),
     CONFIG_MEMBER(ordered, webhook_endpoint, ordered, bool, 0, 0, "false",
@@ -207,8 +207,8 @@ static const struct option endpoint_members[] = {
     CONFIG_MEMBER(retry, webhook_endpoint, retry, retry_profile, 0, 0, "webhook",
                   "profile of further attempts"),
     CONFIG_MEMBER(schedule, webhook_endpoint, schedule, schedule, 0, DAY, "(the profile's)",
-                  "its times: offsets, from the first attempt | delays, from the end of the one "
-                  "before | a list of such delays"),
+                  "when attempts are due: offsets, from the first attempt | delays, from the end "
+                  "of the attempt before | a list of one to nine such delays"),
     CONFIG_MEMBER(timeout, webhook_endpoint, timeout_us, duration, MS, HOUR, "15s",
                   "time for an attempt"),
     CONFIG_MEMBER(in_flight, webhook_endpoint, in_flight, count, 1, 256, "4", "attempts at a time"),

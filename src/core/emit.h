@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit: an operation whose success is told as an event (`emit:` of a rule). The claim says so in
- * its record (core/origin.h), so that whoever completes it with 2xx writes the event in the same
+ * emit: an operation whose success is published as an event (`emit:` of a rule). The claim says so
+ * in its record (core/origin.h), so that whoever completes it with 2xx writes the event in the same
  * transaction, be it a gateway, a probe, an operator or a participant. Pure.
  */
 #ifndef PAWL_CORE_EMIT_H

@@ -2,8 +2,8 @@
 /*
  * fingerprint: enough of a request to say later in which part another one differs, and no more: a
  * few bits of keyed hash for method, path, query, media type and compared headers each, and for
- * pointer and value of the first leaves of a JSON body. No value can be read from it, and who lacks
- * the store's secret cannot try values either. It is a hint for operators: what is the same request
+ * pointer and value of the first leaves of a JSON body. No value can be read from it, and without
+ * the store's secret nobody can test guesses. It is a hint for operators: what is the same request
  * is decided by the hashes alone. Pure.
  *
  *   text    '=' (all leaves) or '+' (the first ones), 5 parts, then pointer and value of each leaf,

@@ -3,8 +3,8 @@
  * origin: which request made a claim, for an operator who has to find out how it ended. Stored with
  * a pending record as text and dropped with its outcome: `METHOD PATH`, client, correlation id and
  * trace id, a line each, and behind them the beginning of the body where the rule keeps it. Behind
- * the path, after a tab, the type of the event that its success is told as (core/emit.h), and after
- * another one `-` where that event does not have the response. Nothing else is decided by it.
+ * the path, after a tab, the type of the event that its success is published as (core/emit.h), and
+ * after another one `-` where that event does not have the response. Nothing else is decided by it.
  */
 #ifndef PAWL_CORE_ORIGIN_H
 #define PAWL_CORE_ORIGIN_H

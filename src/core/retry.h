@@ -146,20 +146,20 @@ struct retry_next {
     int64_t at; /* with RETRY_GOES_ON: never before the hint, nor the schedule */
 };
 
-/* What follows on an attempt that ended now as one of the last three classes. A hint is kept, and
- * spread upward within the deadline, so that those who got the same one do not come back together:
- * those who were told one date have gathered for as long as it was ahead, so that this long is what
- * brings them back as they came. One beyond the deadline ends the attempts. Offsets that have
- * passed are skipped, not made up. */
+/* What follows on an attempt that ended now as one of the last three classes. A hint is honoured,
+ * and spread upward within the deadline, so that clients that were given the same one do not return
+ * together: those that were given one date have gathered for the whole time until it, and retries
+ * spread over as long a time return at the rate at which they came. A hint beyond the deadline ends
+ * the attempts. Offsets that have passed are skipped, not made up. */
 struct retry_next retry_plan_next(struct retry_course *course, enum retry_class class,
                                   int64_t hint_us, int64_t now);
 
 /* ---- the budget ---- */
 
 /*
- * A bucket of tokens for the retries to one target: a request brings a fifth of one, and time as
- * many as make ten a second of both. So retries are at most 20 % of what is sent, or ten a second
- * where that is more, beyond the full bucket of the beginning.
+ * A bucket of tokens for the retries to one target: each first attempt brings a fifth of one, and
+ * time as many as make ten a second of both. So retries are at most a fifth of the first attempts,
+ * or ten a second if that is more, beyond the full bucket of the beginning.
  */
 #define RETRY_TOKEN INT64_C(1000000)
 #define RETRY_BUDGET_PER_REQUEST (RETRY_TOKEN / 5)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * series: what metrics show of a courier (contract section 10). Its loop's thread fills them in,
- * whoever serves the page reads them: a mutex of their own, so that a scrape looks at no lane.
+ * and the thread that serves the page reads them, under a mutex of their own, so that a scrape
+ * looks at no lane.
  *
  * pawl_task_wait_seconds  how long each attempt waited from when it was due to its first byte: for
  *                         room in its lane, for a pause or an open breaker to end, for a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The published policy, answered by pawl itself: GET and HEAD of /.well-known/idempotency. */
+/* The published policy, served by pawl itself: GET and HEAD of /.well-known/idempotency. */
 #ifndef PAWL_GATEWAY_WELL_KNOWN_H
 #define PAWL_GATEWAY_WELL_KNOWN_H
 
@@ -9,7 +9,7 @@
  * they cover no GET and no HEAD. */
 bool well_known_is_asked(const struct client *client, const struct http_request *request);
 
-/* Answers it. True: the connection may be used again. */
+/* Responds with it. True: the connection may be used again. */
 bool well_known_respond(struct client *client, const struct http_request *request);
 
 #endif

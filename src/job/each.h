@@ -16,8 +16,8 @@
  *                    or lapsed; those of its group wait for it
  *
  * Nothing is claimed that is not about to start, and a slot is free for the next item as soon as
- * the end of its last one is on its way to the store: both are in one commit (courier 21). So what
- * is in doubt after a kill is at most one item a slot.
+ * the end of its last one is on its way to the store: both are in one commit (contract section 7,
+ * Jobs). So what is in doubt after a kill is at most one item a slot.
  *
  * All runs in fibers of one loop. Bounds: EACH_QUEUE_MOST items and EACH_BYTES_MOST bytes wait
  * beyond those that are run; then the input waits.

@@ -3,7 +3,7 @@
  * host: which process of which host began an attempt, and whether it or something of it still runs
  * here. A job's processes have its token in their environment (PAWL_TOKEN), so that a child whose
  * pawl was killed is found: before it is overtaken, on this host, nothing of it may be left
- * (courier 20). Elsewhere only its lease speaks. Linux: /proc.
+ * (contract section 7, Jobs). From another host only its lease is visible. Linux: /proc.
  */
 #ifndef PAWL_JOB_HOST_H
 #define PAWL_JOB_HOST_H

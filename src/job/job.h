@@ -3,7 +3,7 @@
  * job: a command under a key: its record, and the runner that runs it (runner/runner.h) by
  * job/process.h. Records have no tenant; their rule is `job`, or the name that was given. What is
  * compared is the command line (or a payload, or nothing); the working folder and the environment
- * are not (courier 19).
+ * are not (contract section 7, Jobs).
  */
 #ifndef PAWL_JOB_JOB_H
 #define PAWL_JOB_JOB_H

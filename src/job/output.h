@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * output: what a job wrote, as its record keeps it: standard output and standard error as frames in
- * the order in which they arrived, the first `max` bytes of each, and its exit code (courier 19).
+ * the order in which they arrived, the first `max` bytes of each, and its exit code (contract
+ * section 7, Jobs).
  *
  *      body     frames: 1 or 2 (the stream), its length as 4 bytes big-endian, bytes
  *      fields   Content-Type, Exit-Code, Command; Output-Cut: stdout, stderr, or both, where there

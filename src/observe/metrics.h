@@ -66,7 +66,7 @@
     X(BREAKER_OPEN, "pawl_breaker_open", GAUGE, "lane",                                            \
       "Breakers of the courier that are not closed, by lane.")                                     \
     X(WEBHOOK_DELIVERIES, "pawl_webhook_deliveries_total", COUNTER, "endpoint,result",             \
-      "Ends of attempts to tell an endpoint of an event: done, failed (tried again) or dead.")     \
+      "Ends of attempts to send an event to an endpoint: done, failed (tried again) or dead.")     \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
       "Age of the oldest record whose outcome is unknown; 0 if there is none.")                    \
     X(STORE_UP, "pawl_store_up", GAUGE, "",                                                        \

@@ -2,9 +2,9 @@
 /*
  * round: when the prober looks for records that a dead owner left behind. Only a walk of all
  * records finds them, some in each second: an index on what a finish changes would cost every
- * operation more (docs/decisions/0023). So a round that found none that a rule probes is followed
- * by a rest, until there are more or fewer of them. Pure; the struct is the caller's memory, zero
- * at first.
+ * operation more (docs/decisions/0023). So after a round that found no record that a rule
+ * probes the prober rests for ROUND_REST_US, or until the number of lapsed leases changes. Pure;
+ * the struct is the caller's memory, zero at first.
  */
 #ifndef PAWL_OPERATOR_ROUND_H
 #define PAWL_OPERATOR_ROUND_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tallies: what `serve` shows of work that others do on its store: what commands counted there, and
- * which tasks are in it. Asked for every five seconds, all in one batch, so that a scrape waits for
- * nothing; what cannot be read stays as it was.
+ * which tasks are in it. Read every five seconds, all in one batch, so that a scrape waits for
+ * nothing; a value that cannot be read stays as it was.
  *
  *      watch (each second) --due--> asks --all have ended--> what is shown --'
  *

@@ -2,7 +2,7 @@
 /*
  * runner: one operation under one key, from its record's begin to what is stored of it, tried again
  * by a policy (contract section 6). What an attempt does is an executor's affair: a request here, a
- * command there. In a fiber or a thread: whatever its parker waits in.
+ * command there. Runs in a fiber or in a thread, depending on how its parker waits.
  *
  *      begin ---> replay, mismatch, in progress, ...: ends without an attempt
  *       ^  | proceed

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events: what is told to others, as rows (store/table.h): the events themselves, and the
- * endpoints that are told. The row of an event is the outbox: whoever publishes writes that
+ * events: what is sent to others, as rows (store/table.h): the events themselves, and the
+ * endpoints that they are sent to. The row of an event is the outbox: whoever publishes writes that
  * alone, in SQL by pawl.publish; the courier makes a task for each endpoint that wants it, in the
  * commit that marks the event.
  */

@@ -17,7 +17,7 @@ struct fanout {
     struct store *store;
     struct parker *parker;
     /* Of a step. */
-    const struct roster *roster; /* who is told */
+    const struct roster *roster; /* the endpoints */
     int64_t keep_us;             /* how long an event is known from then on, at least */
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * plan: what is delivered by one config: the endpoints as they are now (roster.h) with the way to
- * them, and the sources of the inbox with the way to their handlers. One plan for each config;
- * counted, as deliveries go on by the one they began with. Of the loop that delivers: no locks.
+ * them, and the sources of the inbox with the way to their handlers. One plan for each config,
+ * with references: a delivery keeps the plan that it began with. Used by the delivering loop alone,
+ * so without locks.
  */
 #ifndef PAWL_WEBHOOK_PLAN_H
 #define PAWL_WEBHOOK_PLAN_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * post: one attempt of a task that posts a body to a URL: its claim, request and end. What
- * deliveries to others (delivery.h) and calls of handlers (handler.h) have in common. Of one fiber.
+ * deliveries to others (delivery.h) and calls of handlers (handler.h) have in common. Used by one
+ * fiber.
  */
 #ifndef PAWL_WEBHOOK_POST_H
 #define PAWL_WEBHOOK_POST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * receipt: takes an event in, once: its row, the task of its handler and what that is sent are one
- * commit (store/receipts.h), after which the sender may forget it. The handler is called by
+ * receipt: takes an event in, once: its row, the handler's task and the body to send are written in
+ * one commit (store/receipts.h), after which the sender may forget it. The handler is called by
  * handler.h.
  */
 #ifndef PAWL_WEBHOOK_RECEIPT_H

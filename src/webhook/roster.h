@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * roster: the endpoints that are told, as they are now: those of the config, and those that the
- * registry has beside them. Made anew where one of the latter changes; counted, as deliveries go on
- * with the one they began with. Of the loop that delivers: no locks.
+ * roster: the endpoints that events are sent to, as they are now: those of the config, and those
+ * that the registry has beside them. Made anew where one of the latter changes, with references: a
+ * delivery keeps the roster that it began with. Used by the delivering loop alone, so without
+ * locks.
  */
 #ifndef PAWL_WEBHOOK_ROSTER_H
 #define PAWL_WEBHOOK_ROSTER_H

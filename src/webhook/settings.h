@@ -70,7 +70,7 @@ struct inbox_verify {
     struct signature_scheme scheme;
     size_t n_secrets;
     struct signature_secret secrets[SIGNATURE_SECRETS_MAX]; /* any of them will do */
-    int64_t tolerance_us;                                   /* both ways */
+    int64_t tolerance_us;                                   /* in either direction */
 };
 
 /* A source of events: who sends them to which route, and who handles them. */
@@ -79,7 +79,7 @@ struct inbox_source {
     struct rule_match match;
     struct inbox_verify verify;
     struct template id;
-    struct payload_selection payload; /* what of the body is compared where an id comes again */
+    struct payload_selection payload; /* what of the body must be the same when an id repeats */
     int mismatch_status;              /* where that differs; 200: acknowledged all the same */
     uint64_t max_body;
     int64_t keep_us; /* how long an id is known from the end of its handling */

@@ -2,8 +2,8 @@
 /*
  * told: how deliveries end, as metrics show it: pawl_webhook_deliveries_total by `endpoint` and
  * `result`. An attempt that is acknowledged is `done`, one that is to be made again `failed`; what
- * is given up is `dead`, with an attempt or without. The loop that delivers counts, whoever serves
- * the page reads: a mutex of its own.
+ * is given up is `dead`, with an attempt or without. The delivering loop increments the
+ * counts, and the thread that serves the page reads them, under a mutex of this module.
  *
  * An endpoint of the config counts under its name, stored ones all as `stored`; beyond TOLD_MOST
  * names they share SERIES_OTHER. Counts live as long as the process.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `pawl send` and `pawl queue` do on a store is in `/metrics` of any `serve` on it, and in
-`pawl stats` (R8 of the acceptance scenarios: as many as there were)."""
+`pawl stats`: as many as there were."""
 from __future__ import annotations
 
 import json

@@ -127,7 +127,6 @@ def test_a_success_that_an_operator_knows_is_told(made, upstream, receiver, more
 @pytest.mark.parametrize("point", ["after_response_body", "before_outcome_commit",
                                    "after_outcome_commit", "before_response_write"])
 def test_whatever_dies_each_success_is_told_once(pawl, upstream, receiver, point):
-    """acceptance: W4"""
     emits = config(receiver, {"type": "refund.created"}, unknown={"probe": "GET /by-key/{key}"})
     gateway = pawl(emits, started=False)
     gateway.start(PAWL_CRASH_AT=point)

@@ -130,7 +130,6 @@ def status_of(answer: Answer) -> tuple[int, str | None]:
 # ---- received, and handled once ----
 
 def test_an_event_is_stored_acknowledged_and_handled_once(inbox, upstream):
-    """acceptance: W3"""
     box = inbox()
     first, again = box.send(), box.send()
     assert status_of(first) == (200, "stored") and first.body == b""
@@ -172,7 +171,6 @@ def test_two_sources_may_use_the_same_id(inbox, upstream):
 
 
 def test_an_id_is_known_for_its_time_from_the_end_of_its_handling(inbox, upstream):
-    """acceptance: W3"""
     box = inbox(source(keep="3d"))
     box.send()
     box.until("done")
@@ -191,7 +189,6 @@ def test_a_handler_may_be_anywhere(inbox, elsewhere):
 
 
 def test_what_was_received_is_read_as_a_table(inbox, upstream):
-    """acceptance: T11, W3"""
     query = "SELECT event_id,source,payload_hash,received_at,processed_at,result FROM inbox_events"
     box = inbox()
     upstream.then(say(400))
@@ -297,7 +294,6 @@ def test_what_is_no_event_is_refused(inbox, body, status, code):
 # ---- until it is handled ----
 
 def test_a_handler_that_fails_is_called_again_and_then_dead(inbox, upstream):
-    """acceptance: W3"""
     box = inbox(source(retry="user_facing"))
     upstream.default = say(503, {"why": "down"})
     box.send()

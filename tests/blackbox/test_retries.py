@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`retry:` of a rule: further tries by the gateway itself (R3 to R8 of the acceptance scenarios,
-as far as they are the gateway's)."""
+"""`retry:` of a rule: further attempts by the gateway itself."""
 from __future__ import annotations
 
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pawl run`: a command, run once per key (J1 and J2 of the acceptance scenarios); what is run
-again, what is remembered, and for how long."""
+"""`pawl run`: a command, run once per key; what is run again, what is remembered, and for how
+long."""
 from __future__ import annotations
 
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pawl send`: one request, tried again under one key until it is done, and done once (R3 to R6, R8
-and Q3 of the acceptance scenarios). The upstream counts the effects by key, as a service does."""
+"""`pawl send`: one request, tried again under one key until it is done, and done once. The
+upstream counts the effects by key, as a service does."""
 from __future__ import annotations
 
 import contextlib

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pawl run` killed at every point that a run passes, alone or with its command: what the next run
-does under each `--unknown`. Effects are counted by a file (J3 of the acceptance scenarios)."""
+does under each `--unknown`. Effects are counted by a file."""
 from __future__ import annotations
 
 import contextlib

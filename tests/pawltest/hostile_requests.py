@@ -466,5 +466,5 @@ def requests() -> Iterator[Case]:
 
 
 def answers() -> Iterator[AnswerCase]:
-    """All cases of an upstream (item 18)."""
+    """All cases of an upstream."""
     yield from ANSWERS

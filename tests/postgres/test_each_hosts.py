@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several `pawl each` on one database, as several hosts have them: they share a list, none runs
-what another one runs or ran, and what a dead one left is run by the others (J3 of the acceptance
-scenarios)."""
+what another one runs or ran, and what a dead one left is run by the others."""
 from __future__ import annotations
 
 import os

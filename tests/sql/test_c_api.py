@@ -188,7 +188,7 @@ def test_claims_events_and_machines(database: Database,
 
 def test_t1_a_hundred_transactions_with_one_key(database: Database,
                                                 connecting: Callable[[], Client]) -> None:
-    """One effect, and all get the same response (T1); twenty connections at a time."""
+    """One effect, and all get the same response; twenty connections at a time."""
     database.sql("CREATE TABLE IF NOT EXISTS public.made(what text); TRUNCATE public.made;"
                  " GRANT ALL ON public.made TO shop")
     told: list[tuple[int, bytes]] = []

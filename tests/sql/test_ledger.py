@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """examples/ledger: every command of both tiers twice, at once, across merchants, after a restart
-and after 25 hours; scenarios T3 to T8."""
+and after 25 hours."""
 from __future__ import annotations
 
 import os

@@ -160,7 +160,7 @@ static void retries_that_cannot_be_are_refused(void **state)
         {RETRIES("{profile: queue}"), "4:60: profile: ", "expected user_facing"},
         {RETRIES("{try_timeout: 0s}"), "4:64: try_timeout: ", "1ms to 1h"},
         {RETRIES("{try_timeout: 20s}"), "4:64: try_timeout: ",
-         "takes 20s, and the rule's `timeout`, for all tries together, is 20s (expected less)"},
+         "takes 20s, and the rule's `timeout`, for all attempts together, is 20s (expected less)"},
         {RETRIES("{schedule: 5s}"), "4:61: schedule: ", "is not a list (did you mean [5s]?"},
         {RETRIES("{schedule: []}"), "4:61: schedule: ", "is empty"},
         {RETRIES("{schedule: [1s, soon]}"), "4:66: schedule: ", "expected a duration"},
@@ -170,7 +170,7 @@ static void retries_that_cannot_be_are_refused(void **state)
         {RETRIES("{schedule: [1s, 9s]}"),
          "4:61: schedule: ", "takes 10s, and the time of its profile is 10s (expected less)"},
         {RETRIES("{profile: background, schedule: [1s, 20s]}"), "4:82: schedule: ",
-         "takes 21s, and the rule's `timeout`, for all tries together, is 20s (expected less)"},
+         "takes 21s, and the rule's `timeout`, for all attempts together, is 20s (expected less)"},
     };
     (void)state;
     CHECK_BAD(cases);

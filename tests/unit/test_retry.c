@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/retry: the contract's table of profiles over 10,000 seeds, R1 and R2 of the acceptance
- * scenarios, what each end of an attempt means, hostile hints, the budget. */
+/* core/retry: the contract's table of profiles over 10,000 seeds, what each end of an attempt
+ * means, hostile hints, the budget. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -45,7 +45,7 @@ static enum exchange_step ask(struct exchange *x)
     enum exchange_end end = upstream_exchange(x, buf_slice(&target));
     if (clock_boot_us() >= x->deadline)
         return refuse(x, ERROR_UPSTREAM_TIMEOUT,
-                      "the service did not answer the authorization request in time");
+                      "the service did not respond to the authorization request in time");
     if (end != EXCHANGE_RESPONDED || x->response.status >= 500)
         return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
                       "the service did not say whether this caller may act as this tenant");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bodies: their memory, counted over all loops against max_buffered (contract section 4). */
+/* bodies: memory of bodies, counted across all loops against max_buffered (contract section 4). */
 #ifndef PAWL_GATEWAY_EXCHANGE_BODIES_H
 #define PAWL_GATEWAY_EXCHANGE_BODIES_H
 

@@ -11,7 +11,8 @@
  *                                                               ^    v v    |
  *                                             ask what became   `-- SETTLE -'
  *                                             of it
- *   each of them but SETTLE's two ways back, BYPASS and JUDGE: --> RESPOND --> DONE
+ *   IDENTIFY, RECEIVE, ADMIT, AUTHORIZE, DECIDE, UNPROTECTED and SETTLE may also go
+ *   --> RESPOND --> DONE
  *
  * A step asserts what it begins with, does one thing, and returns the next; exchange_move asserts
  * that this is a move of the table in exchange.c. What the client gets is decided by a
