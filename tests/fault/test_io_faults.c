@@ -10,7 +10,7 @@
 #define POINTS_MAX 20000
 /* Every call; where sanitizers slow everything down, a part of them. */
 #ifdef PAWL_SANITIZED
-#define CALL_STEP 3
+#define CALL_STEP 7
 #else
 #define CALL_STEP 1
 #endif
