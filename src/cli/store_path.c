@@ -4,11 +4,15 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "store/store.h"
+#include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #define PATH_TEXT_MAX ((size_t)8192)
+#define SQLITE "sqlite:"
+#define IN_FILE "file:"
 
 /* Makes the folders of an absolute path, as `mkdir -p` does, for this user alone. */
 static void make_folders(char *path)
@@ -20,6 +24,27 @@ static void make_folders(char *path)
     }
 }
 
+/* What the first line of a file names, as with `store: file:PATH` in a config. */
+static char *read_name(const char *path)
+{
+    char line[PATH_MAX];
+    FILE *file = fopen(path, "re");
+    bool read = file && fgets(line, sizeof line, file);
+    if (!read)
+        fprintf(stderr, "pawl: %s, which should name the store: %s\n", path,
+                file ? "it is empty" : strerrordesc_np(errno));
+    if (file)
+        fclose(file);
+    if (!read)
+        return NULL;
+    line[strcspn(line, "\r\n")] = '\0';
+    if (store_is_url(line) || strncmp(line, SQLITE, sizeof SQLITE - 1) == 0)
+        return mem_copy(line, strlen(line));
+    fprintf(stderr, "pawl: the first line of %s is no store (postgres://... or sqlite:PATH)\n",
+            path);
+    return NULL;
+}
+
 char *store_path_find(const char *option, bool create)
 {
     struct buf path = buf_make(PATH_TEXT_MAX);
@@ -27,9 +52,14 @@ char *store_path_find(const char *option, bool create)
     const char *home = getenv("HOME");
     if (!option)
         option = getenv("PAWL_STORE");
+    bool in_file = option && strncmp(option, IN_FILE, sizeof IN_FILE - 1) == 0;
+    char *read MEM_AUTO = in_file ? read_name(option + sizeof IN_FILE - 1) : NULL;
+    if (in_file && !read)
+        return NULL;
     if (option && *option) {
-        bool prefixed = strncmp(option, "sqlite:", sizeof "sqlite:" - 1) == 0;
-        buf_add_str(&path, prefixed ? option + sizeof "sqlite:" - 1 : option);
+        const char *name = in_file ? read : option;
+        bool prefixed = strncmp(name, SQLITE, sizeof SQLITE - 1) == 0;
+        buf_add_str(&path, prefixed ? name + sizeof SQLITE - 1 : name);
         return buf_take(&path);
     }
     if (state && *state == '/') {

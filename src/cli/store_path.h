@@ -5,8 +5,9 @@
 
 #include <stdbool.h>
 
-/* `option` (PATH, sqlite:PATH or a URL; may be NULL), else $PAWL_STORE, else the XDG default, whose
- * folder is made when `create`. NULL: no home directory, or no memory. */
+/* `option` (PATH, sqlite:PATH, a URL, or file:PATH of a file whose first line is sqlite:PATH or a
+ * URL; may be NULL), else $PAWL_STORE, else the XDG default, whose folder is made when `create`.
+ * NULL: no home directory, no memory, or a file that names no store, which standard error says. */
 char *store_path_find(const char *option, bool create);
 
 /* The same file by the shortest way from the root; links in the way are followed, the last name is

@@ -9,7 +9,7 @@ import pytest
 
 from pawltest.gateway import Gateway
 from pawltest.wire import Answer, Later, eventually
-from server import Database, Server
+from server import ROLE, Database, Server
 
 CONFIG = """
 tenant: none
@@ -38,11 +38,15 @@ def standby(own_server: Server) -> Iterator[Server]:
 
 
 @pytest.fixture
-def gateways(pawl, own_server: Server, standby: Server) -> list[Gateway]:
+def url(own_server: Server, standby: Server) -> str:
     database: Database = own_server.add_database()
     hosts = f"127.0.0.1:{own_server.port},127.0.0.1:{standby.port}"
-    url = database.url.replace(f"127.0.0.1:{own_server.port}", hosts)
-    url += "?target_session_attrs=read-write"
+    return database.url.replace(f"127.0.0.1:{own_server.port}", hosts) + (
+        "?target_session_attrs=read-write")
+
+
+@pytest.fixture
+def gateways(pawl, url: str) -> list[Gateway]:
     made = [pawl(CONFIG, started=False) for _ in range(2)]
     return [gateway.move_to(url).start() for gateway in made]
 
@@ -74,3 +78,28 @@ def test_nothing_that_was_told_is_lost_when_the_standby_takes_over(gateways, ups
     assert ask(gateways[1], "new")["Idempotency-Status"] == "stored"
     assert upstream.effects() == 12
     assert int(upstream.requests[-1]["Idempotency-Token"]) > max(tokens)
+
+
+@pytest.mark.parametrize("setting", ["client_min_messages = 'error'", "synchronous_commit = 'off'"])
+def test_a_cancelled_wait_for_the_standby_is_noticed_whatever_the_role_is_set_to(
+        pawl, url, upstream, own_server, standby, setting):
+    """Nobody is told of what is on the primary only."""
+    own_server.sql(f"ALTER ROLE {ROLE} SET {setting}")
+    gateway = pawl(CONFIG, started=False).move_to(url).start()
+    assert ask(gateway, "k0")["Idempotency-Status"] == "stored"
+    standby.stop()
+    eventually(lambda: not own_server.sql("SELECT 1 FROM pg_stat_replication"), "its end")
+    first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
+    for _ in range(2):  # a claim and an outcome, or one of them and what confirms it
+        eventually(lambda: own_server.sql(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            " AND usename = %s", ROLE), "a commit that waits")
+    own_server.kill9()
+    standby.start()
+    standby.sql("SELECT pg_promote()")
+    standby.sql("ALTER SYSTEM RESET synchronous_standby_names")
+    standby.sql("SELECT pg_reload_conf()")
+    told = first.result()
+    again = ask(gateway, "k1")
+    assert told.status != 201 or told.kept == again.kept
+    assert upstream.effects() == 2

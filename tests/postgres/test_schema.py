@@ -98,6 +98,21 @@ def test_another_store_in_its_place_is_not_taken_for_it(pawl, upstream, server, 
     assert gateway.post_up("/refunds", {}, key="k1").kept == first.kept
 
 
+def test_a_store_that_was_made_anew_under_a_living_session_is_not_used(pawl, upstream, database):
+    """The other gateway has begun to use it: a key would run once in each."""
+    first, second = pawl(CONFIG), pawl(CONFIG)
+    assert first.post("/refunds", {}, key="k0").status == 201
+    database.sql("DROP SCHEMA pawl CASCADE")
+    assert mend(database).returncode == 0
+    second.restart()
+    assert second.post("/refunds", {}, key="k1").status == 201
+    answer = first.post("/refunds", {}, key="k1")
+    assert answer.is_problem(503, "DEPENDENCY.store_unavailable")
+    assert upstream.effects() == 2
+    first.restart()
+    assert first.post("/refunds", {}, key="k1")["Idempotency-Status"] == "replayed"
+
+
 def test_a_role_needs_no_more_than_the_schemas_rights(pawl, upstream, server, database):
     """Installed by its owner, used by another role."""
     gateway = pawl(CONFIG)

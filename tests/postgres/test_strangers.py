@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from pawltest.gateway import ROOT, Gateway
+from pawltest.upstream import say
 from pawltest.wire import Answer, Later, at_once, eventually
 
 CONFIG = """
@@ -121,6 +122,55 @@ def test_a_row_that_is_refused_fails_its_own_operation_alone(gateway, upstream, 
     assert [answer["Idempotency-Status"] for answer in answers[:-1]] == ["stored"] * 23
     assert answers[-1].status == 503 and answers[-1]["Error-Code"].startswith("DEPENDENCY.")
     assert upstream.effects() == 23
+
+
+@pytest.mark.parametrize("table", ["outcome", "unheld"])
+def test_what_belongs_to_a_record_and_is_held_stops_its_own_key_alone(gateway, upstream, database,
+                                                                     table):
+    if table == "unheld":
+        upstream.then(say(503, effect=False))
+    ask(gateway, "held")
+    database.sql("UPDATE pawl.record SET completed_at = 1, expires_at = 1, gone_at = 1"
+                 " WHERE status = 2")
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute(f"SELECT FROM pawl.{table} FOR UPDATE")
+        first = Later(lambda: ask(gateway, "held"))
+        answers = at_once(8, lambda i: ask(gateway, f"other-{i}"))
+        assert [answer["Idempotency-Status"] for answer in answers] == ["stored"] * 8
+        assert first.result()["Error-Code"] == RUNNING
+        stranger.rollback()
+    eventually(lambda: ask(gateway, "held").status == 201, "the key")
+
+
+@pytest.mark.parametrize("act", ["INSERT", "UPDATE"])
+def test_a_trigger_that_drops_a_row_does_not_make_it_stored(gateway, upstream, database, act):
+    ask(gateway, "k0")
+    database.sql("CREATE FUNCTION public.drop_it() RETURNS trigger LANGUAGE plpgsql AS"
+                 " $$ BEGIN RETURN NULL; END $$")
+    database.sql(f"CREATE TRIGGER t BEFORE {act} ON pawl.record FOR EACH ROW"
+                 " EXECUTE FUNCTION public.drop_it()")
+    answers = [gateway.post("/refunds", {}, key="k1", headers=[("X-Request-Timeout", "1500")])
+               for _ in range(2)]
+    assert all(answer.status in (409, 503) for answer in answers)
+    assert upstream.effects() == (1 if act == "INSERT" else 2)
+    database.sql("DROP TRIGGER t ON pawl.record")
+    eventually(lambda: ask(gateway, "k1").status == 201, "the outcome")
+    assert upstream.effects() == 2
+
+
+def test_an_outcome_that_a_trigger_refuses_stops_its_own_key_alone(gateway, upstream, database):
+    ask(gateway, "k0")
+    database.sql("CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS"
+                 " $$ BEGIN IF NEW.key = 'bad' THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$")
+    database.sql("CREATE TRIGGER t BEFORE UPDATE ON pawl.record FOR EACH ROW"
+                 " EXECUTE FUNCTION public.refuse()")
+    first = gateway.post("/refunds", {}, key="bad", headers=[("X-Request-Timeout", "1500")])
+    assert first.is_problem(503, "DEPENDENCY.outcome_not_stored")
+    answers = at_once(8, lambda i: ask(gateway, f"other-{i}"))
+    assert [answer["Idempotency-Status"] for answer in answers] == ["stored"] * 8
+    database.sql("DROP TRIGGER t ON pawl.record")
+    eventually(lambda: ask(gateway, "bad").status == 201, "the outcome")
+    assert upstream.effects() == 10
 
 
 def test_a_table_that_is_being_indexed_or_analysed_goes_on(gateway, upstream, database):

@@ -76,6 +76,7 @@ static enum backend_status status_of(const char *state)
     } states[] = {
         {"53100", BACKEND_FULL},                        /* disk full */
         {"42", BACKEND_AWAY},     {"3F", BACKEND_AWAY}, /* our schema is not there, or not ours */
+        {"PW006", BACKEND_AWAY},                        /* another store */
         {"XX001", BACKEND_FATAL}, {"XX002", BACKEND_FATAL}, /* data, index corrupted */
     };
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
@@ -88,13 +89,15 @@ static enum backend_status status_of(const char *state)
 static bool is_refusal(const char *state)
 {
     return strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 ||
-           strncmp(state, "54", 2) == 0;
+           strncmp(state, "54", 2) == 0 || strncmp(state, "P0001", 5) == 0;
 }
 
-/* A server that cannot be written to (a standby, one that ends) is not the one to stay with. */
+/* A server that cannot be written to (a standby, one that ends), or has another store than it had,
+ * is not the one to stay with. */
 static bool is_leaving(const char *state)
 {
-    return strncmp(state, "57P", 3) == 0 || strncmp(state, "25006", 5) == 0;
+    return strncmp(state, "57P", 3) == 0 || strncmp(state, "25006", 5) == 0 ||
+           strncmp(state, "PW006", 5) == 0;
 }
 
 /* ---- connecting ---- */
@@ -194,18 +197,30 @@ void postgres_queue(struct postgres_backend *postgres, const char *sql,
 
 void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limits limits)
 {
+/* A session in the middle of a pipeline is not idle: where its client's host died, TCP finds out.
+ */
 #define LIMITS(lock_timeout)                                                                       \
-    "SELECT set_config('statement_timeout', '10s', true),"                                         \
-    " set_config('lock_timeout', '" lock_timeout "', true),"                                       \
-    " set_config('search_path', 'pg_catalog', true),"                                              \
-    " set_config('idle_in_transaction_session_timeout', '10s', true),"                             \
-    " set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),"                  \
-    " set_config('plan_cache_mode', 'force_generic_plan', true)"
-#define LAZY ", set_config('synchronous_commit', 'off', true)"
+    "SELECT pg_catalog.set_config('statement_timeout', '10s', true),"                              \
+    " pg_catalog.set_config('lock_timeout', '" lock_timeout "', true),"                            \
+    " pg_catalog.set_config('search_path', 'pg_catalog', true),"                                   \
+    " pg_catalog.set_config('idle_in_transaction_session_timeout', '10s', true),"                  \
+    " pg_catalog.set_config('tcp_keepalives_idle', '5', true),"                                    \
+    " pg_catalog.set_config('tcp_keepalives_interval', '2', true),"                                \
+    " pg_catalog.set_config('tcp_keepalives_count', '3', true),"                                   \
+    " pg_catalog.set_config('enable_seqscan', 'off', true),"                                       \
+    " pg_catalog.set_config('jit', 'off', true),"                                                  \
+    " pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true)"
+#define LAZY ", pg_catalog.set_config('synchronous_commit', 'off', true)"
+/* Its commit is waited for, and the warning comes that it was not. */
+#define DURABLE                                                                                    \
+    ", pg_catalog.set_config('client_min_messages', 'warning', true),"                             \
+    " pg_catalog.set_config('synchronous_commit',"                                                 \
+    " CASE pg_catalog.current_setting('synchronous_commit') WHEN 'off' THEN 'on'"                  \
+    " ELSE pg_catalog.current_setting('synchronous_commit') END, true)"
     static const char *const statements[] = {
         [POSTGRES_READS] = LIMITS("1s") LAZY,
         [POSTGRES_CHORES] = LIMITS("20ms") LAZY,
-        [POSTGRES_SAVES] = LIMITS("200ms"),
+        [POSTGRES_SAVES] = LIMITS("200ms") DURABLE,
     };
     postgres_queue(postgres, statements[limits], NULL);
 }

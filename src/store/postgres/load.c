@@ -207,7 +207,8 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
     }
     postgres_params_clear(&postgres->params);
     postgres_add_number(&postgres->params, postgres_test_time());
-    postgres_queue(postgres, "SELECT * FROM pawl.draw($1)", &postgres->params);
+    postgres_add_bytes(&postgres->params, postgres_identity(postgres));
+    postgres_queue(postgres, "SELECT * FROM pawl.draw($1, $2)", &postgres->params);
     status = postgres_finish(postgres);
     if (status != BACKEND_OK)
         return status;

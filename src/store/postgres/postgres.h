@@ -67,15 +67,17 @@ struct postgres_backend {
     size_t n_tables;
     int timeout_ms; /* without an answer the connection counts as lost */
 
-    PGconn *conn;          /* NULL: none */
-    int64_t retry_at;      /* boot time: not before */
-    int64_t backoff_us;    /* of the next failure */
-    Oid types[TYPE_COUNT]; /* of this database */
-    bool lacks_schema;     /* as it was found last: it may be installed */
-    bool knows_secret;     /* which store it is, since it was first connected */
-    bool warned;           /* the server warned at the last statement of the last exchange */
+    PGconn *conn;           /* NULL: none */
+    int64_t retry_at;       /* boot time: not before */
+    int64_t backoff_us;     /* of the next failure */
+    Oid types[TYPE_COUNT];  /* of this database */
+    bool lacks_schema;      /* as it was found last: it may be installed */
+    bool knows_secret;      /* which store it is, since it was first connected */
+    struct digest identity; /* of the secret: each batch says which store it means */
+    bool warned;            /* the server warned at the last statement of the last exchange */
     struct postgres_failure failure; /* of the last exchange */
     bool must_commit;                /* a save was unsure: the next one writes something */
+    unsigned n_blocked;              /* tries of this save that waited too long for a lock */
     int64_t counts_as; /* 0; or in place of the incarnation in pawl.tally, since a stranger held
                           a row of that */
     PGresult *results[POSTGRES_STATEMENTS_MAX]; /* of the last exchange */
@@ -94,6 +96,11 @@ struct postgres_backend {
 static inline struct postgres_backend *postgres_of(struct backend *backend)
 {
     return (struct postgres_backend *)backend;
+}
+
+static inline struct slice postgres_identity(const struct postgres_backend *postgres)
+{
+    return slice_make((const char *)postgres->identity.bytes, DIGEST_SIZE);
 }
 
 /* Whose changes of the counts it writes. */

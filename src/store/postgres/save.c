@@ -365,9 +365,11 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     add_brought(postgres, groups);
     add_values(postgres, groups);
     bool takes = add_tallies(postgres, groups);
-    postgres_queue(
-        postgres, "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
-        params);
+    postgres_add_bytes(params, postgres_identity(postgres));
+    postgres_queue(postgres,
+                   "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,"
+                   " $14)",
+                   params);
     return takes;
 }
 
@@ -392,6 +394,9 @@ static enum backend_status read_results(struct postgres_backend *postgres, const
     postgres->counts = postgres_read_counts(result, 0, 3);
     return BACKEND_OK;
 }
+
+/* Tries that find two held rows among 64 groups; where more fail, somebody holds a table. */
+#define BLOCKED_MOST 14
 
 enum { AT_SAVE = 2 }; /* among the statements of a save: BEGIN and limits come first */
 
@@ -421,37 +426,49 @@ static enum backend_status try_commit(struct postgres_backend *postgres,
     return groups ? read_results(postgres, postgres->results[AT_SAVE], groups) : BACKEND_OK;
 }
 
-/* It waits for nobody but a stranger that holds what it counts in: from then on it counts in
- * another row. */
-static enum backend_status commit(struct postgres_backend *postgres, struct backend_group *groups)
-{
-    enum backend_status status = try_commit(postgres, groups);
-    if (status == BACKEND_OK || !postgres->failure.blocked)
-        return status;
-    postgres->counts_as = postgres->version;
-    return try_commit(postgres, groups);
-}
-
-/* By what a group writes, or a constraint that is looked at in the end. */
-static bool is_refused(const struct postgres_backend *postgres, enum backend_status status)
+/* By what a group writes, or a constraint that is looked at in the end; or a stranger holds what
+ * belongs to a record of it. */
+static bool is_for_one_group(const struct postgres_backend *postgres, enum backend_status status)
 {
     const struct postgres_failure *failure = &postgres->failure;
-    return status != BACKEND_OK && failure->refused &&
-           (failure->at == AT_SAVE || status == BACKEND_UNSURE);
+    if (status == BACKEND_OK)
+        return false;
+    return failure->at == AT_SAVE ? failure->refused || failure->blocked
+                                  : failure->refused && status == BACKEND_UNSURE;
 }
 
-/* A batch with a row that the server refuses is halved until that row is alone. What was committed
- * of it by then stands, so that a failure of the rest leaves the whole unsure. */
+/* A group that failed alone. If what it is counted in is held, this process counts in another row
+ * from now on. */
+static enum backend_status save_alone(struct postgres_backend *postgres,
+                                      struct backend_group *group)
+{
+    int64_t counted_as = postgres->counts_as;
+    bool refused = postgres->failure.refused;
+    if (!refused) {
+        postgres->counts_as = postgres->version;
+        enum backend_status status = try_commit(postgres, group);
+        if (!is_for_one_group(postgres, status))
+            return status;
+        postgres->counts_as = counted_as;
+        refused = postgres->failure.refused;
+    }
+    group->result = refused ? GROUP_REFUSED : GROUP_LOCKED;
+    return BACKEND_OK;
+}
+
+/* A batch with a row that the server refuses, or that somebody holds, is halved until that row is
+ * alone. What was committed of it by then stands, so that a failure of the rest leaves the whole
+ * unsure. */
 static enum backend_status save_apart(struct postgres_backend *postgres,
                                       struct backend_group *groups, size_t n)
 {
-    enum backend_status status = commit(postgres, groups);
-    if (n == 0 || !is_refused(postgres, status))
+    enum backend_status status = try_commit(postgres, groups);
+    if (n == 0 || !is_for_one_group(postgres, status))
         return status;
-    if (n == 1) {
-        groups->result = GROUP_REFUSED;
-        return BACKEND_OK;
-    }
+    if (postgres->failure.blocked && ++postgres->n_blocked > BLOCKED_MOST)
+        return status;
+    if (n == 1)
+        return save_alone(postgres, groups);
     struct backend_group *last = groups;
     for (size_t i = 1; i < n / 2; i++)
         last = last->next;
@@ -470,6 +487,7 @@ enum backend_status postgres_save(struct backend *backend, struct backend_save *
     struct postgres_backend *postgres = postgres_of(backend);
     enum backend_status status = BACKEND_OK;
     CRASH_POINT(before_commit);
+    postgres->n_blocked = 0;
     if (save->groups || postgres->must_commit)
         status = save_apart(postgres, save->groups, count_groups(save->groups));
     save->changed = save->groups || postgres->maintained;

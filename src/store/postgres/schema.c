@@ -23,14 +23,14 @@ static enum backend_status refuse(struct postgres_backend *postgres, const char 
 static void queue_check(struct postgres_backend *postgres)
 {
     struct buf sql BUF_AUTO = buf_make(4096);
-    buf_add_str(&sql, "SELECT to_regclass('pawl.store') IS NOT NULL, true");
+    buf_add_str(&sql, "SELECT pg_catalog.to_regclass('pawl.store') IS NOT NULL, true");
     for (size_t i = 0; i < postgres->n_tables; i++)
         buf_printf(&sql,
-                   " AND to_regclass('pawl.%s') IS NOT NULL"
-                   " AND to_regprocedure('pawl.insert_%s(bytea[])') IS NOT NULL",
+                   " AND pg_catalog.to_regclass('pawl.%s') IS NOT NULL"
+                   " AND pg_catalog.to_regprocedure('pawl.insert_%s(bytea[])') IS NOT NULL",
                    postgres_table_name(postgres->tables[i]),
                    postgres_table_name(postgres->tables[i]));
-#define X(name) buf_add_str(&sql, ", coalesce(to_regtype('pawl." #name "')::oid, 0)");
+#define X(name) buf_add_str(&sql, ", coalesce(pg_catalog.to_regtype('pawl." #name "')::oid, 0)");
     POSTGRES_TYPES(X)
 #undef X
     buf_add_char(&sql, 0);
@@ -59,6 +59,7 @@ static enum backend_status keep_secret(struct postgres_backend *postgres, const 
     if (!postgres->knows_secret)
         memcpy(postgres->backend.secret, secret, DIGEST_SIZE);
     postgres->knows_secret = true;
+    postgres->identity = digest_of(slice_make(secret, DIGEST_SIZE));
     return BACKEND_OK;
 }
 

@@ -95,14 +95,27 @@ IF cardinality(onces) > 0 THEN
 END IF;
 END $$;
 
+-- A connection may lead to another store than it did: one that was made anew, or a pooler's. Keys
+-- hash to something else there, and nothing of what this process knows is true of it.
+CREATE OR REPLACE FUNCTION pawl.refuse_other(identity bytea) RETURNS void
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF identity <> (SELECT sha256(s.secret) FROM pawl.store s) THEN
+        RAISE EXCEPTION 'another store is there now' USING ERRCODE = 'PW006';
+    END IF;
+END $$;
+
 -- A block of tokens, and the time. Where the tokens lag behind the clock (a restore, a failover, a
 -- quiet night) one drawer lifts them, and the others wait for it: an old one might come again.
-CREATE OR REPLACE FUNCTION pawl.draw(at bigint, OUT now bigint, OUT token bigint,
+DROP FUNCTION IF EXISTS pawl.draw(bigint);
+CREATE OR REPLACE FUNCTION pawl.draw(at bigint, identity bytea DEFAULT NULL,
+    OUT now bigint, OUT token bigint,
     OUT pending bigint, OUT complete bigint, OUT failed bigint, OUT unknown bigint,
     OUT released bigint, OUT forgets bigint) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     clock bigint := pawl.clock(0);
 BEGIN
+    PERFORM pawl.refuse_other(identity);
     token := nextval('pawl.token');
     FOR i IN 1..1000 LOOP
         EXIT WHEN token + 1000000 >= clock;
@@ -130,10 +143,14 @@ END $$;
 -- Saves the groups of a batch, each whole or not at all, and waits for nobody: what another
 -- transaction holds is locked. results: a digit for each group, 0 saved, 1 conflict, 2 locked;
 -- stale: one for each row brought, 1: it did not fit.
+DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
+    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
+    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[]);
 CREATE OR REPLACE FUNCTION pawl.save(self bigint, at bigint, new_version bigint, groups bigint,
     names pawl.seen_name[], seen pawl.seen_row[], saved pawl.saved_row[],
     outcomes pawl.saved_outcome[], bounds pawl.saved_bound[], unhelds pawl.saved_unheld[],
     brought pawl.saved_brought[], vals pawl.saved_value[], tallies pawl.saved_tally[],
+    identity bytea DEFAULT NULL,
     OUT results text, OUT stale text, OUT now bigint, OUT pending bigint, OUT complete bigint,
     OUT failed bigint, OUT unknown bigint, OUT released bigint, OUT forgets bigint)
     LANGUAGE plpgsql VOLATILE AS $$
@@ -147,10 +164,10 @@ DECLARE
     stales bigint[] := '{}';
     all_values bytea[];
     one record;
+    written bigint := 0;
+    touched bigint;
 BEGIN
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
+    PERFORM pawl.refuse_other(identity);
     IF cardinality(names) > 0 THEN
         locked := ARRAY(SELECT n.grp FROM unnest(names) n WHERE NOT CASE n.is_claimed
             WHEN 1 THEN pg_try_advisory_xact_lock(n.lock)
@@ -250,6 +267,7 @@ BEGIN
             w.once_replay, w.once_until, w.completed_at, w.expires_at, w.gone_at, w.kept,
             w.http_code, w.result_ref
         FROM unnest(saved) w WHERE w.is_new = 1 AND w.grp <> ALL (bad);
+        GET DIAGNOSTICS written = ROW_COUNT;
     END IF;
 
     -- By the place of a row, which is locked. For id = ANY (ids) beside id = w.id an index tries
@@ -270,6 +288,12 @@ BEGIN
         FROM unnest(saved) w
         CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.record k WHERE k.id = w.id OFFSET 0) k
         WHERE r.ctid = k.place AND w.is_new = 0 AND w.status <> 0 AND w.grp <> ALL (bad);
+        GET DIAGNOSTICS touched = ROW_COUNT;
+        written := written + touched;
+    END IF;
+    IF written < cardinality(saved) AND written < (SELECT count(*) FROM unnest(saved) w
+            WHERE (w.is_new = 1 OR w.status <> 0) AND w.grp <> ALL (bad)) THEN
+        RAISE EXCEPTION 'a trigger or rule on pawl.record keeps a row from being written';
     END IF;
 
     IF cardinality(outcomes) > 0 THEN

@@ -127,9 +127,12 @@ BEGIN
     IF coalesce(length(event_id), 0) NOT BETWEEN 1 AND 255
             OR event_id COLLATE "C" ~ '[^A-Za-z0-9_-]' THEN
         RAISE EXCEPTION 'the event id must be 1 to 255 of A-Z a-z 0-9 _ -' USING ERRCODE = 'PW004';
-    ELSIF type IS NULL OR type COLLATE "C" !~ '^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$' THEN
-        RAISE EXCEPTION 'the type must be words of A-Z a-z 0-9 _ joined by dots'
+    ELSIF type IS NULL OR type COLLATE "C" !~ '^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$'
+            OR length(type) > 255 THEN
+        RAISE EXCEPTION 'the type must be words of A-Z a-z 0-9 _ joined by dots, at most 255'
             USING ERRCODE = '22023';
+    ELSIF octet_length(data::text) > 1048576 THEN
+        RAISE EXCEPTION 'the data is larger than 1 MiB' USING ERRCODE = '22023';
     END IF;
     PERFORM pawl.check_names(tenant, 'events', event_id);
     INSERT INTO pawl.event AS e (id, version, event_id, tenant, type, time, data, created_at,
