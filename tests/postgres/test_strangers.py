@@ -2,11 +2,12 @@
 """What others do in the database: whoever holds a record stops that key alone."""
 from __future__ import annotations
 
+import json
 from contextlib import closing
 
 import pytest
 
-from pawltest.gateway import ROOT, Gateway
+from pawltest.gateway import ROOT, Gateway, run
 from pawltest.upstream import say
 from pawltest.wire import Answer, Later, at_once, eventually
 
@@ -171,6 +172,23 @@ def test_an_outcome_that_a_trigger_refuses_stops_its_own_key_alone(gateway, upst
     database.sql("DROP TRIGGER t ON pawl.record")
     eventually(lambda: ask(gateway, "bad").status == 201, "the outcome")
     assert upstream.effects() == 10
+
+
+@pytest.mark.parametrize("change", [
+    "status = 99", "status = 4, unknown = 1", "status = 3, lease_until = 5", "attempts = 0",
+    "token = 0", "probing = 1", "expires_at = 2, gone_at = 1"])
+def test_a_record_that_no_pawl_wrote_is_held_for_an_operator(gateway, upstream, database, change):
+    ask(gateway, "odd")
+    database.sql(f"UPDATE pawl.record SET version = nextval('pawl.token'), {change}")
+    assert ask(gateway, "odd").is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    assert ask(gateway, "k2")["Idempotency-Status"] == "stored"
+    ran = run("keys", "list", "--json", "--key", "odd", "--store", database.url)
+    [row] = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert row["status"] == "unknown"
+    ran = run("keys", "forget", "odd", "--force", "--store", database.url)
+    assert ran.returncode == 0, ran.stderr
+    assert ask(gateway, "odd")["Idempotency-Status"] == "stored"
+    assert upstream.effects() == 3
 
 
 def test_a_table_that_is_being_indexed_or_analysed_goes_on(gateway, upstream, database):

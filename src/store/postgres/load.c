@@ -41,12 +41,27 @@ static void read_fixed(const PGresult *result, int row, int column, void *ret_by
 #define READ_TEXT(field) field = postgres_bytes(result, row, at++);
 #define READ(kind, column, field) READ_##kind(ret_row->field)
 
+/* What no pawl wrote, but somebody with SQL: nobody knows what happened, so it is held for an
+ * operator, and every other key goes on. */
+static void hold(struct store_row *row)
+{
+    struct record *record = &row->record;
+    record->status = RECORD_UNKNOWN;
+    record->unknown = RECORD_UNKNOWN_HOLD;
+    record->token = record->token > 0 ? record->token : row->id;
+    record->attempts = record->attempts > 0 ? record->attempts : 1;
+    record->lease_until = record->owner = 0;
+    record->probing = record->provisional = record->kept = false;
+}
+
 void postgres_read_row(const PGresult *result, int row, int at, struct store_row *ret_row)
 {
     *ret_row = (struct store_row){.id = postgres_number(result, row, at)};
     ret_row->version = postgres_number(result, row, at + 1);
     at += 2;
     POSTGRES_RECORD(READ)
+    if (!record_is_sound(&ret_row->record))
+        hold(ret_row);
 }
 
 void postgres_judge(const struct postgres_backend *postgres, struct record *record, int64_t beat_at)
