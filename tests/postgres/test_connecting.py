@@ -88,6 +88,12 @@ def test_a_password_may_come_from_libpqs_file(gateway, upstream, database, passw
     assert works(gateway.move_to(without_password(database)), PGPASSFILE=str(passwords))
 
 
+def test_a_password_that_is_not_encoded_is_said_how_to_encode(gateway, database):
+    said = start_in_vain(gateway.move_to(database.url.replace(PASSWORD, "50%off")))
+    assert "the store's URL is not valid: invalid percent-encoded token (" in said
+    assert "%25 for %" in said and "50%off" not in said
+
+
 def test_the_url_may_name_libpqs_file(gateway, upstream, database, passwords):
     assert works(gateway.move_to(f"{without_password(database)}?passfile={passwords}"))
 
@@ -102,6 +108,27 @@ def test_the_whole_url_may_come_from_a_file_beside_the_config(gateway, upstream,
     assert works(gateway.move_to("file:store.url"))
     shown = run("config", "explain", "-c", gateway.config, "store").stdout
     assert "store.url" in shown and PASSWORD not in shown
+
+
+def test_commands_take_the_same_file(gateway, upstream, database, monkeypatch, tmp_path):
+    assert works(gateway.move_to(database.url))
+    (tmp_path / "store.url").write_text(database.url + "\n")
+    monkeypatch.setenv("PAWL_STORE", f"file:{tmp_path / 'store.url'}")
+    listed = run("keys", "list", "--json")
+    assert listed.returncode == 0 and listed.stdout.count("refunds.create") == 1
+
+
+@pytest.mark.parametrize("text, why", [(None, "No such file"), ("", "it is empty"),
+                                       ("pawl.db\n", "is no store")])
+def test_a_file_that_names_no_store_is_not_taken_for_one(tmp_path, text, why):
+    named = tmp_path / "store.url"
+    if text is not None:
+        named.write_text(text)
+    config = tmp_path / "pawl.yaml"
+    config.write_text(f"listen: 127.0.0.1:0\nupstream: http://127.0.0.1:9\n{CONFIG}")
+    ran = run("serve", "-t", "-c", config, "--store", f"file:{named}")
+    assert ran.returncode != 0 and why in ran.stderr and str(named) in ran.stderr
+    assert [path.name for path in tmp_path.glob("*.db*")] == []
 
 
 def test_a_file_that_is_not_there_is_named(gateway):

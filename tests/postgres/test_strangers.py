@@ -162,7 +162,8 @@ def test_a_trigger_that_drops_a_row_does_not_make_it_stored(gateway, upstream, d
 def test_an_outcome_that_a_trigger_refuses_stops_its_own_key_alone(gateway, upstream, database):
     ask(gateway, "k0")
     database.sql("CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS"
-                 " $$ BEGIN IF NEW.key = 'bad' THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$")
+                 " $$ BEGIN IF NEW.key = 'bad' THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW;"
+                 " END $$")
     database.sql("CREATE TRIGGER t BEFORE UPDATE ON pawl.record FOR EACH ROW"
                  " EXECUTE FUNCTION public.refuse()")
     first = gateway.post("/refunds", {}, key="bad", headers=[("X-Request-Timeout", "1500")])

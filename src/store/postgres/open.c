@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening the PostgreSQL backend. */
+#include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "store/postgres/postgres.h"
 #include <limits.h>
 #include <stdio.h>
 
+#define URL_PROBLEM_MAX ((size_t)1024)
 #define DECISIONS_SIZE ((size_t)4 * 1024 * 1024) /* of their lines */
 
 static void postgres_abandon(struct backend *backend)
@@ -105,6 +107,20 @@ static const char *misread(const PQconninfoOption *options)
                : NULL;
 }
 
+/* Of what libpq says, what stands before the text that it quotes: that may be the password. */
+static char *explain_url(const char *wrong)
+{
+    struct buf text = buf_make(URL_PROBLEM_MAX);
+    size_t n = strcspn(wrong, "\n\":");
+    while (n > 0 && wrong[n - 1] == ' ')
+        n--;
+    buf_printf(&text,
+               "the store's URL is not valid: %.*s (in a user name or password write %%40 for @, "
+               "%%2F for /, %%23 for #, %%25 for %%)",
+               (int)n, wrong);
+    return buf_take(&text);
+}
+
 static bool take_config(struct postgres_backend *postgres, const struct store_config *config,
                         char **ret_problem)
 {
@@ -115,8 +131,8 @@ static bool take_config(struct postgres_backend *postgres, const struct store_co
         *ret_problem = mem_copy(refused, strlen(refused));
     postgres->place = options && !refused ? place_of(options) : NULL;
     postgres->url = mem_copy(config->path, strlen(config->path));
-    if (wrong) /* what it quotes may be the password */
-        *ret_problem = mem_copy(wrong, strcspn(wrong, "\n\""));
+    if (wrong)
+        *ret_problem = explain_url(wrong);
     PQfreemem(wrong);
     PQconninfoFree(options);
     for (const struct table *const *table = config->tables; *table; table++) {
