@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/config.h"
 #include "base/check.h"
+#include "base/container.h"
 #include "base/mem.h"
 #include "config/explain.h"
 #include "config/option.h"
@@ -8,6 +9,7 @@
 #include "core/policy.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -148,12 +150,27 @@ static void check_upstream(struct reader *reader, const struct node *root)
     reader->config->listen = (struct url_authority){0};
 }
 
+/* What the config allows itself in a container that has less. */
+static void check_memory(struct reader *reader)
+{
+    const struct config *config = reader->config;
+    const struct node *bodies = reader->draft->set[OPTION_max_buffered];
+    const struct node *node = bodies ? bodies : reader->draft->set[OPTION_cache];
+    uint64_t limit = container_read().memory, wanted = config->gateway.max_buffered + config->cache;
+    if (node && limit > 0 && wanted > limit)
+        reader_warn(reader, WARNING_MEMORY_LIMIT, node,
+                    "with max_buffered and cache pawl may use %" PRIu64 " bytes, and its container "
+                    "has %" PRIu64 ": the system would kill it (lower them, or leave them at auto)",
+                    wanted, limit);
+}
+
 static void read_sections(struct reader *reader, const struct node *root)
 {
     struct rule_draft *base = reader->draft;
     options_read_map(reader, root, OPTION_TOP);
     check_upstream(reader, root);
     check_addresses(reader);
+    check_memory(reader);
     reader->config->allowed = base->allowed;
     const struct node *defaults = base->set[OPTION_defaults];
     if (defaults && defaults->kind == NODE_MAP)

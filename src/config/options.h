@@ -76,7 +76,7 @@
       "(none: relative)",                                                                          \
       "URL at which clients reach the gateway; links in its errors begin with it")                 \
     X(threads, OPTION_AT_START | OPTION_GATEWAY, config, gateway.threads, count, 0, 256, "0",      \
-      "number of event loop threads; 0: one per core")                                             \
+      "number of event loop threads; 0: one for each processor that affinity and quota allow")     \
     X(drain_delay, OPTION_TOP, config, drain_delay_us, duration, 0, HOUR, "0s",                    \
       "after SIGTERM, how long to keep serving while /readyz fails, so that balancers notice")     \
     X(drain, OPTION_TOP, config, drain_us, duration, 0, HOUR, "25s",                               \
@@ -119,11 +119,13 @@
       1000000, "10000", "maximum number of duplicates that wait for a first attempt")              \
     X(max_waiting_per_key, OPTION_TOP | OPTION_GATEWAY, config, store_limits.max_waiting_per_key,  \
       count, 0, 1000000, "2000", "maximum number of duplicates that wait for one key")             \
-    X(max_buffered, OPTION_TOP | OPTION_GATEWAY, config, gateway.max_buffered, size, 1,            \
-      1024 * GIB, "256MiB",                                                                        \
-      "memory for bodies and replays on ruled routes; above it, new requests get 429")             \
-    X(cache, OPTION_TOP | OPTION_GATEWAY, config, cache, size, 0, 1024 * GIB, "32MiB",             \
-      "memory for the cache of recent outcomes; 0: no cache")                                      \
+    X(max_buffered, OPTION_TOP | OPTION_GATEWAY, config, gateway.max_buffered, bodies, 1,          \
+      1024 * GIB, "auto",                                                                          \
+      "memory for bodies and replays on ruled routes; above it, new requests get 429; auto: "      \
+      "256MiB, or 40 % of a container's memory if that is less")                                   \
+    X(cache, OPTION_TOP | OPTION_GATEWAY, config, cache, cache, 0, 1024 * GIB, "auto",             \
+      "memory for the cache of recent outcomes; 0: no cache; auto: 32MiB, or 5 % of a "            \
+      "container's memory if that is less")                                                        \
     X(disk_reserve, OPTION_TOP, config, store_limits.disk_reserve, disk_reserve, 1, 1024 * GIB,    \
       "auto", "free space below which no operation begins; auto: 64MiB, or 10 % of a small disk")  \
     X(allow, OPTION_TOP | OPTION_RULE, rule_draft, allowed, allow, 0, 0, "[]",                     \

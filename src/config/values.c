@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of plain values: durations, sizes, numbers, choices. */
 #include "base/check.h"
+#include "base/container.h"
 #include "base/duration.h"
 #include "config/meant.h"
 #include "config/option.h"
 #include "config/reader.h"
 
 #define RULE_NAME_MAX 100
+#define BODIES_MOST ((uint64_t)256 * 1024 * 1024) /* bytes, and of a container's memory */
+#define BODIES_PERCENT 40
+#define CACHE_MOST ((uint64_t)32 * 1024 * 1024)
+#define CACHE_PERCENT 5
 
 #define A_DURATION "a duration with its unit, such as 150ms, 10s, 24h or 7d"
 #define A_NUMBER "a number in digits, such as 100"
@@ -52,6 +57,8 @@ static const struct type {
     {read_in_progress, "word or map", &durations},
     {read_size, "size", &sizes},
     {read_disk_reserve, "size", &sizes},
+    {read_bodies, "size", &sizes},
+    {read_cache, "size", &sizes},
     {read_count, "number", &numbers},
     {read_probe_status, "number", &numbers},
     {read_bool, "boolean", NULL},
@@ -197,6 +204,29 @@ OPTION_READER(disk_reserve)
         *(uint64_t *)field = 0;
     else
         read_size(reader, option, node, field);
+}
+
+/* `auto`: so much, or a share of the memory that the container may use. */
+static void read_memory(struct reader *reader, const struct option *option, const struct node *node,
+                        void *field, uint64_t most, unsigned percent)
+{
+    if (node->kind != NODE_SCALAR || !slice_eq(node->text, SLICE("auto"))) {
+        read_size(reader, option, node, field);
+        return;
+    }
+    uint64_t limit = container_read().memory;
+    uint64_t share = limit / 100 * percent;
+    *(uint64_t *)field = limit > 0 && share < most ? share : most;
+}
+
+OPTION_READER(bodies)
+{
+    read_memory(reader, option, node, field, BODIES_MOST, BODIES_PERCENT);
+}
+
+OPTION_READER(cache)
+{
+    read_memory(reader, option, node, field, CACHE_MOST, CACHE_PERCENT);
 }
 
 static bool number_of(struct reader *reader, const struct option *option, const struct node *node,

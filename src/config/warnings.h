@@ -33,7 +33,8 @@
     X(HELD_500, "held-500")                                                                        \
     X(PARTICIPANT_COMPLETES, "participant-completes")                                              \
     X(INBOX_ID_UNSIGNED, "inbox-id-unsigned")                                                      \
-    X(EMIT_UNHEARD, "emit-unheard")
+    X(EMIT_UNHEARD, "emit-unheard")                                                                \
+    X(MEMORY_LIMIT, "memory-limit")
 
 enum warning {
 #define X(name, text) WARNING_##name,

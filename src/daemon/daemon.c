@@ -2,6 +2,7 @@
 #include "daemon/daemon.h"
 
 #include "base/check.h"
+#include "base/container.h"
 #include "base/crash.h"
 #include "base/mem.h"
 #include "config/option.h"
@@ -11,6 +12,7 @@
 #include "daemon/notify.h"
 #include "daemon/part.h"
 #include "fiber/fiber.h"
+#include "gateway/gateway.h"
 #include "store/store.h"
 #include <poll.h>
 #include <signal.h>
@@ -125,6 +127,20 @@ void daemon_say_warning(void *argument, struct slice line)
     fprintf(stderr, "pawl serve: warning: %.*s\n", SLICE_ARG(line));
 }
 
+/* How many loops, and why they are no more, where the config does not say. */
+static void add_threads(struct buf *line, const struct gateway_settings *settings)
+{
+    struct container container = container_read();
+    size_t loops = gateway_loops(settings);
+    buf_printf(line, ", %zu thread%s", loops, loops == 1 ? "" : "s");
+    if (settings->threads > 0)
+        return;
+    if (loops < container.affine)
+        buf_printf(line, " (cpu quota %.3g)", container.quota);
+    else if (loops < container.online)
+        buf_printf(line, " (%zu of %zu processors)", loops, container.online);
+}
+
 static void say_ready(const struct daemon *daemon)
 {
     const struct config *config = daemon->config;
@@ -145,9 +161,11 @@ static void say_ready(const struct daemon *daemon)
                    SLICE_ARG(config->upstream.host), config->upstream.port);
     buf_printf(&line, ", store %s (%lld record%s)", store_place(daemon->store), (long long)records,
                records == 1 ? "" : "s");
-    if (gateway)
+    if (gateway) {
         buf_printf(&line, ", %zu rule%s", config->gateway.rules->n,
                    config->gateway.rules->n == 1 ? "" : "s");
+        add_threads(&line, &config->gateway);
+    }
     /* At once: the log's thread may write meanwhile. */
     fprintf(stderr, "pawl: ready, %.*s\n", SLICE_ARG(buf_slice(&line)));
 }

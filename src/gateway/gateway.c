@@ -2,11 +2,11 @@
 #include "gateway/gateway.h"
 
 #include "base/check.h"
+#include "base/container.h"
 #include "base/mem.h"
 #include "gateway/events.h"
 #include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /* From the store's secret, not by chance: another process of the same store must have the same. */
 static void name_self(struct gateway *gateway)
@@ -48,10 +48,7 @@ static int listen_on(struct gateway *gateway, const struct gateway_settings *set
 
 size_t gateway_loops(const struct gateway_settings *settings)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (settings->threads > 0)
-        return settings->threads;
-    return cores > 0 ? (size_t)cores : 1;
+    return settings->threads > 0 ? settings->threads : container_read().processors;
 }
 
 struct gateway *gateway_start(const struct gateway_config *config,

@@ -23,7 +23,7 @@ struct gateway *gateway_start(const struct gateway_config *config,
                               const struct gateway_settings *settings,
                               const struct http_upstream *upstream, int *ret_error);
 
-/* How many loops it has by these settings. */
+/* How many loops it has by these settings; without, one for each processor that it may use. */
 size_t gateway_loops(const struct gateway_settings *settings);
 
 /* A reload, from the main thread, not once it drains: makes all that is needed to serve by other

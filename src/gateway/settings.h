@@ -12,7 +12,7 @@
 struct gateway_settings {
     struct rule_set *rules;          /* the gateway takes references of its own */
     struct http_limits limits;       /* of a client connection; body_us: of a ruled request's */
-    size_t threads;                  /* loops; 0: one a core */
+    size_t threads;                  /* loops; 0: one for each processor */
     size_t max_connections;          /* in all */
     size_t max_in_flight;            /* ruled exchanges with the upstream */
     size_t max_in_flight_per_tenant; /* of them, one tenant's; 0: any number */

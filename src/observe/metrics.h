@@ -102,7 +102,9 @@
     X(VIRTUAL, "process_virtual_memory_bytes", GAUGE, "", "Virtual memory.")                       \
     X(OPEN_FDS, "process_open_fds", GAUGE, "", "Open file descriptors.")                           \
     X(MAX_FDS, "process_max_fds", GAUGE, "", "File descriptors that may be open.")                 \
-    X(START_TIME, "process_start_time_seconds", GAUGE, "", "Start of the process, Unix time.")
+    X(START_TIME, "process_start_time_seconds", GAUGE, "", "Start of the process, Unix time.")     \
+    X(MEMORY_LIMIT, "pawl_memory_limit_bytes", GAUGE, "",                                          \
+      "Memory that the container of the process may use; 0: no limit below the machine's.")
 
 enum metric {
 #define X(name, ...) METRIC_##name,

@@ -2,6 +2,7 @@
 /* The process_* series that every Prometheus client library has. /proc is memory: no read waits. */
 #include "observe/page.h"
 
+#include "base/container.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -82,4 +83,5 @@ void page_process(struct buf *page)
     page_value(page, SERIES(OPEN_FDS), count_descriptors());
     page_value(page, SERIES(MAX_FDS), (double)limit.rlim_cur);
     page_value(page, SERIES(START_TIME), read ? boot_time() + started : 0);
+    page_value(page, SERIES(MEMORY_LIMIT), (double)container_read().memory);
 }

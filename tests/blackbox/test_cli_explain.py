@@ -128,7 +128,7 @@ def test_an_option_that_there_is_not_is_met_with_the_nearest():
 def test_a_config_is_told_with_where_each_value_comes_from(config):
     top, asked, held, open_ = map(options_of, explain("-c", config).split("  - name: "))
     assert top["listen"] == ('"127.0.0.1:8080"', "line 1")
-    assert top["drain"] == ("5s", "line 6") and top["cache"] == ("32MiB", "default")
+    assert top["drain"] == ("5s", "line 6") and top["cache"] == ("auto", "default")
     assert asked["ttl"] == ("72h", "defaults, line 8")
     assert asked["unknown"] == ('{probe: "GET /by-key/{key}?id={path:id}"}', "line 14")
     assert asked["tenant"] == ('"{header:X-Merchant-Id}"', "top, line 4")
