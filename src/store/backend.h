@@ -24,6 +24,7 @@
 
 #include "store/op.h"
 #include "store/settings.h"
+#include "store/terms.h"
 
 enum backend_status {
     BACKEND_OK,
@@ -43,6 +44,7 @@ struct backend_read {
                          were read */
     int64_t n_tokens; /* of the block: a batch that uses them up goes on in the next one */
     int64_t forgets;  /* backend_counts.forgets */
+    struct terms terms;
 };
 
 /* How many records there are, and how many were forgotten since the store was made. */
@@ -125,6 +127,7 @@ enum group_result {
 struct backend_group {
     struct backend_group *next;
     struct backend_change *changes; /* those brought come first, then rows that go */
+    bool begins;                    /* only under the terms that it was decided under */
     enum group_result result;       /* GROUP_OK before a save; of one that committed */
 
     /* the rowset's own */
@@ -149,8 +152,11 @@ struct backend_chores {
 /* What a batch comes to. */
 struct backend_save {
     struct backend_group *groups;
-    int64_t drawn;  /* tokens of the block */
-    bool registers; /* this process has its role from now on */
+    int64_t drawn;      /* tokens of the block */
+    bool registers;     /* this process has its role from now on */
+    struct terms terms; /* those that the load of its batch read */
+    const struct terms
+        *sets; /* and what they are from now on, with its one group; NULL: the same */
 
     struct backend_counts counts; /* afterwards */
     bool changed;                 /* afterwards: anything was written, by its maintain or by it */
@@ -180,8 +186,9 @@ struct backend_ops {
      * was done. A backend that does not, leaves out what it cannot do now. Anything but OK has
      * abandoned. */
     enum backend_status (*maintain)(struct backend *backend, struct backend_chores *chores);
-    /* Compares each group with what is there by now (only where load took no lock), writes those
-     * that fit and says so in their results, and commits. Anything but OK has abandoned. */
+    /* Compares each group with what is there by now (only where load took no lock), those that
+     * begin also with the terms, writes those that fit and says so in their results, and commits.
+     * Anything but OK has abandoned. */
     enum backend_status (*save)(struct backend *backend, struct backend_save *save);
     void (*abandon)(struct backend *backend);
     /* After the owners of a committed batch were woken: what may wait. NULL: nothing does. */
@@ -237,6 +244,7 @@ struct backend {
     bool is_alone;        /* it holds the lock of its process's role */
     bool has_clock;       /* store time is its own, and not made of this machine's clocks */
     bool has_round_trips; /* a batch costs some, however small it is: it is worth while to wait */
+    bool lacks_terms;     /* they are all 0, and cannot be set */
     unsigned char secret[DIGEST_SIZE];
     bool is_weaker;                     /* it may lose what it acknowledged, which was accepted */
     char problem[BACKEND_PROBLEM_SIZE]; /* what the last failure was, one line */

@@ -13,6 +13,7 @@
 #include "core/record.h"
 #include "core/template.h"
 #include "store/table.h"
+#include "store/terms.h"
 
 struct backend_group;
 
@@ -31,7 +32,7 @@ enum store_op_kind {
     STORE_LOOK,    /* read one record, and its outcome */
     STORE_LIST,    /* read many: `list` is called for each, on the committer's thread */
     STORE_QUERY,   /* read rows of a table: `query` */
-    STORE_ROWS,    /* write them: what it `brings`, alone */
+    STORE_ROWS,    /* write them: what it `brings`, alone; and `terms` */
     STORE_CONDEMN, /* the body that was found in the row `row_hint` is damaged: stop */
 };
 
@@ -45,7 +46,8 @@ enum store_status {
     STORE_TOO_LARGE, /* decided; its outcome would never fit */
     STORE_DEAD,      /* fail-stop: whether it was applied nobody knows */
     STORE_WITHDRAWN,
-    STORE_CONFLICT, /* not applied: what it brings did not fit (table_change.is_stale) */
+    STORE_CONFLICT, /* not applied: what it brings did not fit (table_change.is_stale), or the
+                       terms are not what it expected */
 };
 
 /* One row as STORE_LIST shows it; slices are valid during the call. */
@@ -159,7 +161,10 @@ struct store_op {
     struct table_change *brings; /* rows, begins, and writes on records: kept if the record was
                                     acquired, or written; borrowed until ended */
     size_t n_brings;             /* at most TABLE_BRINGS_MAX */
-    struct parker *parker;       /* woken when it has ended */
+    bool begins; /* rows: they claim or add something, as a begin does: only under the terms that
+                    they were decided under */
+    const struct terms_change *terms; /* rows: sets them, too; borrowed until ended; NULL: not */
+    struct parker *parker;            /* woken when it has ended */
 
     /* results, valid once ended */
     enum store_status status;

@@ -96,6 +96,9 @@ bool store_is_up(const struct store *store);
  * doing. False where several may have it. */
 bool store_is_alone(const struct store *store);
 
+/* As the last batch found them. From any thread. */
+struct terms store_terms(struct store *store);
+
 /* Whether it may lose what it acknowledged: its config accepts that. */
 bool store_is_weaker(const struct store *store);
 

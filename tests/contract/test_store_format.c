@@ -77,6 +77,29 @@ static void a_store_of_format_1_is_brought_forward_with_all_it_holds(void **stat
     assert_int_equal(number(bed, "SELECT count(*) FROM pawl_audit WHERE actor='me'"), 1);
 }
 
+/* Within a format columns are only added, so that an older pawl that has the file open goes on. */
+static void a_store_from_before_the_terms_gets_them_and_keeps_its_format(void **state)
+{
+    struct bed *bed = *state;
+    bed_open(bed);
+    finish(bed, 1, proceed(bed, 1), "kept");
+    int64_t token = proceed(bed, 2);
+    bed_close(bed);
+#define X(name) "ALTER TABLE pawl_state DROP COLUMN " #name ";"
+    bed_exec(bed, "ALTER TABLE pawl_state DROP COLUMN revision;" TERMS(X));
+#undef X
+    bed_open(bed);
+    assert_int_equal(number(bed, "SELECT revision FROM pawl_state"), SQLITE_REVISION);
+    assert_int_equal(number(bed, "PRAGMA user_version"), PAWL_FORMAT);
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+    struct terms_change terms = {.wanted = {.epoch = 7}};
+    struct store_op op = {.kind = STORE_ROWS, .terms = &terms};
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(finish(bed, 2, token, "kept"), RECORD_WRITTEN);
+    assert_int_equal(number(bed, "SELECT epoch FROM pawl_state"), 7);
+}
+
 static const char to_format_3[] = BED_TO_FORMAT_4 BED_TO_FORMAT_3 "PRAGMA user_version=3;";
 
 /* Under `retry`, ended as `kind`: released, surely not done or in doubt. */
@@ -192,6 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_store_of_format_1_is_brought_forward_with_all_it_holds),
+        T(a_store_from_before_the_terms_gets_them_and_keeps_its_format),
         T(a_store_of_format_3_keeps_all_it_holds_and_what_is_in_doubt),
         T(rows_of_before_format_5_keep_their_ids_and_new_ones_never_meet_them),
 #ifdef PAWL_HOOKS

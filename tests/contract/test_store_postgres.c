@@ -32,13 +32,35 @@ static void a_schema_that_is_not_there_or_not_ours_is_named_with_its_command(voi
     check_refusal(bed, "of an older pawl", "pawl schema postgres | psql");
     bed_exec(bed, "UPDATE store SET format = 1000000");
     check_refusal(bed, "made by a newer pawl", "run that version");
-    bed_exec(bed, "UPDATE store SET format = 2; DROP TABLE audit");
+    bed_exec(bed, "UPDATE store SET format = 2, revision = 0");
+    check_refusal(bed, "of an older pawl", "pawl schema postgres | psql");
+    bed_exec(bed, "UPDATE store SET revision = 1000000");
+    bed_open(bed); /* what a newer pawl added is no hindrance */
+    bed_close(bed);
+    bed_exec(bed, "UPDATE store SET revision = 1; DROP TABLE audit");
     check_refusal(bed, "not whole", "pawl schema postgres | psql");
     bed_exec(bed, "DROP SCHEMA pawl CASCADE");
     check_refusal(bed, "there is no pawl store", "pawl schema postgres | psql");
     bed->config.read_only_file = false;
     bed_open(bed);
     proceed(bed, 1);
+}
+
+/* By a process that may make it, as one that is not there. */
+static void a_schema_from_before_the_terms_gets_them_at_the_next_start(void **state)
+{
+    struct bed *bed = *state;
+    int64_t token = proceed(bed, 1);
+    bed_close(bed);
+    bed_exec(bed, "DROP FUNCTION terms; ALTER TABLE store DROP COLUMN revision, DROP COLUMN epoch,"
+                  " DROP COLUMN roster, DROP COLUMN went_back_at, DROP COLUMN restored_since,"
+                  " DROP COLUMN restored_at, DROP COLUMN restored_until");
+    bed->config.read_only_file = true;
+    check_refusal(bed, "of an older pawl", "pawl schema postgres | psql");
+    bed->config.read_only_file = false;
+    bed_open(bed);
+    assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);
+    assert_int_equal(bed_number(bed, "SELECT revision FROM store"), 1);
 }
 
 static void a_row_that_the_server_refuses_fails_alone(void **state)
@@ -326,6 +348,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, bed_tear_down)
         T(a_schema_that_is_not_there_or_not_ours_is_named_with_its_command),
+        T(a_schema_from_before_the_terms_gets_them_at_the_next_start),
         T(a_row_that_the_server_refuses_fails_alone),
         T(what_a_stranger_holds_is_in_progress_and_nothing_else_waits),
         T(a_connection_that_the_server_ends_is_made_again),

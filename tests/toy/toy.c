@@ -41,6 +41,7 @@ struct shared {
     int64_t ahead;   /* of store time to boot time */
     int64_t token;   /* the last one that was given out */
     int64_t version; /* of what was written last */
+    struct terms terms;
     struct rows rows;
 };
 
@@ -194,8 +195,8 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
     struct toy *toy = (struct toy *)backend;
     CHECK(!toy->loaded);
     struct shared *shared = lock(backend);
-    *ret_read = (struct backend_read){shared->now, shared->boot, shared->token + 1, TOKENS,
-                                      shared->counts.forgets};
+    *ret_read = (struct backend_read){shared->now, shared->boot,           shared->token + 1,
+                                      TOKENS,      shared->counts.forgets, shared->terms};
     shared->token += TOKENS;
     toy->version = shared->version;
     for (size_t i = 0; i < n; i++)
@@ -445,7 +446,12 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
     toy_abandon(backend);
     shared->version++;
     for (struct backend_group *group = save->groups; group; group = group->next)
-        write_group(toy, group);
+        if (group->begins && !terms_eq(&save->terms, &shared->terms))
+            group->result = GROUP_CONFLICT;
+        else
+            write_group(toy, group);
+    if (save->sets && save->groups && save->groups->result == GROUP_OK)
+        shared->terms = *save->sets;
     if (save->registers)
         shared->holders[backend->self.role] =
             (struct backend_holder){backend->self.incarnation, shared->now, true};

@@ -463,16 +463,37 @@ static enum backend_status apply_query(const struct apply *apply, struct store_o
     return apply->backend->ops->query(apply->backend, op->query, apply->world.now, &op->next_due);
 }
 
+/* Terms that were set by a save that ended unsure are what was wanted. */
+static enum store_status judge_rows(const struct apply *apply, const struct store_op *op,
+                                    bool *ret_done)
+{
+    const struct terms *terms = &apply->read.terms;
+    *ret_done |= op->terms && op->unsure && terms_eq(terms, &op->terms->wanted);
+    if (*ret_done)
+        return STORE_DONE;
+    if (!apply->may_write)
+        return STORE_FULL;
+    if (op->terms && apply->backend->lacks_terms)
+        return STORE_DOWN;
+    return !op->terms || terms_eq(terms, &op->terms->expected) ? STORE_DONE : STORE_CONFLICT;
+}
+
 static enum backend_status apply_rows(struct apply *apply, struct store_op *op)
 {
     bool done = false;
     enum backend_status status = find_saved(apply, op, &done);
     if (status != BACKEND_OK)
         return status;
-    op->status = apply->may_write || done ? STORE_DONE : STORE_FULL;
+    CHECK(op->n_brings > 0 || op->terms);
+    op->status = judge_rows(apply, op, &done);
     op->store_now = apply->world.now;
-    if (apply->may_write && !done)
-        apply_bring(apply, op);
+    if (op->status != STORE_DONE || done)
+        return BACKEND_OK;
+    apply_bring(apply, op);
+    if (op->terms)
+        apply->sets = &op->terms->wanted;
+    if (op->begins || op->terms)
+        rowset_begin(apply->rows);
     return BACKEND_OK;
 }
 

@@ -14,7 +14,8 @@ struct apply {
     struct backend *backend;
     struct rowset *rows;
     struct backend_read read;
-    int64_t drawn; /* tokens of its block */
+    int64_t drawn;            /* tokens of its block */
+    const struct terms *sets; /* what the terms are to be from now on; NULL: as they are */
     struct record_world world;
     int64_t boot;   /* boot time, read before world.now */
     bool may_write; /* false: begins that would write are refused (disk reserve, outcomes wait) */

@@ -368,5 +368,7 @@ enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *
     bool acquired = op->verdict == RECORD_PROCEED || op->verdict == RECORD_PROBE;
     if (status == BACKEND_OK && *ret_touched && acquired)
         apply_bring(apply, op);
+    if (status == BACKEND_OK && *ret_touched)
+        rowset_begin(apply->rows);
     return status;
 }

@@ -76,7 +76,8 @@ static size_t want_names(struct store *c, int64_t boot)
     return n;
 }
 
-/* Outcomes go first and by row, so that rows are appended: nobody notices, as none has ended. */
+/* Outcomes go first and by row, so that rows are appended: nobody notices, as none has ended. What
+ * sets the terms is alone: nothing is decided beside it under those that it ends. */
 static void take_ops(struct store *c, struct batch *batch)
 {
     size_t bytes = 0;
@@ -89,13 +90,16 @@ static void take_ops(struct store *c, struct batch *batch)
             break;
         if (!eligible(c, op, batch->boot))
             continue;
-        if (!rowset_knows(&c->rows, op))
+        bool alone = op->terms != NULL;
+        if (!rowset_knows(&c->rows, op) || (alone && batch->ops.n + outcomes.n > 0))
             break;
         list_remove(&c->queue, op);
         atomic_store_explicit(&op->state, OP_TAKEN, memory_order_relaxed);
         op->held = false;
         list_add_outcome(&outcomes, &batch->ops, op);
         bytes += op->outcome ? outcome_size(op->outcome) : 0;
+        if (alone)
+            break;
     }
     mutex_unlock(&c->mutex);
     list_prepend(&batch->ops, &outcomes);
@@ -293,10 +297,15 @@ static enum backend_status save_batch(struct store *c, struct batch *batch)
     struct apply *apply = &batch->apply;
     struct backend_save *save = &batch->save;
     save->drawn = apply->drawn;
-    save->groups = rowset_groups(&c->rows);
+    struct backend_group *groups = save->groups = rowset_groups(&c->rows);
+    save->terms = apply->read.terms;
+    save->sets = apply->sets;
+    CHECK(!save->sets || (groups && !groups->next && groups->begins));
     enum backend_status status = c->backend->ops->save(c->backend, save);
     if (status == BACKEND_OK)
         committer_chores_done(c, batch->boot, &batch->chores);
+    if (status == BACKEND_OK && apply->sets && groups && groups->result == GROUP_OK)
+        apply->read.terms = *apply->sets;
     return status;
 }
 
@@ -360,10 +369,10 @@ static bool keep_waiting(struct store *c, struct store_op *op, int64_t boot)
 }
 
 /* To be tried again later, and not again and again until the transaction ends that holds it. */
-static void keep_locked(struct store *c, struct store_op *op, int64_t boot)
+static void keep_locked(struct store *c, struct store_op *op)
 {
     if (c->locked.n == 0)
-        c->due[DUE_LOCKED] = clock_after(boot, RECORD_LOCKED_US);
+        c->due[DUE_LOCKED] = clock_after(clock_boot_us(), RECORD_LOCKED_US);
     op->held = true;
     list_append(&c->locked, op);
     atomic_store_explicit(&op->state, OP_LOCKED, memory_order_relaxed);
@@ -381,7 +390,7 @@ void batch_report(struct store *c, struct batch *batch)
     while ((op = list_pop(&batch->decided)))
         batch_end_op(op);
     while ((op = list_pop(&batch->locked)))
-        keep_locked(c, op, batch->boot);
+        keep_locked(c, op);
     while ((op = list_pop(&batch->parked))) {
         op->unsure = false;
         if (!keep_waiting(c, op, batch->boot))

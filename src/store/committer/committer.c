@@ -355,6 +355,7 @@ enum backend_status committer_register(struct store *c)
     atomic_store(&c->seen_at, read.boot);
     status = c->backend->ops->save(c->backend, &save);
     c->counts = save.counts;
+    c->terms = read.terms;
     if (status == BACKEND_FULL) {
         move_state(c, COMMITTER_NO_SPACE);
         c->due[DUE_WRITE] = clock_after(read.boot, COMMITTER_RETRY_US);

@@ -67,7 +67,8 @@ static enum backend_status run(struct direct *direct, struct store_op *op, int64
         backend->ops->abandon(backend);
         return status;
     }
-    struct backend_save save = {.groups = rowset_groups(&direct->rows), .drawn = apply.drawn};
+    struct backend_save save = {
+        .groups = rowset_groups(&direct->rows), .drawn = apply.drawn, .terms = apply.read.terms};
     status = backend->ops->save(backend, &save);
     if (status == BACKEND_OK && save.groups && save.groups->result != GROUP_OK)
         op->status = STORE_CONFLICT;

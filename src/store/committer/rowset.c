@@ -471,6 +471,14 @@ void rowset_bind(struct rowset *set, const struct backend_bound *bound)
     name->bound = copy;
 }
 
+void rowset_begin(struct rowset *set)
+{
+    struct backend_group *group = NULL;
+    join_group(set, &group, true);
+    if (group)
+        group->begins = true;
+}
+
 void rowset_bring(struct rowset *set, struct table_change *change)
 {
     add_beside(set, &(struct backend_change){.brought = change});
@@ -507,6 +515,8 @@ static void add_change(struct backend_group *group, struct backend_change *chang
 
 struct backend_group *rowset_groups(struct rowset *set)
 {
+    for (struct backend_group *group = set->groups; group; group = group->next)
+        root_of(group)->begins |= group->begins;
     for (enum rank rank = RANK_BROUGHT; rank < RANK_NONE; rank++)
         for (struct rowset_row *row = set->rows; row; row = row->next)
             if (rank_of(set, row) == rank)

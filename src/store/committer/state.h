@@ -56,6 +56,7 @@ struct store {
     struct buf decisions;               /* mutex: as last read */
     struct store_work work;             /* mutex */
     struct backend_clock clock;         /* mutex: after the last batch */
+    struct terms terms;                 /* mutex: as the last batch found or set them */
     char problem[BACKEND_PROBLEM_SIZE]; /* mutex: what the last batch that failed met */
     bool stopping;                      /* mutex */
     int64_t stop_by;                    /* mutex: boot time; then what is queued is given up */

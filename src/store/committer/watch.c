@@ -27,6 +27,7 @@ void committer_note_batch(struct store *c, const struct batch *batch)
     c->clock = c->backend->clock;
     c->counts = batch->save.counts;
     c->gauges = batch->chores.gauges;
+    c->terms = batch->apply.read.terms;
     if (batch->chores.gauge) {
         buf_clear(&c->decisions);
         buf_add_slice(&c->decisions, buf_slice(&c->backend->decisions));
@@ -103,6 +104,14 @@ struct store_counts store_counts(struct store *c)
     };
     mutex_unlock(&c->mutex);
     return counts;
+}
+
+struct terms store_terms(struct store *c)
+{
+    mutex_lock(&c->mutex);
+    struct terms terms = c->terms;
+    mutex_unlock(&c->mutex);
+    return terms;
 }
 
 void store_decisions(struct store *c, struct buf *lines)

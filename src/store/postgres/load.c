@@ -183,6 +183,19 @@ static enum backend_status read_all(struct postgres_backend *postgres, struct ba
 
 /* ---- the operation ---- */
 
+#define COUNTED(field) +1
+/* What pawl.draw returns: the time, a token, the counts, the terms. */
+enum { AT_COUNTS = 2, AT_TERMS = AT_COUNTS POSTGRES_COUNTS(COUNTED) };
+
+static struct terms read_terms(const PGresult *result, int at)
+{
+    struct terms terms;
+#define X(name) terms.name = postgres_number(result, 0, at++);
+    TERMS(X)
+#undef X
+    return terms;
+}
+
 static enum backend_status read_drawn(struct postgres_backend *postgres, const PGresult *drawn,
                                       struct backend_read *ret_read)
 {
@@ -191,7 +204,8 @@ static enum backend_status read_drawn(struct postgres_backend *postgres, const P
     int64_t now = postgres_number(drawn, 0, 0);
     postgres->now = now > postgres->now ? now : postgres->now;
     postgres->version = postgres_number(drawn, 0, 1) - TOKENS + 1;
-    postgres->counts = postgres_read_counts(drawn, 0, 2);
+    postgres->counts = postgres_read_counts(drawn, 0, AT_COUNTS);
+    ret_read->terms = read_terms(drawn, AT_TERMS);
     ret_read->now = postgres->now;
     ret_read->token = postgres->version;
     ret_read->n_tokens = TOKENS;

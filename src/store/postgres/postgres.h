@@ -8,7 +8,7 @@
  * transaction ever waits for this process:
  *
  *      load    limits, pawl.load(names), pawl.draw()         takes no lock
- *      save    BEGIN, limits, pawl.save(groups), COMMIT      waits for no lock
+ *      save    BEGIN, limits, pawl.save(groups), COMMIT      waits for none but that of terms.h
  *
  * All statements are unnamed, and what they do lies in functions of the schema (schema/), whose
  * plans the server keeps: behind a pooler a session is lent for a transaction at a time. Whoever
@@ -26,7 +26,8 @@
 #include "store/postgres/columns.h"
 #include "store/postgres/params.h"
 
-#define POSTGRES_FORMAT 2 /* as schema/tables.sql sets it */
+#define POSTGRES_FORMAT 2   /* as schema/tables.sql sets it */
+#define POSTGRES_REVISION 1 /* the same: what was added within the format, and is needed here */
 /* A field of PostgreSQL ends at 1 GiB, and a message, which has a batch of them, too. */
 #define POSTGRES_OUTCOME_MAX ((size_t)256 * 1024 * 1024)
 #define POSTGRES_MESSAGE_MAX ((size_t)1000 * 1024 * 1024)
@@ -57,6 +58,7 @@ struct postgres_failure {
     size_t at;    /* the statement; behind the last one: that is not known */
     bool refused; /* for what a row is, and so it would be again */
     bool blocked; /* it waited too long for a lock */
+    bool held;    /* the same for that of the terms */
 };
 
 struct postgres_backend {
@@ -75,9 +77,10 @@ struct postgres_backend {
     bool knows_secret;      /* which store it is, since it was first connected */
     struct digest identity; /* of the secret: each batch says which store it means */
     bool warned;            /* the server warned at the last statement of the last exchange */
-    struct postgres_failure failure; /* of the last exchange */
-    bool must_commit;                /* a save was unsure: the next one writes something */
-    unsigned n_blocked;              /* tries of this save that waited too long for a lock */
+    struct postgres_failure failure;   /* of the last exchange */
+    bool must_commit;                  /* a save was unsure: the next one writes something */
+    unsigned n_blocked;                /* tries of this save that waited too long for a lock */
+    const struct backend_save *saving; /* the save under way */
     int64_t counts_as; /* 0; or in place of the incarnation in pawl.tally, since a stranger held
                           a row of that */
     PGresult *results[POSTGRES_STATEMENTS_MAX]; /* of the last exchange */

@@ -347,6 +347,29 @@ static size_t count_groups(const struct backend_group *groups)
     return n;
 }
 
+/* ---- terms ---- */
+
+static void add_begins(struct postgres_params *params, const struct backend_group *groups)
+{
+    int64_t number = 0;
+    postgres_array_begin(params, POSTGRES_INT8);
+    for (const struct backend_group *group = groups; group; group = group->next, number++)
+        if (group->begins)
+            postgres_item_number(params, number);
+    postgres_array_end(params);
+}
+
+static void add_terms(struct postgres_params *params, const struct terms *terms)
+{
+    postgres_array_begin(params, POSTGRES_INT8);
+#define X(name)                                                                                    \
+    if (terms)                                                                                     \
+        postgres_item_number(params, terms->name);
+    TERMS(X)
+#undef X
+    postgres_array_end(params);
+}
+
 /* Whether leases are taken. */
 static bool queue_save(struct postgres_backend *postgres, const struct backend_group *groups)
 {
@@ -366,9 +389,12 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     add_values(postgres, groups);
     bool takes = add_tallies(postgres, groups);
     postgres_add_bytes(params, postgres_identity(postgres));
+    add_begins(params, groups);
+    add_terms(params, &postgres->saving->terms);
+    add_terms(params, postgres->saving->sets);
     postgres_queue(postgres,
                    "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,"
-                   " $14)",
+                   " $14, $15, $16, $17)",
                    params);
     return takes;
 }
@@ -463,6 +489,10 @@ static enum backend_status save_apart(struct postgres_backend *postgres,
                                       struct backend_group *groups, size_t n)
 {
     enum backend_status status = try_commit(postgres, groups);
+    if (postgres->saving->sets && status != BACKEND_OK && postgres->failure.held) {
+        groups->result = GROUP_LOCKED;
+        return BACKEND_OK;
+    }
     if (n == 0 || !is_for_one_group(postgres, status))
         return status;
     if (postgres->failure.blocked && ++postgres->n_blocked > BLOCKED_MOST)
@@ -488,6 +518,7 @@ enum backend_status postgres_save(struct backend *backend, struct backend_save *
     enum backend_status status = BACKEND_OK;
     CRASH_POINT(before_commit);
     postgres->n_blocked = 0;
+    postgres->saving = save;
     if (save->groups || postgres->must_commit)
         status = save_apart(postgres, save->groups, count_groups(save->groups));
     save->changed = save->groups || postgres->maintained;

@@ -65,7 +65,10 @@ static enum backend_status keep_secret(struct postgres_backend *postgres, const 
 
 static enum backend_status read_store(struct postgres_backend *postgres)
 {
-    enum backend_status status = ask(postgres, "SELECT format, secret FROM pawl.store");
+    static const char sql[] =
+        "SELECT format, secret, pg_catalog.jsonb_extract_path_text(pg_catalog.to_jsonb(s),"
+        " 'revision')::pg_catalog.int8 FROM pawl.store s";
+    enum backend_status status = ask(postgres, sql);
     if (status != BACKEND_OK)
         return status;
     const PGresult *store = postgres->results[0];
@@ -76,9 +79,12 @@ static enum backend_status read_store(struct postgres_backend *postgres)
     int64_t format = postgres_number(store, 0, 0);
     if (format > POSTGRES_FORMAT)
         return refuse(postgres, "its schema was made by a newer pawl; run that version");
-    if (format < POSTGRES_FORMAT)
+    bool lacks_columns = postgres_number(store, 0, 2) < POSTGRES_REVISION;
+    if (format < POSTGRES_FORMAT || lacks_columns) {
+        postgres->lacks_schema = format == POSTGRES_FORMAT;
         return refuse(postgres, "its schema is of an older pawl; as its owner run"
                                 " `pawl schema postgres | psql`");
+    }
     return keep_secret(postgres, secret.at);
 }
 
@@ -98,9 +104,9 @@ enum backend_status postgres_schema_check(struct postgres_backend *postgres)
         return refuse(postgres, "there is no pawl store in this database; as its owner run"
                                 " `pawl schema postgres | psql`");
     status = read_store(postgres);
-    postgres->lacks_schema = status == BACKEND_OK && !whole;
-    return status == BACKEND_OK && !whole
-               ? refuse(postgres, "its schema is not whole; as its owner run"
-                                  " `pawl schema postgres | psql`")
-               : status;
+    if (status != BACKEND_OK || whole)
+        return status;
+    postgres->lacks_schema = true;
+    return refuse(postgres, "its schema is not whole; as its owner run"
+                            " `pawl schema postgres | psql`");
 }

@@ -101,6 +101,10 @@
     X(INT, key_closed, marks->closed)                                                              \
     X(INT, key_bucket, marks->bucket)
 
+/* The same row: fields of a struct terms (store/terms.h). */
+#define STATE_TERM(name) #name ", "
+#define STATE_TERM_SET(name) #name "=?, "
+
 /* A column in SQL, behind another: in a list of names, of parameters, of assignments. */
 #define SQLITE_NAME(kind, column, field) ", " #column
 #define SQLITE_PLACE(kind, column, field) ", ?"

@@ -405,7 +405,7 @@ struct backend *sqlite_guest_open(sqlite3 *db, const struct table *const *tables
         (struct backend){.ops = &guest_ops, .place = path, .outcome_max = SQLITE_OUTCOME_MAX};
     sqlite->db = db;
     sqlite->path = path;
-    sqlite->is_foreign = sqlite->is_guest = true;
+    sqlite->is_foreign = sqlite->is_guest = sqlite->backend.lacks_terms = true;
     sqlite->lock.fd = -1;
     sqlite->texts = arena_make(SIZE_MAX);
     sqlite->boot_id = clock_boot_id();

@@ -202,6 +202,7 @@ static bool look_at_database(struct sqlite_backend *sqlite, const struct store_c
     int code = sqlite_ask_number(sqlite->db, "PRAGMA application_id", &application);
     if (code == SQLITE_OK && application != PAWL_APPLICATION_ID)
         code = sqlite_foreign_find(sqlite, &sqlite->is_foreign);
+    sqlite->backend.lacks_terms = sqlite->is_foreign;
     if (code == SQLITE_OK && sqlite->is_foreign)
         return check_foreign(sqlite, config);
     const char *problem = sqlite_schema_check(sqlite->db, &format);

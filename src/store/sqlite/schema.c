@@ -122,6 +122,29 @@ static const char schema_5[] =
 static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_key_log, schema_4,
                                                     schema_5};
 
+/* What a column was added to, within a format: an older pawl, which knows nothing of it, goes on.
+ * revisions[n] brings revision n to n + 1. */
+#define ADD_TERM(name) "ALTER TABLE pawl_state ADD COLUMN " #name " INTEGER NOT NULL DEFAULT 0;"
+static const char *const revisions[SQLITE_REVISION] = {
+    "ALTER TABLE pawl_state ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;" TERMS(ADD_TERM)};
+
+static int add_columns(struct sqlite_backend *sqlite)
+{
+    int64_t there = 0, revision = 0;
+    int code = sqlite_ask_number(
+        sqlite->db, "SELECT count(*) FROM pragma_table_info('pawl_state') WHERE name='revision'",
+        &there);
+    if (code == SQLITE_OK && there)
+        code = sqlite_ask_number(sqlite->db, "SELECT revision FROM pawl_state", &revision);
+    if (code != SQLITE_OK || revision >= SQLITE_REVISION)
+        return code;
+    for (; code == SQLITE_OK && revision < SQLITE_REVISION; revision++)
+        code = sqlite3_exec(sqlite->db, revisions[revision], NULL, NULL, NULL);
+    char sql[64];
+    snprintf(sql, sizeof sql, "UPDATE pawl_state SET revision=%d", SQLITE_REVISION);
+    return code == SQLITE_OK ? sqlite3_exec(sqlite->db, sql, NULL, NULL, NULL) : code;
+}
+
 const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format)
 {
     int64_t application = 0, tables = 0;
@@ -191,7 +214,7 @@ static const char *migrate(struct sqlite_backend *sqlite)
             sqlite_secret_insert(sqlite) != SQLITE_OK)
             return sqlite3_errmsg(sqlite->db);
     }
-    return NULL;
+    return add_columns(sqlite) == SQLITE_OK ? NULL : sqlite3_errmsg(sqlite->db);
 }
 
 const char *sqlite_schema_install(struct sqlite_backend *sqlite)

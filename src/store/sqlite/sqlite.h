@@ -71,6 +71,8 @@
     X(DATA_VERSION, "PRAGMA data_version")                                                         \
     X(STATE_READ, "SELECT token" STATE_NAMES " FROM pawl_state")                                   \
     X(STATE_WRITE, "UPDATE pawl_state SET token=?" STATE_CHANGES)                                  \
+    X(TERMS_READ, "SELECT " TERMS(STATE_TERM) "one FROM pawl_state")                               \
+    X(TERMS_WRITE, "UPDATE pawl_state SET " TERMS(STATE_TERM_SET) "one=one")                       \
     X(KEY_FIND, "SELECT id FROM pawl_key_index WHERE k=?1")                                        \
     X(KEY_ADD, "INSERT OR IGNORE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                       \
     X(KEY_SET, "INSERT OR REPLACE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                      \
@@ -158,6 +160,7 @@ struct sqlite_state {
     int64_t boot_id;   /* clock_boot_id */
     struct backend_counts counts;
     struct backend_holder serve;
+    struct terms terms; /* of a file of our own */
 
     int64_t now;  /* store time of this transaction; not kept */
     int64_t boot; /* its boot time; not kept */
@@ -502,6 +505,8 @@ const char *sqlite_schema_install(struct sqlite_backend *sqlite);
     "  lower(hex(target_hash)), token, attempts"                                                   \
     " FROM pawl_outcome"                                                                           \
     " WHERE gone_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;"
+
+#define SQLITE_REVISION 1 /* pawl_state.revision: columns that were added within a format */
 
 /* Draws the secret of a new store. An SQLite result code. */
 int sqlite_secret_insert(struct sqlite_backend *sqlite);

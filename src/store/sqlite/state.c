@@ -59,6 +59,34 @@ static void check_state(struct sqlite_backend *sqlite)
 #define READ_STATE(kind, column, field) field = sqlite3_column_int64(s, at++);
 #define BIND_STATE(kind, column, field) sqlite_bind_number(&binding, field);
 
+static void read_terms(struct sqlite_backend *sqlite)
+{
+    struct terms *terms = &sqlite->state.terms;
+    if (sqlite->is_foreign)
+        return;
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_TERMS_READ);
+    int at = 0;
+    if (sqlite_step(&binding)) {
+#define X(name) terms->name = sqlite3_column_int64(binding.statement, at++);
+        TERMS(X)
+#undef X
+    }
+    sqlite3_reset(binding.statement);
+}
+
+/* Only where what they come with was written. */
+static void write_terms(struct sqlite_backend *sqlite, const struct backend_save *save)
+{
+    const struct terms *terms = save->sets;
+    if (!terms || !save->groups || save->groups->result != GROUP_OK)
+        return;
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_TERMS_WRITE);
+#define X(name) sqlite_bind_number(&binding, terms->name);
+    TERMS(X)
+#undef X
+    sqlite_run(&binding);
+}
+
 void sqlite_read_state(struct sqlite_backend *sqlite)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_STATE_READ);
@@ -78,6 +106,7 @@ void sqlite_read_state(struct sqlite_backend *sqlite)
     sqlite3_reset(s);
     if (!sqlite_ok(sqlite))
         return;
+    read_terms(sqlite);
     read_time(sqlite);
     sqlite->owner = (struct backend_owner){.incarnation = 0};
     sqlite_keys_begin(sqlite, marks,
@@ -104,7 +133,8 @@ void sqlite_fill_read(struct sqlite_backend *sqlite, const struct backend_name *
                                       .boot = state->boot,
                                       .token = token,
                                       .n_tokens = RECORD_TOKEN_MOST - token,
-                                      .forgets = state->counts.forgets};
+                                      .forgets = state->counts.forgets,
+                                      .terms = state->terms};
 }
 
 void sqlite_write_state(struct sqlite_backend *sqlite, const struct backend_save *save)
@@ -124,6 +154,7 @@ void sqlite_write_state(struct sqlite_backend *sqlite, const struct backend_save
     sqlite_bind_number(&binding, state->token);
     SQLITE_STATE(BIND_STATE)
     sqlite_run(&binding);
+    write_terms(sqlite, save);
 }
 
 void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *save)

@@ -53,10 +53,16 @@ static int prepare(struct sqlite_backend *sqlite, enum sqlite_statement name)
                               &sqlite->statements[name], NULL);
 }
 
+/* Of columns that a file of an application has not. */
+static bool is_needless(const struct sqlite_backend *sqlite, int name)
+{
+    return sqlite->is_foreign && (name == SQL_TERMS_READ || name == SQL_TERMS_WRITE);
+}
+
 bool sqlite_prepare_all(struct sqlite_backend *sqlite)
 {
     for (int name = 0; name < SQL_COUNT; name++)
-        if (prepare(sqlite, name) != SQLITE_OK)
+        if (!is_needless(sqlite, name) && prepare(sqlite, name) != SQLITE_OK)
             return false;
     return true;
 }

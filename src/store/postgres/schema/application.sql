@@ -100,11 +100,6 @@ BEGIN
 END $$;
 
 DO $$ BEGIN
--- What applications call refuses while it is set.
-IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.store'::regclass
-        AND a.attname = 'frozen') THEN
-    ALTER TABLE pawl.store ADD COLUMN frozen boolean NOT NULL DEFAULT false;
-END IF;
 -- Computing them takes longer than hashing.
 IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.store'::regclass
         AND a.attname = 'inner_pad') THEN

@@ -97,25 +97,57 @@ END $$;
 
 -- A connection may lead to another store than it did: one that was made anew, or a pooler's. Keys
 -- hash to something else there, and nothing of what this process knows is true of it.
-CREATE OR REPLACE FUNCTION pawl.refuse_other(identity bytea) RETURNS void
-    LANGUAGE plpgsql STABLE AS $$
+DROP FUNCTION IF EXISTS pawl.refuse_other(bytea);
+CREATE OR REPLACE FUNCTION pawl.refuse_other() RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF identity <> (SELECT sha256(s.secret) FROM pawl.store s) THEN
-        RAISE EXCEPTION 'another store is there now' USING ERRCODE = 'PW006';
+    RAISE EXCEPTION 'another store is there now' USING ERRCODE = 'PW006';
+END $$;
+
+-- What src/store/terms.h lists, in that order.
+CREATE OR REPLACE FUNCTION pawl.terms(s pawl.store) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS
+$$ SELECT ARRAY[s.frozen::integer, s.epoch, s.roster, s.went_back_at, s.restored_since,
+    s.restored_at, s.restored_until] $$;
+
+-- Nobody changes them until this transaction ends; `sets`: nobody but this one, and nobody reads
+-- them to write by them. A table's lock, of a statement that changes no row: nothing is written.
+CREATE OR REPLACE FUNCTION pawl.hold_terms(sets boolean) RETURNS void LANGUAGE plpgsql VOLATILE AS
+$$
+BEGIN
+    IF sets THEN
+        PERFORM set_config('lock_timeout', '50ms', true);
+        LOCK TABLE pawl.store IN SHARE ROW EXCLUSIVE MODE;
+    ELSE
+        UPDATE pawl.store SET single = true WHERE false;
     END IF;
+EXCEPTION WHEN lock_not_available THEN
+    RAISE EXCEPTION 'other sessions hold the terms of the store' USING ERRCODE = 'PW010';
 END $$;
 
 -- A block of tokens, and the time. Where the tokens lag behind the clock (a restore, a failover, a
 -- quiet night) one drawer lifts them, and the others wait for it: an old one might come again.
 DROP FUNCTION IF EXISTS pawl.draw(bigint);
+DO $$ BEGIN
+IF (SELECT 'epoch' <> ALL (p.proargnames) FROM pg_proc p
+        WHERE p.oid = to_regprocedure('pawl.draw(bigint, bytea)')) THEN
+    DROP FUNCTION pawl.draw(bigint, bytea);
+END IF;
+END $$;
 CREATE OR REPLACE FUNCTION pawl.draw(at bigint, identity bytea DEFAULT NULL,
     OUT now bigint, OUT token bigint,
     OUT pending bigint, OUT complete bigint, OUT failed bigint, OUT unknown bigint,
-    OUT released bigint, OUT forgets bigint) LANGUAGE plpgsql VOLATILE AS $$
+    OUT released bigint, OUT forgets bigint, OUT frozen bigint, OUT epoch bigint,
+    OUT roster bigint, OUT went_back_at bigint, OUT restored_since bigint, OUT restored_at bigint,
+    OUT restored_until bigint) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     clock bigint := pawl.clock(0);
+    its bytea;
 BEGIN
-    PERFORM pawl.refuse_other(identity);
+    SELECT sha256(s.secret), s.frozen::integer, s.epoch, s.roster, s.went_back_at, s.restored_since,
+        s.restored_at, s.restored_until INTO its, frozen, epoch, roster, went_back_at,
+        restored_since, restored_at, restored_until FROM pawl.store s;
+    IF its IS NULL OR its <> identity THEN
+        PERFORM pawl.refuse_other();
+    END IF;
     token := nextval('pawl.token');
     FOR i IN 1..1000 LOOP
         EXIT WHEN token + 1000000 >= clock;
@@ -142,15 +174,20 @@ END $$;
 
 -- Saves the groups of a batch, each whole or not at all, and waits for nobody: what another
 -- transaction holds is locked. results: a digit for each group, 0 saved, 1 conflict, 2 locked;
--- stale: one for each row brought, 1: it did not fit.
+-- stale: one for each row brought, 1: it did not fit. begins: groups that are saved only under
+-- those terms; sets: what they are from now on, if group 0 is saved.
 DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
     pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
     pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[]);
+DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
+    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
+    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea);
 CREATE OR REPLACE FUNCTION pawl.save(self bigint, at bigint, new_version bigint, groups bigint,
     names pawl.seen_name[], seen pawl.seen_row[], saved pawl.saved_row[],
     outcomes pawl.saved_outcome[], bounds pawl.saved_bound[], unhelds pawl.saved_unheld[],
     brought pawl.saved_brought[], vals pawl.saved_value[], tallies pawl.saved_tally[],
-    identity bytea DEFAULT NULL,
+    identity bytea DEFAULT NULL, begins bigint[] DEFAULT '{}', terms bigint[] DEFAULT '{}',
+    sets bigint[] DEFAULT '{}',
     OUT results text, OUT stale text, OUT now bigint, OUT pending bigint, OUT complete bigint,
     OUT failed bigint, OUT unknown bigint, OUT released bigint, OUT forgets bigint)
     LANGUAGE plpgsql VOLATILE AS $$
@@ -166,12 +203,22 @@ DECLARE
     one record;
     written bigint := 0;
     touched bigint;
+    its bytea;
+    now_terms bigint[];
 BEGIN
-    PERFORM pawl.refuse_other(identity);
     IF cardinality(names) > 0 THEN
         locked := ARRAY(SELECT n.grp FROM unnest(names) n WHERE NOT CASE n.is_claimed
             WHEN 1 THEN pg_try_advisory_xact_lock(n.lock)
             ELSE pg_try_advisory_xact_lock_shared(n.lock) END);
+    END IF;
+    IF cardinality(begins) > 0 THEN
+        PERFORM pawl.hold_terms(cardinality(sets) > 0);
+    END IF;
+    SELECT sha256(s.secret), pawl.terms(s) INTO its, now_terms FROM pawl.store s;
+    IF its IS NULL OR its <> identity THEN
+        PERFORM pawl.refuse_other();
+    ELSIF cardinality(begins) > 0 AND now_terms <> terms THEN
+        conflict := begins;
     END IF;
     IF cardinality(seen) > 0 THEN
         ids := ARRAY(SELECT DISTINCT s.id FROM unnest(seen) s);
@@ -187,7 +234,7 @@ BEGIN
             coalesce(array_agg(grp) FILTER (WHERE NOT is_locked), '{}')
         INTO locked, bad FROM judged;
     END IF;
-    conflict := bad;
+    conflict := conflict || bad;
     IF cardinality(names) > 0 THEN
         conflict := conflict || ARRAY(SELECT n.grp FROM unnest(names) n
             WHERE n.leads_to >= 0 AND n.leads_to <> coalesce(
@@ -324,6 +371,11 @@ BEGIN
     END IF;
     IF cardinality(tallies) > 0 THEN
         PERFORM pawl.count(self, tallies);
+    END IF;
+    IF cardinality(sets) > 0 AND 0 <> ALL (bad) THEN
+        UPDATE pawl.store s SET frozen = sets[1] <> 0, epoch = sets[2], roster = sets[3],
+            went_back_at = sets[4], restored_since = sets[5], restored_at = sets[6],
+            restored_until = sets[7];
     END IF;
 
     results := repeat('0', groups::integer);

@@ -11,6 +11,7 @@ SELECT 'CREATE INDEX CONCURRENTLY record_token ON pawl.record(token) WHERE token
 
 BEGIN;
 SET LOCAL pawl.format = 2;
+SET LOCAL pawl.revision = 1;
 SET LOCAL lock_timeout = '1s';
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
@@ -18,7 +19,9 @@ DO $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('pawl schema'));
     IF to_regclass('pawl.store') IS NOT NULL THEN
-        IF (SELECT format FROM pawl.store) > current_setting('pawl.format')::integer THEN
+        IF (SELECT s.format > current_setting('pawl.format')::integer
+                OR (to_jsonb(s) ->> 'revision')::integer
+                    > current_setting('pawl.revision')::integer FROM pawl.store s) THEN
             RAISE EXCEPTION 'the schema was made by a newer pawl; run that version';
         END IF;
     END IF;
@@ -31,6 +34,27 @@ CREATE TABLE IF NOT EXISTS pawl.store(
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     format integer NOT NULL,
     secret bytea NOT NULL CHECK (octet_length(secret) = 32));
+
+-- frozen to restored_until: src/store/terms.h. revision: what was added within the format, and a
+-- pawl that needs it asks for; an older one goes on.
+DO $$
+DECLARE
+    missing text;
+BEGIN
+    SELECT string_agg('ADD COLUMN ' || wanted.name || ' ' || wanted.type, ', ' ORDER BY wanted.at)
+    INTO missing FROM (VALUES (1, 'revision', 'integer NOT NULL DEFAULT 0'),
+        (2, 'frozen', 'boolean NOT NULL DEFAULT false'), (3, 'epoch', 'bigint NOT NULL DEFAULT 0'),
+        (4, 'roster', 'bigint NOT NULL DEFAULT 0'),
+        (5, 'went_back_at', 'bigint NOT NULL DEFAULT 0'),
+        (6, 'restored_since', 'bigint NOT NULL DEFAULT 0'),
+        (7, 'restored_at', 'bigint NOT NULL DEFAULT 0'),
+        (8, 'restored_until', 'bigint NOT NULL DEFAULT 0')) wanted(at, name, type)
+    WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.store'::regclass
+        AND a.attname = wanted.name);
+    IF missing IS NOT NULL THEN
+        EXECUTE 'ALTER TABLE pawl.store ' || missing;
+    END IF;
+END $$;
 
 -- A number is a block of tokens: the last 255 before it are of the block below.
 CREATE SEQUENCE IF NOT EXISTS pawl.token AS bigint INCREMENT BY 256 MINVALUE 256

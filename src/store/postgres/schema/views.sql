@@ -26,8 +26,10 @@ BEGIN
     END LOOP;
 END $$;
 
-INSERT INTO pawl.store AS s (format, secret) VALUES (current_setting('pawl.format')::integer,
+INSERT INTO pawl.store AS s (format, revision, secret) VALUES (
+    current_setting('pawl.format')::integer, current_setting('pawl.revision')::integer,
     sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text || gen_random_uuid()::text,
     'UTF8')))
-ON CONFLICT (single) DO UPDATE SET format = excluded.format WHERE s.format <> excluded.format;
+ON CONFLICT (single) DO UPDATE SET format = excluded.format, revision = excluded.revision
+    WHERE (s.format, s.revision) <> (excluded.format, excluded.revision);
 COMMIT;
