@@ -9,9 +9,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BACKLOG 1024
+#define BIND_TRIES 5
+#define BIND_PAUSE_NS 500000000L
 #define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
 #define FIBERS_SPARE (16 + HTTP_SLOTS_SPARE + HTTP_TURNED_AWAY_MAX) /* beside the connections' */
 #define TURNED_AWAY_US (INT64_C(1) * CLOCK_US_PER_S) /* a connection that may not stay is read */
@@ -185,7 +188,7 @@ static void run_door(void *argument)
 
 /* `shared`: by several listeners of this process. A socket that is only bound finds out whether
  * another process has the port. */
-static int bind_to(const struct http_server_config *config, bool shared, bool listens)
+static int try_to_bind(const struct http_server_config *config, bool shared, bool listens)
 {
     int on = 1;
     int fd = socket(config->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -200,6 +203,18 @@ static int bind_to(const struct http_server_config *config, bool shared, bool li
     int failed = -errno;
     close(fd);
     return failed;
+}
+
+/* As nginx does: a port below 60999 may be that of a stranger's connection, or of one that is over
+ * and in TIME_WAIT. */
+static int bind_to(const struct http_server_config *config, bool shared, bool listens)
+{
+    int fd = try_to_bind(config, shared, listens);
+    for (int tries = 1; fd == -EADDRINUSE && tries < BIND_TRIES; tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = BIND_PAUSE_NS}, NULL);
+        fd = try_to_bind(config, shared, listens);
+    }
+    return fd;
 }
 
 /* With SO_REUSEPORT a second daemon would start in silence and take half of the connections. */

@@ -125,8 +125,8 @@ struct http_server_config {
     size_t data_size; /* one of its loop is each session's `data` */
 };
 
-/* Binds, starts the threads, serves. NULL: `*ret_error` is the negative errno; -EADDRINUSE also
- * when another process shares the port among its loops. */
+/* Binds, starts the threads, serves. NULL: `*ret_error` is the negative errno; -EADDRINUSE, after
+ * five tries in 2 s, also when another process shares the port among its loops. */
 struct http_server *http_server_start(const struct http_server_config *config, int *ret_error);
 
 /* The address it listens on, its port known. */

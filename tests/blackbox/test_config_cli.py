@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Iterator
 
@@ -198,6 +200,23 @@ def test_a_second_serve_on_the_same_address_is_refused(pawl, upstream):
     assert (ran.returncode, ran.stdout) == (69, "")
     assert "in use" in ran.stderr
     assert first.post("/refunds", BODY, key="k1").status == 201
+
+
+def test_an_address_that_is_free_a_moment_later_is_taken(pawl):
+    """found: Q4"""
+    gateway = pawl(started=False)
+    stranger_port = gateway.port
+    stranger = socket.create_server(("127.0.0.1", stranger_port))
+
+    def leave() -> None:
+        eventually(gateway.store.exists, "the store is opened before the address")
+        time.sleep(0.2)
+        stranger.close()
+
+    leaving = Later(leave)
+    gateway.start()
+    leaving.result()
+    assert gateway.port == stranger_port and not any("in use" in line for line in gateway.printed)
 
 
 def test_a_store_by_a_link_is_the_same_store(pawl, upstream):
