@@ -19,6 +19,7 @@ struct act {
     enum keys_act_kind kind;
     int64_t token; /* 0: none */
     bool force;
+    struct slice reason;
     bool released;  /* resolve: it did not happen */
     int64_t status; /* of its response */
     int64_t limit;  /* of the many */
@@ -57,8 +58,8 @@ static const struct member {
     const char *name;
     enum when when;
     enum value value;
-    size_t offset; /* in struct act */
-    int64_t least, most;
+    size_t offset;       /* in struct act */
+    int64_t least, most; /* of a number, or of a text's length: 0, any */
     const char *expected;
 } members[] = {
 #define AT(member) offsetof(struct act, member)
@@ -74,6 +75,7 @@ static const struct member {
      "an object of header names and values"},
     {"body", TO_RESOLVE, TEXT, AT(response.body), 0, 0, "a string"},
     {"released", TO_RESOLVE, TRUTH, AT(released), 0, 0, "true or false"},
+    {"reason", ALWAYS, TEXT, AT(reason), 1, STORE_REASON_MAX, "1 to 1024 bytes, for the audit"},
     {"force", ALWAYS, TRUTH, AT(force), 0, 0, "true or false"},
 #undef AT
 };
@@ -92,7 +94,9 @@ static bool read_value(const struct member *member, const struct json *value, vo
     switch (member->value) {
     case TEXT:
         *(struct slice *)to = value->text;
-        return value->type == JSON_STRING;
+        return value->type == JSON_STRING &&
+               (member->most == 0 || ((int64_t)value->text.len >= member->least &&
+                                      (int64_t)value->text.len <= member->most));
     case TRUTH:
         *(bool *)to = value->type == JSON_TRUE;
         return value->type == JSON_TRUE || value->type == JSON_FALSE;
@@ -110,14 +114,15 @@ static bool read_value(const struct member *member, const struct json *value, vo
     UNREACHABLE();
 }
 
-/* Appends "token, force only". */
+/* Appends "token, reason and force only". */
 static void add_names(const struct act *act, struct buf *to)
 {
     const char *separator = "";
     for (const struct member *member = members; member < members + N_MEMBERS; member++) {
         if (!is_of(act, member))
             continue;
-        buf_printf(to, "%s%s", member->when == ALWAYS ? " and " : separator, member->name);
+        bool is_last = member == members + N_MEMBERS - 1;
+        buf_printf(to, "%s%s", is_last ? " and " : separator, member->name);
         separator = ", ";
     }
     buf_add_str(to, " only");
@@ -206,6 +211,8 @@ static void log_act(const struct session *session, const struct keys_act *act)
         log_line_str(&line, "idempotency_key", row->key);
     log_line_i64(&line, "token", act->token);
     log_line_bool(&line, "force", act->force);
+    if (act->reason.len > 0)
+        log_line_str(&line, "reason", act->reason);
     if (act->http_status != 0)
         log_line_i64(&line, "status", act->http_status);
     log_line_str(&line, "from_state", slice_of(record_status_name(row->record.status)));
@@ -249,8 +256,7 @@ static void reply_act(const struct session *session, const struct keys_act *act,
 }
 
 /* `actor` and `outcome` (NULL: none) outlive it. */
-static struct keys_act make_act(const struct act *act, const struct buf *actor,
-                                struct outcome *outcome)
+static struct keys_act make_act(const struct act *act, struct slice actor, struct outcome *outcome)
 {
     return (struct keys_act){
         .kind = act->released ? KEYS_RELEASE : act->kind,
@@ -258,7 +264,8 @@ static struct keys_act make_act(const struct act *act, const struct buf *actor,
         .force = act->force,
         .http_status = (int)act->status,
         .outcome = outcome,
-        .actor = buf_ok(actor) ? buf_slice(actor) : SLICE("admin"),
+        .actor = actor,
+        .reason = act->reason,
         .insist = FORCE_HINT,
     };
 }
@@ -355,14 +362,13 @@ static void run(struct act *act, int64_t id, struct reply *reply)
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
     struct outcome *outcome = NULL;
-    buf_printf(&actor, "admin:%s", act->session->http.peer);
     act->response.status = (int)act->status;
     act->many.limit = (size_t)act->limit;
     if (act->has_response && !keys_make_outcome(&act->response, &problem, &outcome)) {
         reply_problem(reply, 400, "%.*s", SLICE_ARG(buf_slice(&problem)));
         return;
     }
-    struct keys_act one = make_act(act, &actor, outcome);
+    struct keys_act one = make_act(act, session_actor(act->session, &actor), outcome);
     act->many.act = one;
     if (act->is_many)
         run_many(act->session, &act->many, reply);

@@ -4,7 +4,7 @@
  * requests. All of it lives on the one thread of the loop.
  *
  * session.c serves a connection, route.c finds what is requested, guard.c says whether the caller
- * may; keys.c, acts.c, events.c, endpoints.c and deliveries.c respond.
+ * may; keys.c, acts.c, audit.c, events.c, endpoints.c and deliveries.c respond.
  */
 #ifndef PAWL_ADMIN_ADMIN_PRIV_H
 #define PAWL_ADMIN_ADMIN_PRIV_H
@@ -16,16 +16,25 @@
 #include <stdatomic.h>
 
 #define ADMIN_CONNECTIONS_MAX ((size_t)32) /* one more, and the oldest is cut off */
-#define ADMIN_KEYS_AT_ONCE 2               /* requests that query the store */
+#define ADMIN_KEYS_AT_ONCE 2               /* requests that query the store; */
+#define ADMIN_TURN_US (2 * CLOCK_US_PER_S) /* others wait so long for their turn */
 #define ADMIN_BODY_MAX ((size_t)2 * 1024 * 1024)
 #define ADMIN_REPLY_MAX ((size_t)8 * 1024 * 1024)
 #define ADMIN_TOKEN_MAX 512
+
+/* A request that waits until it may query the store, in its fiber. */
+struct admin_turn {
+    struct parker *parker;
+    struct admin_turn *next;
+    bool came;
+};
 
 struct admin {
     struct admin_config config;
     struct http_server *http;
     size_t keys_busy;
-    int64_t refused; /* callers, since the last line about them */
+    struct admin_turn *turns; /* who waits, in order */
+    int64_t refused;          /* callers, since the last line about them */
     int64_t refused_line_at;
     atomic_bool log_keys_hashed;
     char token[ADMIN_TOKEN_MAX];
@@ -49,6 +58,13 @@ extern const struct http_service admin_service;
 
 /* Reads the request's body, up to what `body` may hold. False: `reply` says why not. */
 bool session_read_body(struct session *session, struct buf *body, struct reply *reply);
+
+/* Who asks, for logs and the audit: "admin:NAME@ADDRESS" by X-Operator, else "admin:ADDRESS". Its
+ * bytes are in `name`. */
+struct slice session_actor(const struct session *session, struct buf *name);
+
+/* Whether X-Operator names somebody, if it is there. False: the reply says what it may be. */
+bool session_knows_operator(const struct session *session, struct reply *reply);
 
 /* Whether the request says that its body is of this media type. */
 bool session_body_is(const struct session *session, struct slice media);
@@ -101,10 +117,15 @@ void keys_refused(struct reply *reply, enum store_status status);
 
 #define KEYS_SCANS_MOST 50 /* slices of the store for one list: it goes on from `next` */
 
-/* Bounds concurrent queries of the store; keys_leave ends one. False: `reply` says that there are
- * too many. */
+/* Bounds concurrent queries of the store: waits for its turn, and keys_leave ends one. False:
+ * `reply` says that there are too many. */
 bool keys_enter(struct session *session, struct reply *reply);
 void keys_leave(struct session *session);
+
+/* ---- audit.c ---- */
+
+/* GET /audit */
+void audit_reply(struct session *session, struct reply *reply);
 
 /* ---- endpoints.c ---- */
 

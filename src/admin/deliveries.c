@@ -171,11 +171,10 @@ static void reply_act(struct session *session, const struct shown *shown, int64_
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     bool replays = slice_eq(name, SLICE("replay"));
-    buf_printf(&actor, "admin:%s", session->http.peer);
     struct tasks_wish wish = {
         .id = id,
         .act = replays ? TASKS_REPLAY : TASKS_DROP,
-        .actor = {buf_ok(&actor) ? buf_slice(&actor) : SLICE("admin"),
+        .actor = {session_actor(session, &actor),
                   slice_eq(session->http.request->query, SLICE("force=true"))}};
     struct tasks_source source = source_of(session, shown);
     struct tasks_acted acted = {0};

@@ -118,8 +118,7 @@ static void wake(const struct session *session)
 
 static struct store_actor actor_of(const struct session *session, struct buf *name)
 {
-    buf_printf(name, "admin:%s", session->http.peer);
-    return (struct store_actor){buf_ok(name) ? buf_slice(name) : SLICE("admin"),
+    return (struct store_actor){session_actor(session, name),
                                 slice_eq(session->http.request->query, SLICE("force=true"))};
 }
 

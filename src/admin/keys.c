@@ -2,6 +2,7 @@
 /* Records, in the JSON of `pawl keys --json`. */
 #include "operator/keys.h"
 #include "admin/admin_priv.h"
+#include "base/check.h"
 #include "base/json.h"
 #include "base/percent.h"
 #include "core/query.h"
@@ -69,6 +70,24 @@ static bool read_query(struct slice query, struct arena *arena, struct keys_want
 
 /* ---- replies ---- */
 
+/* Whether its turn came in time. */
+static bool wait_for_turn(struct admin *admin)
+{
+    struct admin_turn turn = {.parker = fiber_parker()}, **at = &admin->turns;
+    int64_t deadline = clock_after(clock_boot_us(), ADMIN_TURN_US);
+    while (*at)
+        at = &(*at)->next;
+    *at = &turn;
+    while (!turn.came && turn.parker->park(turn.parker, deadline))
+        continue;
+    if (turn.came)
+        return true;
+    for (at = &admin->turns; *at != &turn;)
+        at = &(*at)->next;
+    *at = turn.next;
+    return false;
+}
+
 bool keys_enter(struct session *session, struct reply *reply)
 {
     struct admin *admin = session->admin;
@@ -76,14 +95,26 @@ bool keys_enter(struct session *session, struct reply *reply)
         admin->keys_busy++;
         return true;
     }
+    if (wait_for_turn(admin))
+        return true;
     reply_retry_after(reply, 1);
     reply_problem(reply, 429, "too many concurrent store queries; try again later");
     return false;
 }
 
+/* The first that waits has the turn from now on. */
 void keys_leave(struct session *session)
 {
-    session->admin->keys_busy--;
+    struct admin *admin = session->admin;
+    struct admin_turn *next = admin->turns;
+    CHECK(admin->keys_busy > 0);
+    if (!next) {
+        admin->keys_busy--;
+        return;
+    }
+    admin->turns = next->next;
+    next->came = true;
+    parker_wake(next->parker);
 }
 
 static void write_list(struct session *session, const struct keys_found *found, struct reply *reply)

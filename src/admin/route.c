@@ -35,10 +35,9 @@ static const struct page {
     bool open; /* to everybody: health */
     void (*reply)(struct session *session, struct reply *reply);
 } pages[] = {
-    {{"/livez", 6}, true, reply_live},
-    {{"/readyz", 7}, true, reply_ready},
-    {{"/metrics", 8}, false, reply_metrics},
-    {{"/keys", 5}, false, keys_reply_list},
+    {{"/livez", 6}, true, reply_live},       {{"/readyz", 7}, true, reply_ready},
+    {{"/metrics", 8}, false, reply_metrics}, {{"/keys", 5}, false, keys_reply_list},
+    {{"/audit", 6}, false, audit_reply},
 };
 
 /* Somebody guesses the token, or tries from a browser. Counted each; a line a second at most, so
@@ -76,11 +75,12 @@ bool admin_method_is(const struct session *session, bool act, struct reply *repl
 
 void admin_no_page(struct reply *reply)
 {
-    reply_problem(reply, 404,
-                  "not found; this listener serves /livez, /readyz, /metrics, /keys, /keys/ID, "
-                  "/keys/ID/{resolve,release,forget}, /keys/{resolve,release}, /events, "
-                  "/deliveries, /deliveries/ID, /deliveries/ID/{replay,drop}, the same of /inbox, "
-                  "/endpoints, /endpoints/NAME, /endpoints/NAME/{enable,disable,rotate,remove}");
+    reply_problem(
+        reply, 404,
+        "not found; this listener serves /livez, /readyz, /metrics, /audit, /keys, /keys/ID, "
+        "/keys/ID/{resolve,release,forget}, /keys/{resolve,release}, /events, "
+        "/deliveries, /deliveries/ID, /deliveries/ID/{replay,drop}, the same of /inbox, "
+        "/endpoints, /endpoints/NAME, /endpoints/NAME/{enable,disable,rotate,remove}");
 }
 
 /* /keys/ID, /keys/ID/ACT and /keys/ACT */
@@ -112,6 +112,8 @@ void route(struct session *session, struct reply *reply)
         note_refused(session, reply);
         return;
     }
+    if (!session_knows_operator(session, reply))
+        return;
     if (page && admin_method_is(session, false, reply))
         page->reply(session, reply);
     else if (!page && slice_starts(path, SLICE("/keys/")))

@@ -10,6 +10,8 @@
 #define FIELDS_MAX ((size_t)1024)
 #define HEAD_MAX ((size_t)4 * 1024)
 #define DETAIL_MAX 1024
+#define OPERATOR_MAX 100
+#define OPERATOR_MARKS "-._@+"
 
 /* ---- replies ---- */
 
@@ -90,6 +92,33 @@ static bool send_reply(struct session *session, struct reply *reply)
 }
 
 /* ---- the service ---- */
+
+static const struct header *find_operator(const struct session *session)
+{
+    return headers_find(&session->http.request->headers, SLICE("X-Operator"));
+}
+
+struct slice session_actor(const struct session *session, struct buf *name)
+{
+    const struct header *operator= find_operator(session);
+    buf_add_str(name, "admin:");
+    if (operator)
+        buf_printf(name, "%.*s@", SLICE_ARG(operator->value));
+    buf_add_str(name, session->http.peer);
+    return buf_ok(name) ? buf_slice(name) : SLICE("admin");
+}
+
+bool session_knows_operator(const struct session *session, struct reply *reply)
+{
+    const struct header *operator= find_operator(session);
+    struct slice name = operator? operator->value : SLICE("somebody");
+    if (name.len <= OPERATOR_MAX && slice_is_word(name, OPERATOR_MARKS))
+        return true;
+    reply_problem(
+        reply, 400,
+        "X-Operator: expected a name of up to 100 letters, digits, or any of " OPERATOR_MARKS);
+    return false;
+}
 
 bool session_body_is(const struct session *session, struct slice media)
 {

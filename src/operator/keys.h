@@ -192,6 +192,32 @@ const char *keys_act_name(const struct keys_act *act);
  * it was), and what came of the act. */
 void keys_add_act_json(struct buf *buf, const struct keys_act *act, const struct digest_key *key);
 
+/* ---- what was done: keys_audit.c ---- */
+
+#define KEYS_AUDIT_PAGE 32 /* acts copied while the store is held */
+
+/* Acts, oldest first, and the reasons that were given for some of them. */
+struct keys_audit {
+    struct arena arena;
+    struct store_audit at[KEYS_AUDIT_PAGE];
+    struct slice reasons[KEYS_AUDIT_PAGE];
+    size_t n;     /* below KEYS_AUDIT_PAGE: these are the last */
+    int64_t last; /* id of the last one; 0: none yet */
+};
+#define KEYS_AUDIT_AUTO __attribute__((cleanup(keys_audit_fini)))
+
+/* The acts after `last`, in place of what was there. */
+enum store_status keys_audit_next(struct store *store, struct keys_audit *page,
+                                  struct parker *parker);
+/* Accepts what is all zero. */
+void keys_audit_fini(struct keys_audit *page);
+
+/* What an operator calls the record's state behind it: pending without a lease is released. */
+const char *keys_audit_result(const struct store_audit *audit);
+
+/* Appends one JSON object. */
+void keys_audit_add_json(struct buf *buf, const struct store_audit *audit, struct slice reason);
+
 /* ---- acts on many records: keys_many.c ---- */
 
 #define KEYS_MANY_MOST 1000 /* acts of one call */

@@ -15,7 +15,7 @@ from conftest import CONFIG, standing
 from pawltest.gateway import free_port, run
 from pawltest.hostile_requests import requests
 from pawltest.upstream import closes
-from pawltest.wire import Broken, Later, eventually, request_bytes
+from pawltest.wire import Broken, Later, at_once, eventually, request_bytes
 
 JSON = [("Content-Type", "application/json")]
 
@@ -370,9 +370,11 @@ def test_what_was_forgotten_is_a_new_operation(both, upstream):
     ("resolve", b'{"token":1,"status":200,"headers":{"a":1}}', "header"),
     ("resolve", b'{"token":1,"status":200,"body":{}}', "a string"),
     ("resolve", b'{"token":1,"status":200,"boddy":""}', "boddy"),
-    ("release", b'{"token":1,"status":200}', "token and force only"),
+    ("release", b'{"token":1,"status":200}', "token, reason and force only"),
     ("release", b"{}", "token"),
     ("forget", b'{"force":1}', "true or false"),
+    ("forget", b'{"reason":""}', "1 to 1024 bytes"),
+    ("forget", b'{"reason":"%s"}' % (b"x" * 1025), "1 to 1024 bytes"),
 ])
 def test_an_act_that_is_not_understood_changes_nothing(both, act, body, part):
     gateway, admin = both
@@ -417,7 +419,53 @@ def test_an_act_is_logged_with_who_did_what(both, upstream):
     assert (done["from_state"], done["to_state"], done["force"]) == ("unknown", "complete", False)
 
 
+def test_an_act_says_who_did_it_and_why(both, upstream):
+    """found: M3"""
+    gateway, admin = both
+    row = unknown(gateway, upstream, admin)
+    body = json.dumps({"token": row["token"], "status": 200, "reason": "the bank has it"}).encode()
+    named = [*JSON, ("X-Operator", "ada@example.com")]
+    assert admin.request("POST", f"/keys/{row['id']}/resolve", named, body).status == 200
+    line, = eventually(lambda: [line for line in gateway.log if line["event"] == "act"])
+    who, why = "admin:ada@example.com@127.0.0.1", "the bank has it"
+    assert (line["actor"], line["reason"]) == (who, why)
+    page = admin.get("/audit").json
+    assert [(act["act"], act["actor"], act["reason"], act["token"]) for act in page["acts"]] == [
+        ("resolve", who, why, row["token"])]
+    assert page["next"] is None
+    assert admin.get(f"/audit?after={page['acts'][0]['id']}").json == {"acts": [], "next": None}
+
+
+def test_the_audit_goes_on_from_next(both):
+    """found: M3"""
+    gateway, admin = both
+    for i in range(40):
+        gateway.post("/refunds", {}, f"k{i}")
+    for row in admin.keys():
+        assert admin.act(row["id"], "forget").status == 200
+    first = admin.get("/audit").json
+    rest = admin.get(f"/audit?after={first['next']}").json
+    assert len(first["acts"]) + len(rest["acts"]) == 40 and rest["next"] is None
+    assert {act["key"] for act in first["acts"] + rest["acts"]} == {f"k{i}" for i in range(40)}
+
+
+@pytest.mark.parametrize("target, named", [
+    ("/audit?since=1", None), ("/audit?after=x", None), ("/keys", "a b"), ("/keys", "x" * 101)])
+def test_what_is_not_understood_is_refused(admin, target, named):
+    answer = admin.get(target, [("X-Operator", named)] if named else ())
+    assert answer.status == 400 and (
+        "X-Operator" if named else "after=ID") in answer.json["detail"]
+
+
 # ---- limits ----
+
+def test_many_queries_at_once_take_turns(both):
+    """found: M3"""
+    gateway, admin = both
+    for i in range(20):
+        gateway.post("/refunds", {}, f"k{i}")
+    answers = at_once(24, lambda _: admin.get("/keys?limit=20"))
+    assert [len(answer.json["keys"]) for answer in answers] == [20] * 24
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory):

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What operators did to records, in the JSON of `pawl keys audit --json`. */
+#include "admin/admin_priv.h"
+#include "base/json.h"
+#include "operator/keys.h"
+
+#define ID_MOST ((uint64_t)INT64_MAX)
+
+/* `after=ID`, or nothing. */
+static bool read_query(const struct session *session, int64_t *ret_after, struct reply *reply)
+{
+    struct slice query = session->http.request->query, name;
+    struct slice value = slice_cut(query, '=', &name);
+    uint64_t after = 0;
+    bool good =
+        query.len == 0 || (slice_eq(name, SLICE("after")) && slice_to_u64(value, ID_MOST, &after));
+    if (!good)
+        reply_problem(reply, 400, "the query is not understood: expected after=ID");
+    *ret_after = (int64_t)after;
+    return good;
+}
+
+static void write_page(const struct keys_audit *page, struct reply *reply)
+{
+    reply->type = "application/json";
+    buf_add_str(&reply->body, "{\"acts\":[");
+    for (size_t i = 0; i < page->n; i++) {
+        json_next_item(&reply->body);
+        keys_audit_add_json(&reply->body, &page->at[i], page->reasons[i]);
+    }
+    buf_add_char(&reply->body, ']');
+    json_add_known_i64(&reply->body, "next", page->n == KEYS_AUDIT_PAGE ? page->last : 0);
+    buf_add_str(&reply->body, "}\n");
+}
+
+void audit_reply(struct session *session, struct reply *reply)
+{
+    KEYS_AUDIT_AUTO struct keys_audit page = {0};
+    if (!read_query(session, &page.last, reply) || !keys_enter(session, reply))
+        return;
+    enum store_status status = keys_audit_next(session->admin->config.store, &page, fiber_parker());
+    keys_leave(session);
+    if (status == STORE_DONE)
+        write_page(&page, reply);
+    else
+        keys_refused(reply, status);
+}
