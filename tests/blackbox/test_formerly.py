@@ -2,27 +2,15 @@
 """A rule that is renamed finds the records of its old name (`formerly:`)."""
 from __future__ import annotations
 
-import signal
 import threading
 from collections import Counter
 
-from pawltest.gateway import Gateway
 from pawltest.upstream import closes
 from pawltest.wire import Answer, Later, at_once, eventually
 
 RULE = "tenant: none\nrules:\n  - {name: %s, match: POST /refunds, formerly: [%s]}\n"
 OLD = "tenant: none\nrules:\n  - {name: old, match: POST /refunds}\n"
 NEW = RULE % ("new", "older, old")
-
-
-def reload(gateway: Gateway, config: str) -> None:
-    def told() -> int:
-        return sum(line["event"] == "config_reloaded" for line in gateway.log)
-
-    before = told()
-    gateway.configure(config)
-    gateway.signal(signal.SIGHUP)
-    eventually(lambda: told() > before, "the reload")
 
 
 def marks(answer: Answer) -> tuple[int, str | None]:
@@ -32,7 +20,7 @@ def marks(answer: Answer) -> tuple[int, str | None]:
 def test_an_answer_of_the_old_name_is_replayed_under_the_new_one(pawl, upstream):
     gateway = pawl(OLD)
     first = gateway.post("/refunds", {}, key="k1")
-    reload(gateway, NEW)
+    gateway.reload(NEW)
     for _ in range(2):
         again = gateway.post("/refunds", {}, key="k1")
         assert (marks(again), again.body) == ((201, "replayed"), first.body)
@@ -46,7 +34,7 @@ def test_a_duplicate_under_the_new_name_waits_for_the_first_under_the_old_one(pa
     gate = upstream.hold()
     first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
     gate.wait_for()
-    reload(gateway, NEW)
+    gateway.reload(NEW)
     second = Later(lambda: gateway.post("/refunds", {}, key="k1"))
     gate.open()
     assert marks(first.result()) == (201, "stored")
@@ -58,7 +46,7 @@ def test_an_unknown_outcome_of_the_old_name_stays_unknown(pawl, upstream):
     gateway = pawl(OLD)
     upstream.then(closes())
     gateway.post("/refunds", {}, key="k1")
-    reload(gateway, NEW)
+    gateway.reload(NEW)
     again = gateway.post("/refunds", {}, key="k1")
     assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
     assert upstream.effects() == 1
@@ -67,7 +55,7 @@ def test_an_unknown_outcome_of_the_old_name_stays_unknown(pawl, upstream):
 def test_without_formerly_a_renamed_rule_is_another_one(pawl, upstream):
     gateway = pawl(OLD)
     gateway.post("/refunds", {}, key="k1")
-    reload(gateway, OLD.replace("old", "new"))
+    gateway.reload(OLD.replace("old", "new"))
     assert marks(gateway.post("/refunds", {}, key="k1")) == (201, "stored")
     assert upstream.effects() == 2
 
@@ -87,7 +75,7 @@ def test_while_a_rule_is_renamed_under_load_every_key_has_one_effect(pawl, upstr
     worker.start()
     try:
         for turn in range(20):
-            reload(gateway, RULE % (("b", "a") if turn % 2 == 0 else ("a", "b")))
+            gateway.reload(RULE % (("b", "a") if turn % 2 == 0 else ("a", "b")))
             seen = len(answers)
             eventually(lambda: len(answers) > seen + 8, "answers under the new name")
     finally:

@@ -367,3 +367,30 @@ def test_what_does_not_fit_is_refused(pawl, once, more, said):
     done = run("serve", "--test", "-c", gateway.config)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+ORDERS = """
+tenant: none
+rules:
+  - name: pay
+    match: POST /purchases
+    once: {key: "{body:/order}", duplicate: ack, payload: ignore}
+"""
+
+
+def test_a_value_holds_only_under_the_template_that_made_it(pawl, upstream):
+    """found: R22"""
+    gateway = pawl(ORDERS)
+
+    def pay(key: str, **body: str) -> tuple[int, str | None]:
+        answer = gateway.request("POST", "/purchases", [JSON, ("Idempotency-Key", key)],
+                                 json.dumps(body).encode())
+        return answer.status, answer["Idempotency-Status"]
+
+    assert pay("k1", order="77") == (201, "stored")
+    assert pay("k2", order="77") == (200, "replayed")
+    gateway.reload(ORDERS.replace("/order", "/invoice"))
+    assert pay("k3", order="90", invoice="77") == (201, "stored")
+    assert pay("k4", order="91", invoice="77") == (200, "replayed")
+    assert pay("k1", order="77", invoice="1") == (409, None)  # its own key is compared as ever
+    assert upstream.effects() == 2

@@ -120,12 +120,17 @@ static void a_record_whose_value_is_taken_is_decided_by_the_value(void **state)
 /* ---- values of another template ---- */
 
 /* A begin of the rule after its once template was changed. */
-static struct store_op changed(struct bed *bed, uint64_t key, uint64_t value)
+static struct store_op made_by(struct bed *bed, int64_t template_id, uint64_t key, uint64_t value)
 {
     struct store_op op = begin(bed, key, value, &rejects);
     struct store_once *once = (struct store_once *)(uintptr_t)op.once;
-    once->template_id = 2;
+    once->template_id = template_id;
     return op;
+}
+
+static struct store_op changed(struct bed *bed, uint64_t key, uint64_t value)
+{
+    return made_by(bed, 2, key, value);
 }
 
 static enum record_verdict ask_changed(struct bed *bed, uint64_t key, uint64_t value)
@@ -345,6 +350,66 @@ static void a_duplicate_in_the_batch_of_the_outcome_learns_where_the_result_is(v
     outcome_unref(outcome);
 }
 
+static enum record_verdict ask_made_by(struct bed *bed, int64_t template_id, uint64_t key,
+                                       uint64_t value)
+{
+    struct store_op op = made_by(bed, template_id, key, value);
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    drop(&op);
+    return op.verdict;
+}
+
+static int64_t take_made_by(struct bed *bed, int64_t template_id, uint64_t key, uint64_t value)
+{
+    struct store_op op = made_by(bed, template_id, key, value);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    drop(&op);
+    return op.record.token;
+}
+
+/* found: R22 */
+static void a_value_holds_only_under_the_template_that_made_it(void **state)
+{
+    struct bed *bed = *state;
+    finish(bed, 1, take_made_by(bed, 1, 1, 5), "order");
+    assert_int_equal(ask_made_by(bed, 1, 2, 5), RECORD_DUPLICATE);
+    int64_t token = take_made_by(bed, 2, 3, 5);
+    assert_int_equal(ask_made_by(bed, 2, 4, 5), RECORD_IN_PROGRESS);
+    finish(bed, 3, token, "invoice");
+    assert_int_equal(ask_made_by(bed, 2, 4, 5), RECORD_DUPLICATE);
+    assert_int_equal(ask_made_by(bed, 2, 1, 6), RECORD_REPLAY); /* the order's own key */
+    assert_int_equal(check_counts(bed), 2);
+}
+
+/* found: R22 */
+static void no_value_of_another_template_is_waited_for_or_in_doubt(void **state)
+{
+    struct bed *bed = *state;
+    int64_t running = take_made_by(bed, 1, 1, 5);
+    act(bed, 2, STORE_DOUBT, take_made_by(bed, 1, 2, 6));
+    assert_int_equal(ask_made_by(bed, 1, 3, 6), RECORD_OUTCOME_UNKNOWN);
+    finish(bed, 4, take_made_by(bed, 2, 4, 5), "invoice 5");
+    finish(bed, 5, take_made_by(bed, 2, 5, 6), "invoice 6");
+    finish(bed, 1, running, "order 5");
+    assert_int_equal(ask_made_by(bed, 2, 6, 5), RECORD_DUPLICATE);
+    assert_int_equal(ask_made_by(bed, 1, 1, 5), RECORD_REPLAY);
+    assert_int_equal(ask_made_by(bed, 1, 2, 6), RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(check_counts(bed), 4);
+}
+
+/* What an application brought was made by no template. */
+static void a_value_without_a_template_is_one_of_each(void **state)
+{
+    struct bed *bed = *state;
+    finish(bed, 1, take(bed, 1, 5, &rejects), "by the application");
+    assert_int_equal(ask_made_by(bed, 1, 2, 5), RECORD_DUPLICATE);
+    assert_int_equal(ask_made_by(bed, 2, 3, 5), RECORD_DUPLICATE);
+    finish(bed, 4, take_made_by(bed, 1, 4, 6), "by a rule");
+    assert_int_equal(ask(bed, 5, 6, &rejects), RECORD_DUPLICATE);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
@@ -357,6 +422,9 @@ int main(void)
         BED_TEST(a_retry_is_not_compared_with_a_value_of_another_template),
         BED_TEST(what_proceeds_again_holds_the_value_of_the_new_template),
         BED_TEST(what_proceeds_again_takes_no_value_of_the_new_template_that_is_held),
+        BED_TEST(a_value_holds_only_under_the_template_that_made_it),
+        BED_TEST(no_value_of_another_template_is_waited_for_or_in_doubt),
+        BED_TEST(a_value_without_a_template_is_one_of_each),
 #ifdef PAWL_HOOKS
         BED_TEST(what_goes_on_for_another_key_holds_the_value),
         BED_TEST(what_is_asked_for_another_key_holds_the_value),

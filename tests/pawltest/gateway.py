@@ -245,6 +245,16 @@ class Gateway:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
+    def reload(self, config: str) -> None:
+        """Until the log says that the config is in force."""
+        def told() -> int:
+            return sum(line["event"] == "config_reloaded" for line in self.log)
+
+        before = told()
+        self.configure(config)
+        self.signal(signal.SIGHUP)
+        eventually(lambda: told() > before, "the reload")
+
     def kill9(self) -> None:
         self.signal(signal.SIGKILL)
         self._ended()

@@ -142,13 +142,22 @@ static enum backend_status conclude_begin(struct apply *apply, struct store_op *
 
 /* ---- the holder of a once value ---- */
 
-/* The row that `once` leads to, or the record from before the rule had `once` whose key it is. */
-static void find_under(struct apply *apply, const struct digest *once, const struct digest *as_key,
+/* Equal texts of two templates name two things: an order 77 is no invoice 77. What an application
+ * brought has no template, and is a value of each. */
+static bool is_of_other_template(const struct store_row *row, const struct store_once *once)
+{
+    return row->once_template != once->template_id && row->once_template != 0 &&
+           once->template_id != 0;
+}
+
+/* The row that `hash` leads to, or the record from before the rule had `once` whose key it is. */
+static void find_under(struct apply *apply, const struct store_once *once,
+                       const struct digest *hash, const struct digest *as_key,
                        struct store_row *ret_row)
 {
     int64_t now = apply->world.now;
-    rowset_find_once(apply->rows, once, ret_row);
-    if (!record_is_absent(&ret_row->record, now))
+    rowset_find_once(apply->rows, hash, ret_row);
+    if (!record_is_absent(&ret_row->record, now) && !is_of_other_template(ret_row, once))
         return;
     rowset_find(apply->rows, as_key, 0, ret_row);
     if (ret_row->once.len > 0 || ret_row->bound != 0 || record_key_is_absent(&ret_row->record, now))
@@ -158,9 +167,9 @@ static void find_under(struct apply *apply, const struct digest *once, const str
 static void find_holder(struct apply *apply, const struct store_once *once,
                         struct store_row *ret_row)
 {
-    find_under(apply, &once->hash, &once->as_key, ret_row);
+    find_under(apply, once, &once->hash, &once->as_key, ret_row);
     for (size_t i = 0; i < once->n_former && ret_row->record.status == RECORD_ABSENT; i++)
-        find_under(apply, &once->former[i], &once->former_as_key[i], ret_row);
+        find_under(apply, once, &once->former[i], &once->former_as_key[i], ret_row);
 }
 
 static struct once_decision decide_on_holder(const struct apply *apply, const struct store_op *op,
