@@ -64,8 +64,9 @@ void engine_name_once(const struct engine *engine, const struct attempt *attempt
     once->as_key = engine_key_hash(engine, tenant, attempt->rule, text);
     once->n_former = attempt->n_former;
     for (size_t i = 0; i < once->n_former; i++) {
-        once->former[i] = store_once_hash(key, tenant, former[i], text);
-        once->former_as_key[i] = engine_key_hash(engine, tenant, former[i], text);
+        struct slice made = once->former_values ? once->former_values[i].text : text;
+        once->former[i] = store_once_hash(key, tenant, former[i], made);
+        once->former_as_key[i] = engine_key_hash(engine, tenant, former[i], made);
     }
 }
 

@@ -37,7 +37,8 @@ void engine_set_cache(struct engine *engine, uint64_t cache_bytes);
 struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice rule,
                               struct slice key);
 
-/* Fills in the names of `once`: its value is `text`, in the rule and under its former names. */
+/* Fills in the names of `once`: its value is `text`, in the rule and, but for what `former_values`
+ * say, under its former names. */
 void engine_name_once(const struct engine *engine, const struct attempt *attempt, struct slice text,
                       const struct slice *former, struct store_once *once);
 
@@ -54,7 +55,7 @@ struct attempt_result {
     struct outcome *found;   /* a reference of the caller's, who unpacks its body; NULL: none */
     bool holds;              /* `found` is held in attempt->room, by the caller (outcome_hold) */
     char *found_recipe;      /* ENGINE_OTHER_RECIPE: the record's; mem_free */
-    char *found_key;         /* acquired under another key: the record's; mem_free */
+    char *found_key;         /* acquired under another key text: the record's; mem_free */
     char *found_origin;      /* in progress, and lapsed: begin.asks_first; mem_free */
     bool by_once;            /* decided by the once value, not by the record of its own key */
     bool acknowledges;       /* replay: that it was done, and no more */

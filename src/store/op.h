@@ -99,6 +99,13 @@ struct store_room {
 
 #define STORE_FORMER_MAX 4 /* former names of one rule */
 
+/* The once value as a former name of its rule made it, where {route} is in the template. */
+struct store_former_value {
+    struct slice rule;
+    struct slice text;
+    struct template_clocks clocks;
+};
+
 /* The once value that a begin brings (core/once.h). A record from before its rule had `once` is
  * found by the value as a key text, if it has no value of its own. */
 struct store_once {
@@ -109,6 +116,7 @@ struct store_once {
     struct digest as_key;          /* of the text as a key */
     struct digest former[STORE_FORMER_MAX]; /* the same under former names of the rule */
     struct digest former_as_key[STORE_FORMER_MAX];
+    const struct store_former_value *former_values; /* n_former; NULL: all are `text` */
     size_t n_former;
     bool reject;      /* what becomes of a duplicate: 409; else a replay, or that */
     bool acknowledge; /* it was done, and no more */
@@ -182,7 +190,7 @@ struct store_op {
                                     send its body unpack it (outcome_unpack) */
     bool holds;                  /* `found` is held in room, by its caller (outcome_hold) */
     char *found_recipe;          /* RECORD_OTHER_RECIPE: the record's; mem_free */
-    char *found_key;             /* acquired under another key: the record's; mem_free */
+    char *found_key;             /* acquired under another key text: the record's; mem_free */
     char *found_origin;          /* RECORD_IN_PROGRESS, with a lease that has lapsed
                                     (begin.asks_first): the record's; mem_free */
     bool by_bound;               /* found by a key that is bound to it */

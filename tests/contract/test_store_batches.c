@@ -61,6 +61,7 @@ static void a_value_held_for_a_record_of_the_old_rule_name_is_seen_under_that_na
     once->as_key = key_of(2005);
     in_one_batch(bed, ops, 2);
     assert_int_equal(ops[0].verdict, RECORD_PROCEED);
+    drop(&ops[0]);
     assert_int_equal(ops[1].verdict, RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(bed), 1);
 }

@@ -89,6 +89,22 @@ static void what_was_released_under_a_former_name_proceeds_there_under_a_higher_
     assert_int_equal(check_counts(bed), 1);
 }
 
+/* found: R23 */
+static void what_goes_on_under_a_former_name_says_by_which_key_it_was_sent(void **state)
+{
+    struct bed *bed = *state;
+    struct store_op old = begin_on(OLD_NAME);
+    old.key = SLICE("k1:old");
+    run(bed, &old);
+    act(bed, OLD_NAME, STORE_RELEASE, old.record.token);
+    struct store_op op = renamed();
+    op.key = SLICE("k1:new");
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_string_equal(op.found_key, "k1:old");
+    mem_free(op.found_key);
+}
+
 static void without_a_record_a_new_one_gets_the_new_name(void **state)
 {
     struct bed *bed = *state;
@@ -251,6 +267,7 @@ int main(void)
         BED_TEST(another_payload_under_a_former_name_is_a_mismatch),
         BED_TEST(a_duplicate_waits_for_the_first_attempt_under_a_former_name),
         BED_TEST(what_was_released_under_a_former_name_proceeds_there_under_a_higher_token),
+        BED_TEST(what_goes_on_under_a_former_name_says_by_which_key_it_was_sent),
         BED_TEST(without_a_record_a_new_one_gets_the_new_name),
         BED_TEST(a_record_under_the_new_name_goes_before_all_former_ones),
         BED_TEST(a_waiter_whose_former_record_is_forgotten_begins_under_the_new_name),

@@ -74,6 +74,8 @@ static void a_record_of_the_old_rule_name_holds_its_value(void **state)
     run(bed, &op);
     assert_int_equal(op.verdict, RECORD_PROCEED);
     assert_true(digest_eq(&op.key_hash, &former[0]));
+    assert_string_equal(op.found_key, "key");
+    drop(&op);
     finish(bed, 1, op.record.token, "done");
     for (uint64_t key = 2; key <= 3; key++) {
         op = renamed(bed, 10 + key, 5, &rejects, &former[key - 1]);

@@ -404,30 +404,6 @@ static bool read_once(struct exchange *x)
     return judge_result(x, template, result, missing) && (buf_ok(&x->once) || no_memory(x));
 }
 
-/* The value, and where the client sent no key the record's name made of it. */
-static void fill_once(struct exchange *x)
-{
-    const struct rule_once *rule = &x->rule->once;
-    struct attempt *attempt = &x->attempt;
-    const struct engine *engine = x->server->config->engine;
-    struct slice value = buf_slice(&x->once);
-    attempt->has_once = true;
-    attempt->once = (struct store_once){
-        .reject = rule->duplicate == RULE_DUPLICATE_REJECT,
-        .acknowledge = rule->duplicate == RULE_DUPLICATE_ACK,
-        .any_payload = rule->any_payload,
-        .keyless = x->keyless,
-        .clocks = attempt->once.clocks,
-        .template_id = rule->template_id,
-    };
-    engine_name_once(engine, attempt, value, x->rule->formerly, &attempt->once);
-    if (attempt->once.keyless)
-        attempt->key_hash = engine_value_hash(engine, attempt->tenant, attempt->rule, value);
-    attempt->begin.once_ttl_us = rule->ttl_us;
-    attempt->begin.once_window = template_window_us(&rule->key) > 0;
-    attempt->begin.once_replay = rule->duplicate == RULE_DUPLICATE_REPLAY;
-}
-
 static void name_by_once(struct exchange *x)
 {
     CHECK(x->rule->once.on && x->key.len == 0);
@@ -446,7 +422,7 @@ static int64_t longest_wait(const struct exchange *x)
     return after > longest ? after : longest;
 }
 
-static void fill_attempt(struct exchange *x)
+static bool fill_attempt(struct exchange *x)
 {
     CHECK(x->has_body && x->attempt.token == 0);
     const struct rule *rule = x->rule;
@@ -458,12 +434,6 @@ static void fill_attempt(struct exchange *x)
     attempt->recipe = rule->recipe;
     attempt->fingerprint = &x->fingerprint;
     attempt->found_fingerprint = &x->found_fingerprint;
-    attempt->key_hash =
-        engine_key_hash(x->server->config->engine, attempt->tenant, attempt->rule, attempt->key);
-    attempt->n_former = rule->n_formerly;
-    for (size_t i = 0; i < rule->n_formerly; i++)
-        attempt->former[i] = engine_key_hash(x->server->config->engine, attempt->tenant,
-                                             rule->formerly[i], attempt->key);
     attempt->room =
         (struct store_room){&x->server->shared->buffered, x->plan->settings.max_buffered};
     attempt->wait_us = rule->in_progress_wait_us;
@@ -476,8 +446,7 @@ static void fill_attempt(struct exchange *x)
     attempt->begin.settle_us = rule->settle_us;
     attempt->begin.unknown = rule->unknown;
     attempt->begin.paced = rule->probes_alone;
-    if (rule->once.on)
-        fill_once(x);
+    return identify_name(x) || no_memory(x);
 }
 
 static void gather_facts(struct exchange *x)
@@ -516,7 +485,8 @@ static bool identify(struct exchange *x, bool *ret_bypass)
     if (x->keyless)
         name_by_once(x);
     x->found.facts.key = buf_slice(&x->key);
-    fill_attempt(x);
+    if (!fill_attempt(x))
+        return false;
     /* Only a new record keeps it: a response in the cache is replayed without. */
     if (!takes_long(x) && !engine_has_copy(x->server->config->engine, &x->attempt))
         write_fingerprint(x, &x->rule->payload);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of an exchange, each in the source of its name: identify.c, authorize.c, decide.c,
- * forward.c, retry.c, settle.c, receive.c, ADMIT in flight.c. They return the next; JUDGE is in
- * exchange.h, RESPOND in reply.h.
+ * The steps of an exchange, each in the source of its name: identify.c (and identify_names.c),
+ * authorize.c, decide.c, forward.c, retry.c, settle.c, receive.c, ADMIT in flight.c. They return
+ * the next; JUDGE is in exchange.h, RESPOND in reply.h.
  */
 #ifndef PAWL_GATEWAY_EXCHANGE_STEPS_H
 #define PAWL_GATEWAY_EXCHANGE_STEPS_H
@@ -17,6 +17,9 @@ enum exchange_step identify_again(struct exchange *x);
 /* Appends how this request differs from the first one under its key, for the response to a
  * mismatch of the target, or of the body. */
 void identify_difference(struct exchange *x, bool target, struct buf *buf);
+
+/* Fills in the names of x->attempt, by its texts. False: no memory. */
+bool identify_name(struct exchange *x);
 
 /* Understands the request's body (found.facts.payload; `as_json`: whatever its type), and lets go
  * of that again: understood JSON takes up to 32 times its text, so it is held for as long as it is

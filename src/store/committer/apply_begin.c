@@ -119,7 +119,9 @@ static enum backend_status conclude_begin(struct apply *apply, struct store_op *
     op->by_bound = row->bound != 0;
     op->acknowledges = row->bound_acknowledges;
     bool acquired = op->verdict == RECORD_PROCEED || op->verdict == RECORD_PROBE;
-    if (acquired && (row->bound != 0 || op->by_once))
+    bool as_former = digest_differs(&op->key_hash, &op->named) && !slice_eq(row->key, op->key);
+    bool elsewhere = acquired && (row->bound != 0 || op->by_once || as_former);
+    if (elsewhere)
         op->found_key = copy_text(row->key);
     if (op->verdict == RECORD_OTHER_RECIPE)
         op->found_recipe = copy_text(row->recipe);
@@ -127,8 +129,7 @@ static enum backend_status conclude_begin(struct apply *apply, struct store_op *
     if (asks)
         op->found_origin = copy_text(row->origin);
     bool copied = (op->verdict != RECORD_OTHER_RECIPE || op->found_recipe) &&
-                  (!asks || op->found_origin) &&
-                  (!acquired || (row->bound == 0 && !op->by_once) || op->found_key);
+                  (!asks || op->found_origin) && (!elsewhere || op->found_key);
     if (!copied)
         return BACKEND_NO_MEMORY;
     if (op->verdict == RECORD_REPLAY)
@@ -225,13 +226,24 @@ static void start_life(struct apply *apply, struct store_op *op, struct store_ro
     insert_row(apply, op, ret_row);
 }
 
+/* The value as the row's rule names it; NULL: as the present name does. */
+static const struct store_former_value *value_of_former(const struct store_once *once,
+                                                        const struct store_row *row)
+{
+    for (size_t i = 0; once->former_values && i < once->n_former; i++)
+        if (slice_eq(once->former_values[i].rule, row->rule))
+            return &once->former_values[i];
+    return NULL;
+}
+
 /* A row without this value gets it, and its times. */
 static void hold_value(struct apply *apply, const struct store_op *op, struct store_row *row)
 {
+    const struct store_former_value *former = value_of_former(op->once, row);
     row->record.once_ttl_us = op->begin.once_ttl_us;
     row->record.once_window = op->begin.once_window;
     row->record.once_replay = op->begin.once_replay;
-    rowset_hold(apply->rows, row, op->once);
+    rowset_hold(apply->rows, row, former ? former->text : op->once->text, op->once->template_id);
 }
 
 /* Stores what was decided on the holder; `row` is the one that it ends on. */
@@ -327,8 +339,11 @@ static bool lacks_value(const struct store_op *op, const struct store_row *row)
  * record keeps its own. */
 static bool has_other_value(const struct store_op *op, const struct store_row *row)
 {
-    return op->once && !lacks_value(op, row) &&
-           !template_same_but_clocks(row->once, op->once->text, &op->once->clocks);
+    if (!op->once || lacks_value(op, row))
+        return false;
+    const struct store_former_value *former = value_of_former(op->once, row);
+    return former ? !template_same_but_clocks(row->once, former->text, &former->clocks)
+                  : !template_same_but_clocks(row->once, op->once->text, &op->once->clocks);
 }
 
 static enum backend_status begin_own(struct apply *apply, struct store_op *op,

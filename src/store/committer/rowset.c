@@ -439,15 +439,16 @@ void rowset_remove(struct rowset *set, const struct store_row *row, bool forgott
             lead_name(set, &set->names[i].hash, NULL);
 }
 
-void rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once)
+void rowset_hold(struct rowset *set, const struct store_row *row, struct slice once,
+                 int64_t template_id)
 {
     struct rowset_row *found = find_row(set, row->id);
     CHECK(found);
     /* Under the name of the row's own rule, as it is saved. */
     struct digest_key secret = digest_key_of(slice_make(set->backend->secret, DIGEST_SIZE));
-    struct digest name = store_once_hash(&secret, row->tenant, row->rule, once->text);
-    found->row->once = once->text;
-    found->row->once_template = once->template_id;
+    struct digest name = store_once_hash(&secret, row->tenant, row->rule, once);
+    found->row->once = once;
+    found->row->once_template = template_id;
     found->change.once_name = name;
     touch_row(set, found);
     for (size_t i = 0; i < set->n_names; i++)

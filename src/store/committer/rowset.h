@@ -84,7 +84,8 @@ void rowset_update(struct rowset *set, const struct store_row *row, struct outco
 void rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten);
 /* A pending row gets its once value, in place of the one that it may have had: it leads to the row
  * from now on, under the row's own rule name. */
-void rowset_hold(struct rowset *set, const struct store_row *row, const struct store_once *once);
+void rowset_hold(struct rowset *set, const struct store_row *row, struct slice once,
+                 int64_t template_id);
 /* A key leads to the row of another one from now on. Copies what `bound` points to. */
 void rowset_bind(struct rowset *set, const struct backend_bound *bound);
 /* What the operation under way changes, be it nothing, is saved only under the terms that were
