@@ -104,6 +104,18 @@ void key_value_write(struct slice text, enum key_forward forward, enum key_synta
     buf_add_char(buf, '"');
 }
 
+enum key_forward key_spelling(struct slice text, enum key_forward forward, enum key_syntax syntax)
+{
+    return goes_bare(text, forward, syntax) ? KEY_FORWARD_BARE : KEY_FORWARD_QUOTED;
+}
+
+void key_value_write_as(struct slice text, enum key_forward sent, enum key_forward forward,
+                        enum key_syntax syntax, struct buf *buf)
+{
+    bool other = sent != KEY_FORWARD_BY_SYNTAX && sent != key_spelling(text, forward, syntax);
+    key_value_write(text, other ? sent : forward, syntax, buf);
+}
+
 enum key_header key_header_read(const struct headers *headers, struct slice name,
                                 enum key_syntax syntax, struct arena *arena, struct slice *ret_key)
 {

@@ -55,6 +55,14 @@ enum key_forward {
 void key_value_write(struct slice text, enum key_forward forward, enum key_syntax syntax,
                      struct buf *buf);
 
+/* Which of the two spellings that is: KEY_FORWARD_BARE or KEY_FORWARD_QUOTED. */
+enum key_forward key_spelling(struct slice text, enum key_forward forward, enum key_syntax syntax);
+
+/* Appends a text that was sent before in that spelling (KEY_FORWARD_BY_SYNTAX: not known) as it was
+ * sent, whatever is configured by now. */
+void key_value_write_as(struct slice text, enum key_forward sent, enum key_forward forward,
+                        enum key_syntax syntax, struct buf *buf);
+
 /* What is wrong, for a message: a sentence without its capital and its full stop. */
 const char *key_header_text(enum key_header result);
 

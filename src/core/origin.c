@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/origin.h"
 
+static const struct slice spellings[] = {
+    [KEY_FORWARD_BY_SYNTAX] = {"", 0},
+    [KEY_FORWARD_BARE] = {"bare", 4},
+    [KEY_FORWARD_QUOTED] = {"quoted", 6},
+};
+
+static enum key_forward read_spelling(struct slice word)
+{
+    for (enum key_forward i = KEY_FORWARD_BARE; i <= KEY_FORWARD_QUOTED; i++)
+        if (slice_eq(word, spellings[i]))
+            return i;
+    return KEY_FORWARD_BY_SYNTAX;
+}
+
 static void add_line(struct buf *buf, struct slice text)
 {
     buf_add_slice(buf, text);
@@ -20,7 +34,10 @@ void origin_write(const struct origin *origin, struct buf *buf)
     buf_add_char(buf, '\n');
     add_line(buf, origin->client);
     add_line(buf, origin->correlation_id);
-    add_line(buf, origin->trace_id);
+    buf_add_slice(buf, origin->trace_id);
+    if (origin->spelling != KEY_FORWARD_BY_SYNTAX)
+        buf_add_char(buf, '\t');
+    add_line(buf, spellings[origin->spelling]);
     buf_add_slice(buf, origin->body);
 }
 
@@ -36,7 +53,8 @@ bool origin_read(struct slice text, struct origin *ret_origin)
     ret_origin->emit_without_response = slice_cut(emit, '\t', &ret_origin->emit).len > 0;
     text = slice_cut(text, '\n', &ret_origin->client);
     text = slice_cut(text, '\n', &ret_origin->correlation_id);
-    ret_origin->body = slice_cut(text, '\n', &ret_origin->trace_id);
+    ret_origin->body = slice_cut(text, '\n', &first);
+    ret_origin->spelling = read_spelling(slice_cut(first, '\t', &ret_origin->trace_id));
     return true;
 }
 
@@ -46,4 +64,20 @@ struct slice origin_event_data(struct slice text, struct slice response)
     bool has_response =
         origin_read(text, &origin) && origin.emit.len > 0 && !origin.emit_without_response;
     return has_response ? emit_body(response) : SLICE("");
+}
+
+enum key_forward origin_spelling(struct slice text)
+{
+    struct origin origin;
+    return origin_read(text, &origin) ? origin.spelling : KEY_FORWARD_BY_SYNTAX;
+}
+
+struct slice origin_respell(struct slice text, enum key_forward spelling, struct arena *arena)
+{
+    struct buf buf BUF_AUTO = buf_make(ORIGIN_MAX + sizeof "\tquoted");
+    struct origin origin = {0};
+    (void)origin_read(text, &origin);
+    origin.spelling = spelling;
+    origin_write(&origin, &buf);
+    return buf_ok(&buf) ? arena_copy(arena, buf_slice(&buf)) : (struct slice){0};
 }

@@ -172,6 +172,7 @@ static void take_result(struct attempt *attempt)
         .found_recipe = op->found_recipe,
         .found_key = op->found_key,
         .found_origin = op->found_origin,
+        .spelling = op->spelling,
         .by_once = op->by_once,
         .acknowledges = op->acknowledges,
         .kept = op->kept,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/probe.h"
 #include "base/mem.h"
+#include "core/origin.h"
 
 #define HEAD_MAX ((size_t)96 * 1024)
 #define ARENA_MAX ((size_t)1024 * 1024)
@@ -31,13 +32,14 @@ void probe_fill(struct probe *probe)
 
 /* ---- the request ---- */
 
-/* As the gateway spells it. A record from before keys had one spelling was sent as its client wrote
- * it, which is not kept: bare is the likeliest. */
+/* As it was spelled when it was sent, else as the gateway does it today. A record from before keys
+ * had one spelling was sent as its client wrote it, which is not kept: bare is the likeliest. */
 static void add_key(const struct probe *probe, struct slice key, struct buf *head)
 {
     bool old = payload_recipe_is_old(probe->row->recipe);
-    key_value_write(key, old ? KEY_FORWARD_BARE : probe->rule->forward_key,
-                    old ? KEY_SYNTAX_LENIENT : probe->rule->key_syntax, head);
+    key_value_write_as(key, origin_spelling(probe->row->origin),
+                       old ? KEY_FORWARD_BARE : probe->rule->forward_key,
+                       old ? KEY_SYNTAX_LENIENT : probe->rule->key_syntax, head);
 }
 
 /* The target by what is kept with the record. */

@@ -198,6 +198,8 @@ struct store_op {
     bool acknowledges;           /* replay: that it was done, and no more */
     bool alone;                  /* finish: no participant had completed what it stored */
     bool held;                   /* withdrawn: when last tried, another transaction held its row */
+    /* Acquired in doubt: how its key was spelled to the service; else KEY_FORWARD_BY_SYNTAX. */
+    enum key_forward spelling;
 
     /* the committer's own */
     struct digest named; /* key_hash as it was submitted */

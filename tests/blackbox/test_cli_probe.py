@@ -72,6 +72,14 @@ def asked(pawl, upstream, request) -> Asked:
     return made
 
 
+def test_the_service_is_asked_under_the_line_that_was_sent_whatever_the_rule_says_by_now(
+        asked, upstream):
+    asked.configure(BY_KEY + "\n    forward_key: quoted")
+    upstream.on("GET", TARGET, say(200, {"id": 7}))
+    assert asked.probe().returncode == 0
+    assert [request["Idempotency-Key"] for request in upstream.requests] == ["k1", "k1"]
+
+
 def test_what_the_service_knows_becomes_the_answer_of_every_duplicate(asked, upstream):
     before = asked.show()["token"]
     upstream.on("GET", TARGET, say(200, {"id": 9}, ("Location", "/refunds/9")))

@@ -259,6 +259,66 @@ static void no_replay_under_a_former_name_outlives_its_record(void **state)
     engine_free(engine);
 }
 
+/* ---- how the key was spelled to the service ---- */
+
+static struct store_op sent_as(struct slice word)
+{
+    static const struct slice origins[] = {{"POST /r\na\nc\nt\n", 15},
+                                           {"POST /r\na\nc\nt\tbare\n", 20},
+                                           {"POST /r\na\nc\nt\tquoted\n", 22}};
+    struct store_op op = begin_on(1);
+    op.begin.unknown = RECORD_UNKNOWN_RETRY;
+    op.origin = origins[word.len == 0 ? 0 : word.len == 4 ? 1 : 2];
+    return op;
+}
+
+static int64_t proceed_as(struct bed *bed, struct slice word, enum key_forward spelling)
+{
+    struct store_op op = sent_as(word);
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.spelling, spelling);
+    return op.record.token;
+}
+
+static void what_is_in_doubt_keeps_the_spelling_that_was_sent(void **state)
+{
+    struct bed *bed = *state;
+    int64_t token = proceed_as(bed, SLICE("bare"), KEY_FORWARD_BY_SYNTAX);
+    for (int i = 0; i < 3; i++) {
+        act(bed, 1, STORE_DOUBT, token);
+        token = proceed_as(bed, SLICE("quoted"), KEY_FORWARD_BARE);
+    }
+    struct store_op op = sent_as(SLICE("quoted"));
+    act(bed, 1, STORE_DOUBT, token);
+    op.begin.unknown = RECORD_UNKNOWN_PROBE;
+    run(bed, &op);
+    assert_int_equal(op.verdict, RECORD_PROBE);
+    assert_int_equal(op.spelling, KEY_FORWARD_BARE);
+    assert_int_equal(act(bed, 1, STORE_RELEASE_SETTLED, op.record.token), RECORD_WRITTEN);
+    proceed_as(bed, SLICE("quoted"), KEY_FORWARD_BY_SYNTAX);
+}
+
+static void what_surely_did_not_happen_is_spelled_as_the_rule_does_by_now(void **state)
+{
+    struct bed *bed = *state;
+    int64_t token = proceed_as(bed, SLICE("bare"), KEY_FORWARD_BY_SYNTAX);
+    act(bed, 1, STORE_RELEASE, token);
+    token = proceed_as(bed, SLICE("quoted"), KEY_FORWARD_BY_SYNTAX);
+    act(bed, 1, STORE_DOUBT, token);
+    proceed_as(bed, SLICE("bare"), KEY_FORWARD_QUOTED);
+}
+
+static void a_record_in_doubt_from_before_spellings_were_kept_has_none(void **state)
+{
+    struct bed *bed = *state;
+    int64_t token = proceed_as(bed, SLICE(""), KEY_FORWARD_BY_SYNTAX);
+    for (int i = 0; i < 2; i++) {
+        act(bed, 1, STORE_DOUBT, token);
+        token = proceed_as(bed, SLICE("quoted"), KEY_FORWARD_BY_SYNTAX);
+    }
+}
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
@@ -269,6 +329,9 @@ int main(void)
         BED_TEST(what_was_released_under_a_former_name_proceeds_there_under_a_higher_token),
         BED_TEST(what_goes_on_under_a_former_name_says_by_which_key_it_was_sent),
         BED_TEST(without_a_record_a_new_one_gets_the_new_name),
+        BED_TEST(what_is_in_doubt_keeps_the_spelling_that_was_sent),
+        BED_TEST(what_surely_did_not_happen_is_spelled_as_the_rule_does_by_now),
+        BED_TEST(a_record_in_doubt_from_before_spellings_were_kept_has_none),
         BED_TEST(a_record_under_the_new_name_goes_before_all_former_ones),
         BED_TEST(a_waiter_whose_former_record_is_forgotten_begins_under_the_new_name),
         BED_TEST(of_the_old_and_the_new_name_in_one_batch_one_proceeds),

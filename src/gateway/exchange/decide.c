@@ -87,6 +87,7 @@ static void own(struct exchange *x)
     mem_free(x->holder_key);
     x->holder_key = x->attempt.result.found_key;
     x->attempt.result.found_key = NULL;
+    x->spelling = x->attempt.result.spelling;
     flight_take_beyond(x);
 }
 

@@ -180,6 +180,7 @@ struct slice upstream_key(struct exchange *x)
     if (payload_recipe_is_old(x->attempt.recipe) && !x->holder_key)
         return x->client_key.at ? x->client_key : operation_key(x);
     buf_clear(&x->sent_key);
-    key_value_write(holder_key(x), x->rule->forward_key, x->rule->key_syntax, &x->sent_key);
+    key_value_write_as(holder_key(x), x->spelling, x->rule->forward_key, x->rule->key_syntax,
+                       &x->sent_key);
     return buf_slice(&x->sent_key);
 }

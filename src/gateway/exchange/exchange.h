@@ -123,6 +123,8 @@ struct exchange {
     struct buf sent_key;     /* as the upstream sees it */
     struct buf headers;      /* of the request to the upstream, made for the first one */
     struct buf detail;       /* of the reply: a sentence about this case; may be empty */
+    /* In doubt: how its key was spelled to the service; else KEY_FORWARD_BY_SYNTAX. */
+    enum key_forward spelling;
     char payload_hex[DIGEST_HEX_SIZE + 1];
     struct fingerprint fingerprint;
     struct fingerprint found_fingerprint; /* with a mismatch: of the first request */
@@ -183,9 +185,9 @@ struct slice operation_key(struct exchange *x);
  * in another one's record, that one's, which no client sees. */
 struct slice holder_key(struct exchange *x);
 
-/* The Idempotency-Key line for the upstream: holder_key in the rule's one spelling. Of a record
- * from before there was one (its recipe says so) it is as the client wrote it: so the upstream
- * knows an operation that is in doubt. */
+/* The Idempotency-Key line for the upstream: holder_key in the rule's one spelling, or in the one
+ * in which an attempt that is in doubt was sent. Of a record from before there was one (its recipe
+ * says so) it is as the client wrote it: so the upstream knows an operation that is in doubt. */
 struct slice upstream_key(struct exchange *x);
 
 /* How often the operation was tried: acquisitions, and further tries under this token. */

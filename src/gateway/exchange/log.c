@@ -16,6 +16,17 @@ static bool path_has_tenant(const struct rule *rule)
     return false;
 }
 
+/* With the beginning of a window, which is not known yet: digits are digits. */
+static enum key_forward spelling_of(const struct exchange *x)
+{
+    char room[512];
+    BUF_AUTO struct buf key = buf_on(room, sizeof room, ORIGIN_MAX);
+    buf_add_slice(&key, buf_slice(&x->key));
+    if (x->attempt.begin.window)
+        buf_add_str(&key, x->key.len > 0 ? ":0" : "0");
+    return key_spelling(buf_slice(&key), x->rule->forward_key, x->rule->key_syntax);
+}
+
 /* A path that holds a credential is not stored. Without memory there is none, and false where an
  * event depends on it. */
 bool exchange_note_origin(struct exchange *x)
@@ -34,6 +45,7 @@ bool exchange_note_origin(struct exchange *x)
         .body = slice_first(buf_slice(&x->body), x->rule->keep_request),
         .emit = x->rule->emit.type,
         .emit_without_response = x->rule->emit.data != EMIT_RESPONSE,
+        .spelling = spelling_of(x),
     };
     origin_write(&origin, &text);
     x->attempt.origin = buf_ok(&text) ? arena_copy(x->arena, buf_slice(&text)) : slice_of(NULL);

@@ -3,6 +3,7 @@
  */
 #include "base/check.h"
 #include "base/mem.h"
+#include "core/origin.h"
 #include "store/committer/apply.h"
 
 /* ---- the record of a key ---- */
@@ -63,6 +64,23 @@ static void insert_row(struct apply *apply, struct store_op *op, struct store_ro
     rowset_insert(apply->rows, fresh, op->once);
 }
 
+/* Whence this attempt comes. While an earlier one is in doubt, the service may know the operation
+ * by the spelling of its key then: that goes along. The begin's own is that of its own key. */
+static void note_origin(struct apply *apply, const struct store_op *op, struct store_row *row)
+{
+    enum key_forward own = origin_spelling(op->origin), spelling = own;
+    struct arena *arena = &apply->rows->arena;
+    if (row->record.doubt)
+        spelling = origin_spelling(row->origin);
+    else if (!slice_eq(row->key, op->key))
+        spelling = KEY_FORWARD_BY_SYNTAX;
+    row->origin = op->origin;
+    if (spelling == own)
+        return;
+    row->origin = origin_respell(op->origin, spelling, arena);
+    arena->failed |= !row->origin.at;
+}
+
 static void store_begin(struct apply *apply, struct store_op *op, const struct store_row *old,
                         struct store_row *row)
 {
@@ -77,7 +95,7 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
         return;
     }
     if (op->verdict == RECORD_PROCEED)
-        row->origin = op->origin;
+        note_origin(apply, op, row);
     rowset_update(apply->rows, row, NULL);
 }
 
@@ -123,6 +141,8 @@ static enum backend_status conclude_begin(struct apply *apply, struct store_op *
     bool elsewhere = acquired && (row->bound != 0 || op->by_once || as_former);
     if (elsewhere)
         op->found_key = copy_text(row->key);
+    bool in_doubt = acquired && row->record.doubt;
+    op->spelling = in_doubt ? origin_spelling(row->origin) : KEY_FORWARD_BY_SYNTAX;
     if (op->verdict == RECORD_OTHER_RECIPE)
         op->found_recipe = copy_text(row->recipe);
     bool asks = op->verdict == RECORD_IN_PROGRESS && op->lease == RECORD_LEASE_LAPSED;
@@ -264,7 +284,7 @@ static void store_decision(struct apply *apply, struct store_op *op,
     if (!answer->changed)
         return;
     if (op->verdict == RECORD_PROCEED)
-        row->origin = op->origin;
+        note_origin(apply, op, row);
     if (answer->act == ONCE_BIND)
         record_lengthen(&row->record, op->begin.ttl_us, op->begin.tombstone_us, apply->world.now);
     rowset_update(apply->rows, row, NULL);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is kept of the request that made a claim. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/origin.h"
+
+static const struct origin whole = {.method = {"POST", 4},
+                                    .path = {"/refunds", 8},
+                                    .client = {"10.0.0.1", 8},
+                                    .correlation_id = {"c1", 2},
+                                    .trace_id = {"t1", 2},
+                                    .body = {"{\n\t}", 4},
+                                    .emit = {"refund.made", 11},
+                                    .emit_without_response = true,
+                                    .spelling = KEY_FORWARD_QUOTED};
+
+static struct buf write_origin(const struct origin *origin)
+{
+    struct buf buf = buf_make(ORIGIN_MAX);
+    origin_write(origin, &buf);
+    assert_true(buf_ok(&buf));
+    return buf;
+}
+
+static void check_same(const struct origin *a, const struct origin *b)
+{
+    assert_true(slice_eq(a->method, b->method) && slice_eq(a->path, b->path));
+    assert_true(slice_eq(a->client, b->client) && slice_eq(a->trace_id, b->trace_id));
+    assert_true(slice_eq(a->correlation_id, b->correlation_id) && slice_eq(a->body, b->body));
+    assert_true(slice_eq(a->emit, b->emit));
+    assert_int_equal(a->emit_without_response, b->emit_without_response);
+}
+
+static void it_reads_back_with_and_without_a_spelling(void **state)
+{
+    (void)state;
+    for (enum key_forward i = KEY_FORWARD_BY_SYNTAX; i <= KEY_FORWARD_QUOTED; i++) {
+        struct origin origin = whole, read;
+        origin.spelling = i;
+        BUF_AUTO struct buf text = write_origin(&origin);
+        assert_true(origin_read(buf_slice(&text), &read));
+        check_same(&origin, &read);
+        assert_int_equal(read.spelling, i);
+        assert_int_equal(origin_spelling(buf_slice(&text)), i);
+    }
+}
+
+static void a_text_of_an_older_pawl_has_no_spelling(void **state)
+{
+    (void)state;
+    struct slice old = SLICE("POST /refunds\n10.0.0.1\nc1\nt1\nbare\n\tquoted");
+    struct origin read;
+    assert_true(origin_read(old, &read));
+    assert_true(slice_eq(read.trace_id, SLICE("t1")));
+    assert_true(slice_eq(read.body, SLICE("bare\n\tquoted")));
+    assert_int_equal(read.spelling, KEY_FORWARD_BY_SYNTAX);
+    assert_int_equal(origin_spelling(SLICE("POST /\n\n\nt1\tslanted\n")), KEY_FORWARD_BY_SYNTAX);
+    assert_int_equal(origin_spelling(SLICE("")), KEY_FORWARD_BY_SYNTAX);
+}
+
+static void another_spelling_changes_nothing_else(void **state)
+{
+    (void)state;
+    ARENA_AUTO struct arena arena = arena_make(ORIGIN_MAX * 2);
+    BUF_AUTO struct buf text = write_origin(&whole);
+    struct slice other = origin_respell(buf_slice(&text), KEY_FORWARD_BARE, &arena);
+    struct origin read;
+    assert_true(origin_read(other, &read));
+    check_same(&whole, &read);
+    assert_int_equal(read.spelling, KEY_FORWARD_BARE);
+    other = origin_respell(other, KEY_FORWARD_BY_SYNTAX, &arena);
+    assert_int_equal(origin_spelling(other), KEY_FORWARD_BY_SYNTAX);
+    other = origin_respell(SLICE(""), KEY_FORWARD_BARE, &arena);
+    assert_int_equal(origin_spelling(other), KEY_FORWARD_BARE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_reads_back_with_and_without_a_spelling),
+        cmocka_unit_test(a_text_of_an_older_pawl_has_no_spelling),
+        cmocka_unit_test(another_spelling_changes_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
