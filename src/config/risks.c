@@ -2,6 +2,7 @@
 /* What one rule may say and yet cannot mean (errors), or seldom means (warnings). */
 #include "config/option.h"
 #include "config/reader.h"
+#include "core/tenant.h"
 
 #include <inttypes.h>
 
@@ -22,6 +23,18 @@ static bool is_optional(const struct template *template)
         if (template->parts[i].optional)
             return true;
     return false;
+}
+
+static void refuse_reserved_tenant(struct reader *reader, const struct rule_draft *draft)
+{
+    const struct node *node = draft->set[OPTION_tenant];
+    const struct template *tenant = &draft->rule.tenant;
+    bool is_literal = tenant->n > 0 && tenant->parts[0].source == TEMPLATE_LITERAL;
+    if (node && is_literal && !rule_hides_tenant(&draft->rule) &&
+        tenant_is_reserved(tenant->parts[0].text))
+        reader_complain(reader, node,
+                        "begins with '" TENANT_HIDDEN "', which marks tenants that are stored as a "
+                        "hash: every request would get 400 (expected another beginning)");
 }
 
 static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft)
@@ -283,6 +296,7 @@ void rule_review(struct reader *reader, struct rule_draft *draft)
     check_participant(reader, draft);
     check_key(reader, draft);
     check_limits(reader, draft);
+    refuse_reserved_tenant(reader, draft);
     warn_of_tenant(reader, draft);
     warn_of_comparison(reader, draft);
     warn_of_times(reader, draft);

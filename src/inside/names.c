@@ -2,6 +2,7 @@
 #include "inside/names.h"
 
 #include "base/clock.h"
+#include "core/tenant.h"
 
 #define KEY_MAX ((size_t)255)
 #define RULE_MAX ((size_t)100)
@@ -25,6 +26,9 @@ const char *names_problem(const char *tenant, const char *rule, const char *key)
         return "the rule must be 1 to 100 of A-Z a-z 0-9 . _ -";
     if (of_tenant.len > TENANT_MAX || !is_printable(of_tenant))
         return "the tenant must be at most 1024 printable ASCII characters";
+    if (tenant_is_reserved(of_tenant))
+        return "the tenant must not begin with '" TENANT_HIDDEN
+               "', which marks one that a gateway stores as a hash";
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 /* What an event may be, and whether two say the same. */
 #include "core/canonical.h"
 #include "core/event_type.h"
+#include "core/tenant.h"
 #include "webhook/event.h"
 
 #define TENANT_MAX ((size_t)1024)
@@ -28,6 +29,9 @@ const char *webhook_event_problem(const struct webhook_event *event)
         return "has an id that is not 1 to 255 of A-Z a-z 0-9 _ -";
     if (event->tenant.len > TENANT_MAX || !is_printable(event->tenant))
         return "has a tenant that is not 1 to 1024 bytes of printable ASCII";
+    if (tenant_is_reserved(event->tenant))
+        return "has a tenant that begins with '" TENANT_HIDDEN
+               "', which marks one that a gateway stores as a hash";
     if (event->time.len > TIME_MAX || !is_printable(event->time))
         return "has a time that is not printable ASCII of at most 64 bytes";
     return event->data.len > EVENT_DATA_MAX ? "has data of more than 1 MiB" : NULL;

@@ -3,8 +3,11 @@
 record is complete, running, or in doubt, and the change is made forth and back."""
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from pawltest.gateway import run
 from pawltest.upstream import closes, say
 from pawltest.wire import Answer, Later
 
@@ -117,3 +120,32 @@ def test_a_key_is_spelled_as_the_rule_says_by_now_once_nothing_is_in_doubt(pawl,
     gateway.reload(under(after, HOLD))
     assert marks(pay(gateway)) == (201, "stored")
     assert [request["Idempotency-Key"] for request in upstream.requests] == ["k1", '"k1"']
+
+
+def test_what_is_shown_of_a_hidden_tenant_is_nobodys_name(pawl, upstream):
+    """found: R24"""
+    plain = rule("tenant: '{header:X-T}', trust_tenant: true")
+    hidden = plain.replace("trust_tenant", "secret")
+    gateway = pawl(under(hidden, HOLD))
+
+    def of(tenant: str) -> Answer:
+        return gateway.post("/pay", {"amount": 5}, key="k1", headers=[("X-T", tenant)])
+
+    assert marks(of("acme")) == (201, "stored")
+    shown = json.loads(run("keys", "list", "--json", "--store", gateway.store).stdout)["tenant"]
+    assert shown.startswith("credential:")
+    gateway.reload(under(plain, HOLD))
+    for name in (shown, "credential:", "credential:x"):
+        refused = of(name)
+        assert refused.is_problem(400, "VALIDATION.idempotency.tenant_missing")
+        assert "'credential:'" in refused.json["detail"]
+    assert marks(of("Credential:x")) == (201, "stored")
+    assert upstream.effects() == 2
+
+
+def test_a_tenant_made_of_two_values_is_no_hidden_one_either(pawl, upstream):
+    gateway = pawl(under(rule("tenant: '{header:X-A}{header:X-B}', trust_tenant: true"), HOLD))
+    answer = gateway.post("/pay", {"amount": 5}, key="k1",
+                          headers=[("X-A", "credential"), ("X-B", "0" * 64)])
+    assert answer.is_problem(400, "VALIDATION.idempotency.tenant_missing")
+    assert upstream.effects() == 0

@@ -131,7 +131,8 @@ def test_the_same_event_twice_is_told_once_and_another_under_its_id_is_refused(o
     (("refund created",), "needs a type"), (("refund..x",), "needs a type"),
     (("*",), "needs a type"),
     (("a", "--id", "e.1"), "has an id"), (("a", "-d", "{"), "no JSON"),
-    (("a", "--tenant", "é"), "has a tenant")])
+    (("a", "--tenant", "é"), "has a tenant"),
+    (("a", "--tenant", "credential:x"), "begins with 'credential:'")])
 def test_what_is_no_event_is_refused(outbox, arguments, what):
     ran = outbox().run("publish", *arguments)
     assert ran.returncode == 65 and what in ran.stderr

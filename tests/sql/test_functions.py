@@ -285,7 +285,7 @@ def test_headers_of_the_moment_are_not_kept(app):
 @pytest.mark.parametrize("tenant, rule, key", [
     ("m1", "r", ""), ("m1", "r", None), ("m1", "r", "k" * 256), ("m1", "r", "é"),
     ("m1", "r", "a\nb"), ("m1", "", "k"), ("m1", None, "k"), ("m1", "a b", "k"), ("é", "r", "k"),
-    ("m" * 1025, "r", "k")])
+    ("m" * 1025, "r", "k"), ("credential:" + "0" * 64, "r", "k")])
 def test_a_malformed_name_is_refused(app, tenant, rule, key):
     for function in ("begin(%s, %s, %s)", "key_hash(%s, %s, %s)", "lock(%s, %s, ARRAY[%s])"):
         assert app.refused(f"SELECT pawl.{function}", tenant, rule, key) == "PW004"

@@ -140,7 +140,7 @@ def test_an_event_of_another_tenant_is_never_taken_for_the_same(app, database): 
     assert app.refused(publish(None)) == "23505"
 
 
-@pytest.mark.parametrize("tenant", ["é", "a\nb", "m" * 1025])
+@pytest.mark.parametrize("tenant", ["é", "a\nb", "m" * 1025, "credential:x"])
 def test_an_event_of_a_tenant_that_no_gateway_could_have_is_refused(app, tenant):  # noqa: F811
     assert app.refused("SELECT pawl.publish('a', 'evt_1', '{}', %s)", tenant) == "PW004"
 

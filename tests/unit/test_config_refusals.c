@@ -217,6 +217,10 @@ static void rules_that_cannot_hold_are_refused(void **state)
         {HEAD "rules:\n- {name: a, match: POST /a, unknown: {probe: \"GET /a/{key}\"}, "
               "probe_headers: {Idempotency-Key: a}}\n",
          "4:96: Idempotency-Key: ", "cannot be a header of a probe"},
+        {HEAD "rules:\n- {name: a, match: POST /a, trust_tenant: true, "
+              "tenant: \"credential:{header:X-Shop}\"}\n",
+         "4:57: tenant: ",
+         "begins with 'credential:', which marks tenants that are stored as a hash"},
         {HEAD "rules:\n- {name: a, match: POST /a, tenant: \"{header:X-Shop}\", "
               "unknown: {probe: \"GET /a/{key}\"}, probe_headers: {}}\n",
          "4:105: probe_headers: ", "the probe of rule 'a' does not say whose operation is meant"},

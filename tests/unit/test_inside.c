@@ -186,6 +186,8 @@ static void arguments_are_checked(void **state)
         operation = of_key(bad[i]);
         assert_int_equal(pawl_begin(bed->a.pawl, &operation, &begun), PAWL_MALFORMED);
     }
+    operation = (struct pawl_operation){.tenant = "credential:x", .rule = "r", .key = "k"};
+    assert_int_equal(pawl_begin(bed->a.pawl, &operation, &begun), PAWL_MALFORMED);
     operation = (struct pawl_operation){.rule = "a b", .key = "k"};
     assert_int_equal(pawl_begin(bed->a.pawl, &operation, &begun), PAWL_MALFORMED);
     operation = of_key("k1");

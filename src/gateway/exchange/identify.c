@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
+#include "core/tenant.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
@@ -68,7 +69,7 @@ static void hide_credential(struct exchange *x)
     char hex[DIGEST_HEX_SIZE + 1];
     hex_encode(digest.bytes, DIGEST_SIZE, hex);
     buf_clear(&x->tenant);
-    buf_add_str(&x->tenant, "credential:");
+    buf_add_str(&x->tenant, TENANT_HIDDEN);
     buf_add_str(&x->tenant, hex);
 }
 
@@ -130,6 +131,11 @@ static bool read_tenant(struct exchange *x)
         return false;
     if (rule_hides_tenant(x->rule))
         hide_credential(x);
+    else if (tenant_is_reserved(buf_slice(&x->tenant)))
+        return refuse(x, ERROR_TENANT_MISSING,
+                      "a tenant cannot begin with '" TENANT_HIDDEN
+                      "', which marks one that is stored as a hash",
+                      slice_of(NULL));
     x->found.facts.tenant = buf_slice(&x->tenant);
     return buf_ok(&x->tenant) || no_memory(x);
 }

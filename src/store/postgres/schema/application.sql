@@ -156,7 +156,10 @@ SELECT CASE WHEN coalesce(length(key), 0) NOT BETWEEN 1 AND 255 OR key COLLATE "
     WHEN coalesce(length(rule), 0) NOT BETWEEN 1 AND 100 OR rule COLLATE "C" ~ '[^A-Za-z0-9._-]'
         THEN 'the rule must be 1 to 100 of A-Z a-z 0-9 . _ -'
     WHEN length(tenant) > 1024 OR tenant COLLATE "C" ~ '[^ -~]'
-        THEN 'the tenant must be at most 1024 printable ASCII characters' END $$;
+        THEN 'the tenant must be at most 1024 printable ASCII characters'
+    WHEN starts_with(tenant, 'credential:')
+        THEN 'the tenant must not begin with ''credential:'', which marks one that a gateway stores'
+            || ' as a hash' END $$;
 
 CREATE OR REPLACE FUNCTION pawl.check_names(tenant text, rule text, key text) RETURNS void
     LANGUAGE plpgsql IMMUTABLE AS $$
