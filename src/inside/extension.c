@@ -9,6 +9,7 @@
 SQLITE_EXTENSION_INIT1
 
 #define SQLITE_LEAST 3034000 /* sqlite3_txn_state */
+#define SECONDS_END 1e13     /* of a span; in milliseconds they fit */
 
 /* ---- errors ---- */
 
@@ -84,7 +85,7 @@ bool extension_span(sqlite3_value *value, int64_t *ret_ms)
         *ret_ms = PAWL_FOREVER;
     } else if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
         double seconds = sqlite3_value_double(value);
-        *ret_ms = seconds < 1e13 ? (int64_t)(seconds * 1000) : -1;
+        *ret_ms = seconds >= 0 && seconds < SECONDS_END ? (int64_t)(seconds * 1000) : -1;
     } else {
         *ret_ms = duration_parse(text, &us) ? us / 1000 : -1;
     }

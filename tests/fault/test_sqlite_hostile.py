@@ -64,6 +64,16 @@ def app() -> Iterator[App]:
     made.db.close()
 
 
+@pytest.mark.parametrize("ttl", [-1, -9.2e18, -1.7e308, -2 ** 63, 1e13, 9.2e18, 1.7e308,
+                                 float("inf"), float("-inf"), 2 ** 63 - 1])
+def test_a_span_beyond_all_numbers_is_refused(app, ttl):
+    """found: R21"""
+    with app:
+        for name in ("ttl", "tombstone", "once_ttl"):
+            assert "22023" in app.refused(
+                f"SELECT token FROM pawl_begin('m1', 'r', 'k1') WHERE {name} = ?", ttl)
+
+
 @pytest.mark.parametrize("call", [
     "SELECT * FROM pawl_begin(?, 'r', 'k1')", "SELECT * FROM pawl_begin('m1', ?, 'k1')",
     "SELECT * FROM pawl_begin('m1', 'r', ?)",
