@@ -150,7 +150,8 @@ static void judge(struct client_http *http, enum exchange_end ended, enum http_c
     struct remember_policy policy = make_policy();
     end->class = retry_classify(ended, end->status, end->code);
     end->write =
-        disposition_of_exchange(ended, end->status, false, RECORD_UNKNOWN_RETRY, &policy).write;
+        disposition_of_exchange(ended, end->status, SAYS_NOTHING, RECORD_UNKNOWN_RETRY, &policy)
+            .write;
     if (end->class == RETRY_DONE)
         end->write = WRITE_COMPLETE;
     end->cause = cause_of(ended, result, end->status);

@@ -54,9 +54,14 @@ static bool is_redirect(int status)
     return false;
 }
 
+static bool is_refusal(int status)
+{
+    return status >= 400 && status < 500;
+}
+
 static enum disposition_write write_of_final(int status)
 {
-    return status >= 400 && status < 500 ? WRITE_FAIL : WRITE_COMPLETE;
+    return is_refusal(status) ? WRITE_FAIL : WRITE_COMPLETE;
 }
 
 /* `error` is ERROR_NONE where there is a response of the upstream to pass on. */
@@ -83,12 +88,28 @@ static struct disposition disposition_of_response(int status, enum response_sort
     UNREACHABLE();
 }
 
+static bool has_code(const struct headers *headers, struct slice wanted)
+{
+    const struct header *code = headers_find(headers, SLICE("Error-Code"));
+    return code && slice_eq(code->value, wanted);
+}
+
+enum response_says disposition_says(int status, const struct headers *headers)
+{
+    if (has_code(headers, SLICE("PROVIDER.duplicate")))
+        return SAYS_DUPLICATE;
+    bool in_progress =
+        is_refusal(status) && has_code(headers, SLICE("CONFLICT.idempotency.in_progress"));
+    return in_progress ? SAYS_IN_PROGRESS : SAYS_NOTHING;
+}
+
 struct disposition disposition_of_exchange(enum exchange_end end, int status,
-                                           bool provider_duplicate, enum record_unknown unknown,
+                                           enum response_says says, enum record_unknown unknown,
                                            const struct remember_policy *policy)
 {
-    enum response_sort sort =
-        provider_duplicate ? SORT_FINAL : remember_policy_sort(policy, status);
+    enum response_sort sort = says == SAYS_DUPLICATE     ? SORT_FINAL
+                              : says == SAYS_IN_PROGRESS ? SORT_NOT_DONE
+                                                         : remember_policy_sort(policy, status);
     switch (end) {
     case EXCHANGE_RESPONDED:
         return disposition_of_response(status, sort, unknown);
@@ -106,9 +127,7 @@ struct disposition disposition_of_exchange(enum exchange_end end, int status,
 
 bool disposition_token_is_stale(int status, const struct headers *headers)
 {
-    const struct header *code = headers_find(headers, SLICE("Error-Code"));
-    return status >= 400 && status < 500 && code &&
-           slice_eq(code->value, SLICE("CONFLICT.idempotency.token_stale"));
+    return is_refusal(status) && has_code(headers, SLICE("CONFLICT.idempotency.token_stale"));
 }
 
 struct disposition disposition_of_probe(enum exchange_end end, int status)

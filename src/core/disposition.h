@@ -66,10 +66,18 @@ struct disposition {
     enum error error; /* with NEXT_ERROR, and what to respond when a probe is inconclusive */
 };
 
-/* `status` counts with EXCHANGE_RESPONDED. `provider_duplicate`: the response carries
- * Error-Code: PROVIDER.duplicate, which makes it final. */
+/* What a response says by its Error-Code, whatever the policy makes of its status. */
+enum response_says {
+    SAYS_NOTHING,
+    SAYS_DUPLICATE,   /* PROVIDER.duplicate: it is final */
+    SAYS_IN_PROGRESS, /* a 4xx CONFLICT.idempotency.in_progress: not done by this attempt; later */
+};
+
+enum response_says disposition_says(int status, const struct headers *headers);
+
+/* `status` and `says` count with EXCHANGE_RESPONDED. */
 struct disposition disposition_of_exchange(enum exchange_end end, int status,
-                                           bool provider_duplicate, enum record_unknown unknown,
+                                           enum response_says says, enum record_unknown unknown,
                                            const struct remember_policy *policy);
 
 /* Whether a response says in the one way there is that our token is old (invariant 12): whatever

@@ -183,6 +183,42 @@ def test_r5_a_hint_beyond_the_deadline_ends_at_once(pawl, upstream, hint):
     assert admin.value("pawl_retry_exhausted_total", profile="user_facing") == 1
 
 
+RUNS = ("Error-Code", "CONFLICT.idempotency.in_progress")
+
+
+@pytest.mark.parametrize("unknown", ["hold", "retry", '{probe: "GET /x/{key}"}'])
+def test_a_services_own_409_in_progress_is_waited_out(pawl, upstream, unknown):
+    """found: R19"""
+    gateway = pawl(config(unknown))
+    upstream.then(not_done(409, RUNS), not_done(409, RUNS, ("Retry-After", "1")))
+    answer = gateway.post(PATH, BODY, key="k1")
+    assert (answer.status, answer["Idempotency-Status"]) == (201, "stored")
+    assert upstream.effects() == 1 and numbers(upstream) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("remember", ["final", "all"])
+def test_a_services_own_409_in_progress_is_not_kept(pawl, upstream, remember):
+    """found: R19"""
+    gateway = pawl(config(retry="none", remember=remember))
+    upstream.then(not_done(409, RUNS))
+    answer = gateway.post(PATH, BODY, key="k1")
+    assert (answer.status, answer["Idempotency-Status"]) == (409, "released")
+    assert gateway.post(PATH, BODY, key="k1")["Idempotency-Status"] == "stored"
+    assert upstream.effects() == 1
+
+
+def test_a_services_own_409_in_progress_leaves_an_earlier_attempt_in_doubt(pawl, upstream):
+    """found: R19"""
+    gateway = pawl(config(retry="none", unknown="retry"))
+    upstream.then(closes(effect=True), not_done(409, RUNS))
+    assert gateway.post(PATH, BODY, key="k1").status == 502
+    assert gateway.post(PATH, BODY, key="k1").status == 409
+    gateway.reload(config(retry="none", unknown="hold"))
+    answer = gateway.post(PATH, BODY, key="k1")
+    assert (answer.status, answer["Error-Code"]) == (409, UNKNOWN)
+    assert upstream.effects() == 1
+
+
 def test_r6_a_409_in_progress_is_waited_out_where_the_rule_says_not_done(pawl, upstream):
     gateway = pawl(config(not_done="[409]"))
     busy = {"error": {"code": "CONCURRENT_REQUEST"}}

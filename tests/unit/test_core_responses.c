@@ -265,7 +265,8 @@ static struct disposition forwarded(enum exchange_end end, int status, bool dupl
                                     enum record_unknown unknown)
 {
     struct remember_policy policy = remember_policy_of(REMEMBER_FINAL);
-    return disposition_of_exchange(end, status, duplicate, unknown, &policy);
+    return disposition_of_exchange(end, status, duplicate ? SAYS_DUPLICATE : SAYS_NOTHING, unknown,
+                                   &policy);
 }
 
 static bool is_one_of(int status, const int *set, size_t n)

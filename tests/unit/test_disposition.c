@@ -90,7 +90,7 @@ static void what_is_stored_of_an_answer_follows_its_sort(void **state)
             struct remember_policy policy = remember_policy_of(remembers[r]);
             for (int status = 100; status <= 999; status++) {
                 struct disposition disposition = disposition_of_exchange(
-                    EXCHANGE_RESPONDED, status, false, unknowns[u], &policy);
+                    EXCHANGE_RESPONDED, status, SAYS_NOTHING, unknowns[u], &policy);
                 bool asks = disposition.write == WRITE_DOUBT && unknowns[u] == RECORD_UNKNOWN_PROBE;
                 assert_int_equal(disposition.write,
                                  write_of(remember_policy_sort(&policy, status), status));
@@ -108,13 +108,42 @@ static void a_providers_duplicate_is_final_under_every_policy(void **state)
         remember_policy_move(&policy, 200, SORT_IN_DOUBT);
         remember_policy_move(&policy, 409, SORT_NOT_DONE);
         assert_int_equal(
-            disposition_of_exchange(EXCHANGE_RESPONDED, 200, true, RECORD_UNKNOWN_HOLD, &policy)
+            disposition_of_exchange(EXCHANGE_RESPONDED, 200, SAYS_DUPLICATE, RECORD_UNKNOWN_HOLD,
+                                    &policy)
                 .write,
             WRITE_COMPLETE);
         assert_int_equal(
-            disposition_of_exchange(EXCHANGE_RESPONDED, 409, true, RECORD_UNKNOWN_HOLD, &policy)
+            disposition_of_exchange(EXCHANGE_RESPONDED, 409, SAYS_DUPLICATE, RECORD_UNKNOWN_HOLD,
+                                    &policy)
                 .write,
             WRITE_FAIL);
+    }
+}
+
+static enum response_says says(int status, const char *code)
+{
+    struct headers headers = {0};
+    assert_true(headers_add(&headers, SLICE("Error-Code"), slice_of(code)));
+    return disposition_says(status, &headers);
+}
+
+/* found: R19 */
+static void a_services_own_in_progress_is_not_done_under_every_policy(void **state)
+{
+    (void)state;
+    assert_int_equal(says(409, "CONFLICT.idempotency.in_progress"), SAYS_IN_PROGRESS);
+    assert_int_equal(says(423, "CONFLICT.idempotency.in_progress"), SAYS_IN_PROGRESS);
+    assert_int_equal(says(200, "CONFLICT.idempotency.in_progress"), SAYS_NOTHING);
+    assert_int_equal(says(500, "CONFLICT.idempotency.in_progress"), SAYS_NOTHING);
+    assert_int_equal(says(409, "CONFLICT.idempotency.in_progress2"), SAYS_NOTHING);
+    assert_int_equal(says(409, "in_progress"), SAYS_NOTHING);
+    assert_int_equal(says(409, "PROVIDER.duplicate"), SAYS_DUPLICATE);
+    for (size_t r = 0; r < 3; r++) {
+        struct remember_policy policy = remember_policy_of(remembers[r]);
+        struct disposition disposition = disposition_of_exchange(
+            EXCHANGE_RESPONDED, 409, SAYS_IN_PROGRESS, RECORD_UNKNOWN_HOLD, &policy);
+        assert_int_equal(disposition.write, WRITE_RELEASE);
+        assert_int_equal(disposition.next, NEXT_RESPONSE);
     }
 }
 
@@ -125,6 +154,7 @@ int main(void)
         cmocka_unit_test(a_moved_status_is_where_it_was_put_and_no_other_moves),
         cmocka_unit_test(what_is_stored_of_an_answer_follows_its_sort),
         cmocka_unit_test(a_providers_duplicate_is_final_under_every_policy),
+        cmocka_unit_test(a_services_own_in_progress_is_not_done_under_every_policy),
     };
     return cmocka_run_group_tests_name("remember_policy", tests, NULL, NULL);
 }

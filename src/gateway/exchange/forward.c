@@ -6,16 +6,13 @@
 #include "gateway/exchange/steps.h"
 #include "gateway/exchange/upstream.h"
 
-static bool says_duplicate(const struct exchange *x)
-{
-    const struct header *code = headers_find(&x->call.response.headers, SLICE("Error-Code"));
-    return code && slice_eq(code->value, SLICE("PROVIDER.duplicate"));
-}
-
 static struct disposition disposition_of(const struct exchange *x, enum exchange_end end)
 {
-    bool duplicate = end == EXCHANGE_RESPONDED && says_duplicate(x);
-    return disposition_of_exchange(end, x->response.status, duplicate, x->rule->unknown,
+    int status = x->response.status;
+    enum response_says says = end == EXCHANGE_RESPONDED
+                                  ? disposition_says(status, &x->call.response.headers)
+                                  : SAYS_NOTHING;
+    return disposition_of_exchange(end, status, says, x->rule->unknown,
                                    &x->rule->responses);
 }
 
