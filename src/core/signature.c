@@ -6,7 +6,8 @@
 #include "base/digest.h"
 
 #define PARTS_MAX 16       /* of the signed bytes */
-#define CANDIDATES_MAX 32  /* signatures of one message that are looked at */
+#define CANDIDATES_MAX 8   /* signatures of one message that are looked at, */
+#define ED25519_MOST 4     /*   and of them by a public key, which takes long */
 #define TIME_DIGITS_MAX 18 /* of seconds, so that they fit */
 #define US_PER_S INT64_C(1000000)
 
@@ -347,27 +348,38 @@ struct found {
     struct slice seconds;
     struct slice v1[CANDIDATES_MAX];
     size_t n_v1;
-    struct slice v1a[CANDIDATES_MAX];
+    struct slice v1a[ED25519_MOST];
     size_t n_v1a;
 };
 
-static void add_candidate(struct slice *at, size_t *n, struct slice text)
+static bool has_room(const struct found *found)
 {
-    if (*n < CANDIDATES_MAX && text.len > 0)
-        at[(*n)++] = text;
+    return found->n_v1 + found->n_v1a < CANDIDATES_MAX;
+}
+
+static void add_v1(struct found *found, struct slice text)
+{
+    if (has_room(found) && text.len > 0)
+        found->v1[found->n_v1++] = text;
+}
+
+static void add_v1a(struct found *found, struct slice text)
+{
+    if (has_room(found) && found->n_v1a < ED25519_MOST && text.len > 0)
+        found->v1a[found->n_v1a++] = text;
 }
 
 static void read_member(const struct signature_scheme *scheme, struct slice member,
                         struct found *found)
 {
     if (scheme->is_standard && slice_starts(member, V1A))
-        add_candidate(found->v1a, &found->n_v1a, slice_skip(member, V1A.len));
+        add_v1a(found, slice_skip(member, V1A.len));
     else if (scheme->is_standard && slice_starts(member, V1))
-        add_candidate(found->v1, &found->n_v1, slice_skip(member, V1.len));
+        add_v1(found, slice_skip(member, V1.len));
     else if (is_member(scheme->timestamp) && slice_starts(member, scheme->timestamp))
         found->seconds = slice_skip(member, scheme->timestamp.len);
     else if (!scheme->is_standard && slice_starts(member, scheme->prefix))
-        add_candidate(found->v1, &found->n_v1, slice_skip(member, scheme->prefix.len));
+        add_v1(found, slice_skip(member, scheme->prefix.len));
 }
 
 static void read_header(const struct signature_scheme *scheme, struct slice value,

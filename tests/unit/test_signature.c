@@ -236,6 +236,36 @@ static void stripe_s_members_come_in_any_order(void **state)
     arena_fini(&bed.arena);
 }
 
+/* ---- how many are looked at ---- */
+
+/* The verdict with `n` signatures of nobody before the one that is right. */
+static enum signature_verdict judge_behind(size_t n, const char *secret, const char *other,
+                                           const char *right)
+{
+    BUF_AUTO struct buf value = buf_make(SIZE_MAX);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&value, "%s ", other);
+    buf_printf(&value, "%s%c", right, '\0');
+    return judge(secret, ID, "1614265330", value.at);
+}
+
+#define OTHER_V1 "v1,AAAAAAAA+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+#define OTHER_V1A                                                                                  \
+    "v1a,AAAAAAAAytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
+
+/* found: R16 */
+static void eight_signatures_are_looked_at_and_four_by_a_public_key(void **state)
+{
+    (void)state;
+    assert_int_equal(judge_behind(7, SECRET, OTHER_V1, V1), SIGNATURE_GOOD);
+    assert_int_equal(judge_behind(8, SECRET, OTHER_V1, V1), SIGNATURE_MISMATCH);
+    assert_int_equal(judge_behind(3, PUBLIC, OTHER_V1A, V1A), SIGNATURE_GOOD);
+    assert_int_equal(judge_behind(4, PUBLIC, OTHER_V1A, V1A), SIGNATURE_MISMATCH);
+    assert_int_equal(judge_behind(7, PUBLIC, OTHER_V1, V1A), SIGNATURE_GOOD);
+    assert_int_equal(judge_behind(8, PUBLIC, OTHER_V1, V1A), SIGNATURE_MISMATCH);
+    assert_int_equal(judge_behind(8, SECRET, OTHER_V1A, V1), SIGNATURE_GOOD);
+}
+
 /* ---- secrets ---- */
 
 static void a_secret_that_is_none_says_why(void **state)
@@ -456,6 +486,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_wrong_has_a_name),
         cmocka_unit_test(each_bit_of_the_body_counts),
         cmocka_unit_test(stripe_s_members_come_in_any_order),
+        cmocka_unit_test(eight_signatures_are_looked_at_and_four_by_a_public_key),
         cmocka_unit_test(a_secret_that_is_none_says_why),
         cmocka_unit_test(a_public_key_signs_nothing),
         cmocka_unit_test(a_scheme_that_leaves_something_unsigned_is_refused),

@@ -30,7 +30,7 @@
 #include "gateway/server.h"
 #include "http/call.h"
 
-#define OFFLOAD_LEAST ((size_t)64 * 1024) /* bytes of a body that a worker hashes */
+#define OFFLOAD_LEAST ((size_t)64 * 1024) /* bytes of a body that a worker hashes or verifies */
 
 /* X(STEP, what may come next). A core dump names the step of each exchange. */
 #define EXCHANGE_STEPS(X)                                                                          \

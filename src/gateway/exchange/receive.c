@@ -2,20 +2,44 @@
 /* Events of `inbox:`: verified over the bytes as they came, and stored before the sender is told
  * (contract section 9). What IDENTIFY asks of them, and RECEIVE. */
 #include "base/check.h"
+#include "fiber/offload.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
 #include "http/headers_out.h"
 #include "webhook/receipt.h"
 
+struct verifying {
+    const struct inbox_verify *verify;
+    struct signature_received received;
+    enum signature_verdict verdict;
+};
+
+static void verify(void *argument)
+{
+    struct verifying *verifying = argument;
+    const struct inbox_verify *by = verifying->verify;
+    const struct signature_keys keys = {by->secrets, by->n_secrets};
+    verifying->verdict = signature_verify(&by->scheme, &keys, &verifying->received);
+}
+
+/* Whoever is not the sender has a body of any size verified: a large one beside the loop. */
+static enum signature_verdict verdict_of(const struct exchange *x)
+{
+    const struct inbox_verify *by = &x->rule->inbox->verify;
+    struct verifying verifying = {.verify = by,
+                                  .received = {&x->request->headers, buf_slice(&x->body),
+                                               clock_wall_us(), by->tolerance_us}};
+    bool is_large = x->body.len >= OFFLOAD_LEAST;
+    if (!is_large || !fiber_offload(x->server->config->workers, verify, &verifying))
+        verify(&verifying);
+    return verifying.verdict;
+}
+
 bool receive_verify(struct exchange *x)
 {
     CHECK(x->step == EXCHANGE_IDENTIFY && x->rule->inbox && x->has_body);
-    const struct inbox_verify *verify = &x->rule->inbox->verify;
-    const struct signature_keys keys = {verify->secrets, verify->n_secrets};
-    const struct signature_received received = {&x->request->headers, buf_slice(&x->body),
-                                                clock_wall_us(), verify->tolerance_us};
-    enum signature_verdict verdict = signature_verify(&verify->scheme, &keys, &received);
+    enum signature_verdict verdict = verdict_of(x);
     if (verdict == SIGNATURE_GOOD)
         return true;
     if (verdict == SIGNATURE_NO_MEMORY) {
