@@ -206,7 +206,9 @@ struct store_op {
     atomic_int state;
     struct store_op *next;
     struct store_op *prev;
-    int64_t wake_at;
+    int64_t wake_at;      /* waiting, locked: when it is decided again */
+    int64_t locked_until; /* begin: a lock that it met counts as in progress from then on; 0: it met
+                             none */
     size_t heap_index;
     struct store_op *key_next;   /* in the list of waiters of one key */
     struct backend_group *group; /* what it changed, in its batch */

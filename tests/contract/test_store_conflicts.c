@@ -186,6 +186,7 @@ static void a_forget_that_does_not_fit_is_counted_once(void **state)
 #ifdef PAWL_HOOKS
 
 #define LOCKED RECORD_LOCKED_US
+#define SOON (INT64_C(10) * CLOCK_US_PER_MS) /* between two tries of a begin */
 
 static void hold(struct pair *pair, uint64_t key)
 {
@@ -216,12 +217,28 @@ static void settle(struct pair *pair)
         ;
 }
 
+/* How often it met a lock. */
+static uint64_t try_for(struct pair *pair, int64_t span)
+{
+    uint64_t before = atomic_load(&hostile_faults(pair->first.backend)->locked);
+    step_after(pair, span);
+    settle(pair);
+    return atomic_load(&hostile_faults(pair->first.backend)->locked) - before;
+}
+
 static void a_begin_on_what_a_transaction_holds_is_in_progress(void **state)
 {
     struct pair *pair = *state;
     hold(pair, 1);
     struct store_op op = begin_on(1);
-    run(&pair->first, &op);
+    submit(&pair->first, &op);
+    assert_int_equal(try_for(pair, 0), 2);
+    for (int64_t passed = SOON; passed < LOCKED; passed += SOON) {
+        assert_int_equal(try_for(pair, SOON), 1);
+        assert_false(store_op_ended(&op));
+    }
+    assert_int_equal(try_for(pair, SOON), 1);
+    assert_true(store_op_ended(&op));
     assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
     assert_int_equal(op.record.status, RECORD_PENDING);
     assert_int_equal(op.lease, RECORD_LEASE_LIVE);
@@ -232,6 +249,25 @@ static void a_begin_on_what_a_transaction_holds_is_in_progress(void **state)
     assert_int_equal(verdict(&pair->first, 1), RECORD_PROCEED);
 }
 
+/* found: R27 */
+static void a_begin_on_what_is_held_for_a_moment_is_not_in_progress(void **state)
+{
+    struct pair *pair = *state;
+    struct store_op begins[] = {begin_on(2), begin_on(3)};
+    for (size_t i = 0; i < 2; i++) {
+        hold(pair, i + 2);
+        submit(&pair->first, &begins[i]);
+        assert_true(store_step(pair->first.store));
+        if (i == 1)
+            try_for(pair, 3 * SOON);
+        assert_false(store_op_ended(&begins[i]));
+        let_go(pair, i + 2);
+        try_for(pair, i * SOON);
+        assert_true(store_op_ended(&begins[i]));
+        assert_int_equal(begins[i].verdict, RECORD_PROCEED);
+    }
+}
+
 static void a_begin_behind_a_transaction_tries_again_and_proceeds_when_it_is_over(void **state)
 {
     struct pair *pair = *state;
@@ -239,9 +275,9 @@ static void a_begin_behind_a_transaction_tries_again_and_proceeds_when_it_is_ove
     struct store_op op = wait_on(1);
     submit(&pair->first, &op);
     settle(pair);
+    try_for(pair, LOCKED);
     assert_true(store_op_waits(&op));
-    step_after(pair, LOCKED + 1);
-    settle(pair);
+    try_for(pair, LOCKED + 1);
     assert_true(store_op_waits(&op));
     let_go(pair, 1);
     step_after(pair, LOCKED + 1);
@@ -541,6 +577,7 @@ int main(void)
         T(an_extend_that_does_not_fit_is_loaded_again),
 #ifdef PAWL_HOOKS
         T(a_begin_on_what_a_transaction_holds_is_in_progress),
+        T(a_begin_on_what_is_held_for_a_moment_is_not_in_progress),
         T(a_begin_behind_a_transaction_tries_again_and_proceeds_when_it_is_over),
         T(an_owner_tries_again_to_write_what_a_transaction_holds_but_not_all_the_time),
         T(a_write_on_what_a_transaction_holds_can_be_taken_back),

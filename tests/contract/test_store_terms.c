@@ -2,9 +2,7 @@
 /* The terms of a store (store/terms.h): read by every batch, set by one at a time, and compared by
  * what begins. Where a load takes no lock, what another process sets between load and save is
  * noticed. */
-#include "table_bed.h"
-
-#include "base/mem.h"
+#include "between_bed.h"
 #include <libpq-fe.h>
 #include <stdlib.h>
 
@@ -34,21 +32,6 @@ static void check_terms(struct bed *bed, const struct terms *terms)
 {
     struct terms are = store_terms(bed->store);
     assert_true(terms_eq(&are, terms));
-}
-
-/* Another process on the same data. */
-static void open_other(struct bed *bed, struct bed *other)
-{
-    bed_share(bed, other);
-    other->config.tables = bed->config.tables;
-    other->config.no_thread = true;
-    bed_open(other);
-}
-
-static void close_other(struct bed *other)
-{
-    bed_close(other);
-    thread_parker_fini(&other->parker);
 }
 
 /* ---- reading and setting ---- */
@@ -136,65 +119,24 @@ static void whoever_sets_them_is_alone_in_its_batch(void **state)
 
 /* ---- what was decided under other terms ---- */
 
-struct between {
-    struct bed other;
-    struct terms_change terms;
-};
+static const struct terms_change change = {{0}, {.epoch = 1}};
 
-static void set_between(void *argument)
+static void meanwhile_they_are_set(struct bed *bed, struct between *between)
 {
-    struct between *between = argument;
-    struct store_op op = setting(&between->terms);
-    run(&between->other, &op);
-    assert_int_equal(op.status, STORE_DONE);
-}
-
-/* A store that holds its lock from load to save has nothing between the two. */
-static bool has_between(const struct bed *bed)
-{
-    return bed->kind == BED_TOY || bed->kind == BED_POSTGRES;
-}
-
-/* In front of PostgreSQL, too, something that stops behind a load. */
-static void open_hostile(struct bed *bed)
-{
-    enum store_open_result result;
-    char *problem = NULL;
-    if (bed->kind != BED_POSTGRES)
-        return;
-    bed_close(bed);
-    struct backend *behind = postgres_backend_open(&bed->config, &result, &problem);
-    assert_non_null(behind);
-    bed->backend = hostile_over(behind, 0, false);
-    assert_int_equal(store_open_over(&bed->config, bed->backend, &bed->store, &problem),
-                     STORE_OPENED);
-}
-
-static void meanwhile(struct bed *bed, struct between *between)
-{
-    struct backend *backend = bed->backend;
-    bed->backend = bed->kind == BED_TOY ? backend : NULL; /* which would be shared */
-    bed_share(bed, &between->other);
-    bed->backend = backend;
-    between->other.config.tables = bed->config.tables;
-    between->other.config.no_thread = true;
-    bed_open(&between->other);
-    between->terms = (struct terms_change){none, {.epoch = 1}};
-    struct hostile_faults *faults = hostile_faults(backend);
-    faults->loaded = set_between;
-    faults->argument = between;
+    open_hostile(bed);
+    between->ops[0] = setting(&change);
+    meanwhile(bed, between, 1);
 }
 
 static void a_begin_is_decided_again(void **state)
 {
     struct bed *bed = *state;
-    struct between between;
+    static struct between between;
     if (!has_between(bed))
         return;
-    open_hostile(bed);
-    meanwhile(bed, &between);
+    meanwhile_they_are_set(bed, &between);
     (void)proceed(bed, 1);
-    check_terms(bed, &between.terms.wanted);
+    check_terms(bed, &change.wanted);
     assert_int_equal(check_counts(bed), 1);
     close_other(&between.other);
 }
@@ -202,18 +144,17 @@ static void a_begin_is_decided_again(void **state)
 static void so_is_what_says_that_it_begins(void **state)
 {
     struct bed *bed = *state;
-    struct between between;
+    static struct between between;
     if (!has_between(bed))
         return;
-    open_hostile(bed);
-    meanwhile(bed, &between);
+    meanwhile_they_are_set(bed, &between);
     struct job job = job_of(1);
-    struct table_change change = change_of(TABLE_INSERT, &job);
-    struct store_op op = bringing(&change, 1);
+    struct table_change brought = change_of(TABLE_INSERT, &job);
+    struct store_op op = bringing(&brought, 1);
     op.begins = true;
     run(bed, &op);
     assert_int_equal(op.status, STORE_DONE);
-    check_terms(bed, &between.terms.wanted);
+    check_terms(bed, &change.wanted);
     assert_int_equal(count(bed), 1);
     close_other(&between.other);
 }
@@ -222,16 +163,15 @@ static void so_is_what_says_that_it_begins(void **state)
 static void what_has_happened_is_stored(void **state)
 {
     struct bed *bed = *state;
-    struct between between;
+    static struct between between;
     if (!has_between(bed))
         return;
-    open_hostile(bed);
     int64_t token = proceed(bed, 1);
-    meanwhile(bed, &between);
+    meanwhile_they_are_set(bed, &between);
     assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);
     check_terms(bed, &none);
     assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
-    check_terms(bed, &between.terms.wanted);
+    check_terms(bed, &change.wanted);
     close_other(&between.other);
 }
 

@@ -36,11 +36,12 @@ struct shared {
     unsigned char secret[DIGEST_SIZE];
     struct backend_holder holders[STORE_DRAINER + 1]; /* by role */
     struct backend_counts counts;
-    int64_t boot;    /* when it was locked last */
-    int64_t now;     /* and its store time */
-    int64_t ahead;   /* of store time to boot time */
-    int64_t token;   /* the last one that was given out */
-    int64_t version; /* of what was written last */
+    int64_t boot;     /* when it was locked last */
+    int64_t now;      /* and its store time */
+    int64_t ahead;    /* of store time to boot time */
+    int64_t token;    /* the last one that was given out */
+    int64_t version;  /* of what was written last */
+    int64_t removals; /* records and bound keys that went */
     struct terms terms;
     struct rows rows;
 };
@@ -50,6 +51,8 @@ struct toy {
     struct shared *shared;
     bool loaded; /* and neither saved nor abandoned; then it was so: */
     int64_t version;
+    int64_t removals;
+    bool went;       /* a record or a bound key did, since then */
     bool maintained; /* since it saved last: something was written */
 };
 
@@ -199,6 +202,7 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
                                       TOKENS,      shared->counts.forgets, shared->terms};
     shared->token += TOKENS;
     toy->version = shared->version;
+    toy->removals = shared->removals;
     for (size_t i = 0; i < n; i++)
         look_up(shared, &names[i], arena);
     mutex_unlock(&shared->mutex);
@@ -301,6 +305,8 @@ static bool fits_load(const struct toy *toy, const struct backend_change *change
         if (other && other->row.version > toy->version)
             return false;
     }
+    if ((is_new || change->bound) && toy->went)
+        return false;
     return !change->seen || !change->seen->row || find_named(rows, names);
 }
 
@@ -327,6 +333,7 @@ static void apply_change(const struct toy *toy, const struct backend_change *cha
             other->names[i] = NO_NAME;
         row.names[i] = digest_eq(&names[i], &NO_NAME) ? row.names[i] : names[i];
     }
+    toy->shared->removals += goes;
     toy_set_row(rows, &records, id, goes ? NULL : toy_copy_row(&records, &row, NULL));
     backend_count(&toy->shared->counts, change);
 }
@@ -405,6 +412,7 @@ static void sweep_row(struct shared *shared, size_t at)
     }
     if (kept && kept->bound.id == 0)
         backend_count_swept(&shared->counts, kept->store.record.status);
+    shared->removals += kept != NULL;
     if (kept)
         toy_set_row(rows, &records, kept->row.id, NULL);
     else
@@ -445,6 +453,7 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
     struct shared *shared = lock(backend);
     toy_abandon(backend);
     shared->version++;
+    toy->went = toy->removals != shared->removals;
     for (struct backend_group *group = save->groups; group; group = group->next)
         if (group->begins && !terms_eq(&save->terms, &shared->terms))
             group->result = GROUP_CONFLICT;

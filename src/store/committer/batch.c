@@ -224,6 +224,21 @@ static bool report_locked(const struct apply *apply, struct store_op *op)
     return true;
 }
 
+/* A lock that another batch holds is free again in milliseconds: a begin that met one is decided
+ * again, at once and then every COMMITTER_LOCKED_US, before it is told that it is in progress. */
+static bool tries_again(struct batch *batch, struct op_list *from, struct store_op *op)
+{
+    int64_t boot = clock_boot_us();
+    bool first = op->locked_until == 0;
+    if (op->kind != STORE_BEGIN || op->unsure || (!first && boot >= op->locked_until))
+        return false;
+    if (first)
+        op->locked_until = clock_after(boot, RECORD_LOCKED_US);
+    list_remove(from, op);
+    list_append(first ? &batch->ops : &batch->locked, op);
+    return true;
+}
+
 /* A group may have become part of another one after its operation was decided. */
 static enum group_result result_of(const struct store_op *op)
 {
@@ -270,6 +285,8 @@ static void undo_op(struct batch *batch, struct op_list *from, struct store_op *
         list_append(&batch->decided, op);
         return;
     }
+    if (locked && tries_again(batch, from, op))
+        return;
     bool reported = locked && report_locked(&batch->apply, op);
     op->begin.waited = may_wait(op, batch->boot);
     if (reported && !op->begin.waited)
@@ -371,8 +388,8 @@ static bool keep_waiting(struct store *c, struct store_op *op, int64_t boot)
 /* To be tried again later, and not again and again until the transaction ends that holds it. */
 static void keep_locked(struct store *c, struct store_op *op)
 {
-    if (c->locked.n == 0)
-        c->due[DUE_LOCKED] = clock_after(clock_boot_us(), RECORD_LOCKED_US);
+    bool soon = op->kind == STORE_BEGIN && !op->unsure;
+    op->wake_at = clock_after(clock_boot_us(), soon ? COMMITTER_LOCKED_US : RECORD_LOCKED_US);
     op->held = true;
     list_append(&c->locked, op);
     atomic_store_explicit(&op->state, OP_LOCKED, memory_order_relaxed);

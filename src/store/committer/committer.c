@@ -165,11 +165,33 @@ static void run_batch(struct store *c, int64_t boot)
 
 /* ---- what is due, and when ---- */
 
+/* Those on what was locked when they were tried last. Under the mutex. */
+static void take_due_locked(struct store *c, int64_t boot)
+{
+    struct op_list due = {0};
+    struct store_op *next = NULL;
+    for (struct store_op *op = c->locked.first; op; op = next) {
+        next = op->next;
+        if (op->wake_at > boot)
+            continue;
+        list_remove(&c->locked, op);
+        list_append(&due, op);
+    }
+    batch_queue_front(c, &due);
+}
+
+static int64_t next_locked(const struct store *c)
+{
+    int64_t next = CLOCK_NEVER;
+    for (const struct store_op *op = c->locked.first; op; op = op->next)
+        next = clock_first(next, op->wake_at);
+    return next;
+}
+
 static bool has_waiters(struct store *c, int64_t boot, bool *ret_queued, int64_t *ret_next)
 {
     mutex_lock(&c->mutex);
-    if (c->locked.n > 0 && boot >= c->due[DUE_LOCKED])
-        batch_queue_front(c, &c->locked);
+    take_due_locked(c, boot);
     *ret_queued = c->queue.n > 0;
     *ret_next = waiters_next(&c->waiters);
     bool any = c->waiters.n > 0;
@@ -224,8 +246,7 @@ static int64_t next_due(struct store *c, int64_t now)
         next = c->due[DUE_WRITE];
     if (c->waiters.n > 0)
         next = clock_first(clock_first(next, c->due[DUE_LOOK]), waiters_next(&c->waiters));
-    if (c->locked.n > 0)
-        next = clock_first(next, c->due[DUE_LOCKED]);
+    next = clock_first(next, next_locked(c));
     if (c->queue.n > 0)
         next = writes_wait ? clock_first(next, c->due[DUE_WRITE]) : now;
     return is_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;

@@ -20,6 +20,7 @@
                                                   /* more for each of its operations */
 #define COMMITTER_RETRY_US (INT64_C(100) * 1000)  /* after no space, busy, gone */
 #define COMMITTER_SWEEP_US (INT64_C(1000) * 1000) /* between two sweeps */
+#define COMMITTER_LOCKED_US (INT64_C(10) * 1000)  /* between two tries of a begin that is locked */
 #define COMMITTER_LOOK_US (INT64_C(50) * 1000)    /* for other processes, while any waits */
 #define COMMITTER_WAKE_US INT64_C(10)             /* and more for each that such a look woke */
 #define COMMITTER_GAUGE_US (INT64_C(5000) * 1000) /* between two readings of the gauges */
@@ -29,8 +30,7 @@
 enum committer_due {
     DUE_BEAT, /* CLOCK_NEVER: no lease is held */
     DUE_SWEEP,
-    DUE_LOOK,   /* for other processes, while any waits */
-    DUE_LOCKED, /* those of `locked`, together */
+    DUE_LOOK, /* for other processes, while any waits */
     DUE_GAUGE,
     DUE_RETRY, /* held, gone: the next batch */
     DUE_WRITE, /* full: the next batch that writes */
@@ -50,7 +50,7 @@ struct store {
     struct cond cond;
     struct op_list queue;               /* mutex */
     struct waiters waiters;             /* mutex */
-    struct op_list locked;              /* mutex: writes on what somebody's transaction holds */
+    struct op_list locked;              /* mutex: what is on what somebody's transaction holds */
     struct backend_counts counts;       /* mutex: after the last batch */
     struct backend_gauges gauges;       /* mutex: as last read */
     struct buf decisions;               /* mutex: as last read */

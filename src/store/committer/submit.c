@@ -41,6 +41,7 @@ void store_submit(struct store *c, struct store_op *op)
     op->waits = false;
     op->unsure = false;
     op->act = 0;
+    op->locked_until = 0;
     op->found = NULL;
     op->found_recipe = NULL;
     op->found_key = NULL;

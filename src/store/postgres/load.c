@@ -184,8 +184,12 @@ static enum backend_status read_all(struct postgres_backend *postgres, struct ba
 /* ---- the operation ---- */
 
 #define COUNTED(field) +1
-/* What pawl.draw returns: the time, a token, the counts, the terms. */
-enum { AT_COUNTS = 2, AT_TERMS = AT_COUNTS POSTGRES_COUNTS(COUNTED) };
+/* What pawl.draw returns: the time, a token, the counts, the terms, the removals. */
+enum {
+    AT_COUNTS = 2,
+    AT_TERMS = AT_COUNTS POSTGRES_COUNTS(COUNTED),
+    AT_REMOVALS = AT_TERMS + TERMS_COUNT
+};
 
 static struct terms read_terms(const PGresult *result, int at)
 {
@@ -206,6 +210,7 @@ static enum backend_status read_drawn(struct postgres_backend *postgres, const P
     postgres->version = postgres_number(drawn, 0, 1) - TOKENS + 1;
     postgres->counts = postgres_read_counts(drawn, 0, AT_COUNTS);
     ret_read->terms = read_terms(drawn, AT_TERMS);
+    postgres->removals = postgres_number(drawn, 0, AT_REMOVALS);
     ret_read->now = postgres->now;
     ret_read->token = postgres->version;
     ret_read->n_tokens = TOKENS;

@@ -27,7 +27,7 @@
 #include "store/postgres/params.h"
 
 #define POSTGRES_FORMAT 2   /* as schema/tables.sql sets it */
-#define POSTGRES_REVISION 1 /* the same: what was added within the format, and is needed here */
+#define POSTGRES_REVISION 2 /* the same: what was added within the format, and is needed here */
 /* A field of PostgreSQL ends at 1 GiB, and a message, which has a batch of them, too. */
 #define POSTGRES_OUTCOME_MAX ((size_t)256 * 1024 * 1024)
 #define POSTGRES_MESSAGE_MAX ((size_t)1000 * 1024 * 1024)
@@ -87,9 +87,10 @@ struct postgres_backend {
     size_t n_results;                           /* statements of it that were sent */
     struct postgres_params params;
 
-    PGresult *found; /* what the last load found: rows borrow from it until the next one */
-    int64_t now;     /* store time of the last load */
-    int64_t version; /* first token of its block */
+    PGresult *found;  /* what the last load found: rows borrow from it until the next one */
+    int64_t now;      /* store time of the last load */
+    int64_t version;  /* first token of its block */
+    int64_t removals; /* what counted them when that was drawn */
     struct backend_counts counts;     /* after the last exchange that read them */
     const struct backend_name *names; /* of the load under way */
     size_t n_names;

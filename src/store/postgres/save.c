@@ -392,9 +392,10 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     add_begins(params, groups);
     add_terms(params, &postgres->saving->terms);
     add_terms(params, postgres->saving->sets);
+    postgres_add_number(params, postgres->removals);
     postgres_queue(postgres,
                    "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,"
-                   " $14, $15, $16, $17)",
+                   " $14, $15, $16, $17, $18)",
                    params);
     return takes;
 }

@@ -123,11 +123,36 @@ EXCEPTION WHEN lock_not_available THEN
     RAISE EXCEPTION 'other sessions hold the terms of the store' USING ERRCODE = 'PW010';
 END $$;
 
+-- A key that a claim found absent may have had a life between the claim's load and its save, whose
+-- tokens were above the claim's. So what goes is counted before it has gone, and a claim, whose
+-- load read that count before it drew its tokens, compares it behind its locks
+-- (docs/model/tokens.pml). Only young tokens are counted, as sweeps would disturb all claims; a
+-- claim is to be as young.
+CREATE OR REPLACE FUNCTION pawl.is_young(token bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS
+$$
+BEGIN
+    RETURN token > (SELECT t.last_value FROM pawl.token t) - 60000000;
+END $$;
+
+CREATE OR REPLACE FUNCTION pawl.removals() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (SELECT r.last_value + r.is_called::integer FROM pawl.removal r);
+END $$;
+
+-- newest: of what goes.
+CREATE OR REPLACE FUNCTION pawl.note_removal(newest bigint) RETURNS void LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    IF pawl.is_young(newest) THEN
+        PERFORM nextval('pawl.removal');
+    END IF;
+END $$;
+
 -- A block of tokens, and the time. Where the tokens lag behind the clock (a restore, a failover, a
 -- quiet night) one drawer lifts them, and the others wait for it: an old one might come again.
 DROP FUNCTION IF EXISTS pawl.draw(bigint);
 DO $$ BEGIN
-IF (SELECT 'epoch' <> ALL (p.proargnames) FROM pg_proc p
+IF (SELECT 'removals' <> ALL (p.proargnames) FROM pg_proc p
         WHERE p.oid = to_regprocedure('pawl.draw(bigint, bytea)')) THEN
     DROP FUNCTION pawl.draw(bigint, bytea);
 END IF;
@@ -137,11 +162,12 @@ CREATE OR REPLACE FUNCTION pawl.draw(at bigint, identity bytea DEFAULT NULL,
     OUT pending bigint, OUT complete bigint, OUT failed bigint, OUT unknown bigint,
     OUT released bigint, OUT forgets bigint, OUT frozen bigint, OUT epoch bigint,
     OUT roster bigint, OUT went_back_at bigint, OUT restored_since bigint, OUT restored_at bigint,
-    OUT restored_until bigint) LANGUAGE plpgsql VOLATILE AS $$
+    OUT restored_until bigint, OUT removals bigint) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     clock bigint := pawl.clock(0);
     its bytea;
 BEGIN
+    removals := pawl.removals();
     SELECT sha256(s.secret), s.frozen::integer, s.epoch, s.roster, s.went_back_at, s.restored_since,
         s.restored_at, s.restored_until INTO its, frozen, epoch, roster, went_back_at,
         restored_since, restored_at, restored_until FROM pawl.store s;
@@ -175,19 +201,24 @@ END $$;
 -- Saves the groups of a batch, each whole or not at all, and waits for nobody: what another
 -- transaction holds is locked. results: a digit for each group, 0 saved, 1 conflict, 2 locked;
 -- stale: one for each row brought, 1: it did not fit. begins: groups that are saved only under
--- those terms; sets: what they are from now on, if group 0 is saved.
+-- those terms; sets: what they are from now on, if group 0 is saved; removals: as the load found
+-- them, NULL: an older pawl's.
 DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
     pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
     pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[]);
 DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
     pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
     pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea);
+DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
+    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
+    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea,
+    bigint[], bigint[], bigint[]);
 CREATE OR REPLACE FUNCTION pawl.save(self bigint, at bigint, new_version bigint, groups bigint,
     names pawl.seen_name[], seen pawl.seen_row[], saved pawl.saved_row[],
     outcomes pawl.saved_outcome[], bounds pawl.saved_bound[], unhelds pawl.saved_unheld[],
     brought pawl.saved_brought[], vals pawl.saved_value[], tallies pawl.saved_tally[],
     identity bytea DEFAULT NULL, begins bigint[] DEFAULT '{}', terms bigint[] DEFAULT '{}',
-    sets bigint[] DEFAULT '{}',
+    sets bigint[] DEFAULT '{}', removals bigint DEFAULT NULL,
     OUT results text, OUT stale text, OUT now bigint, OUT pending bigint, OUT complete bigint,
     OUT failed bigint, OUT unknown bigint, OUT released bigint, OUT forgets bigint)
     LANGUAGE plpgsql VOLATILE AS $$
@@ -242,6 +273,11 @@ BEGIN
                 (SELECT r.id FROM pawl.record r WHERE r.once_name = n.hash)
             ELSE coalesce((SELECT r.id FROM pawl.record r WHERE r.key_hash = n.hash AND r.named),
                 (SELECT b.id FROM pawl.bound b WHERE b.key_hash = n.hash)) END, 0));
+        -- In a statement behind that: what it found absent went before, and was counted by then.
+        IF pawl.removals() <> removals OR NOT pawl.is_young(new_version) THEN
+            conflict := conflict || ARRAY(SELECT n.grp FROM unnest(names) n
+                WHERE n.is_claimed = 1 AND removals IS NOT NULL);
+        END IF;
     END IF;
     bad := conflict || locked;
 
@@ -400,6 +436,9 @@ BEGIN
     IF cardinality(gone) = 0 THEN
         RETURN;
     END IF;
+    PERFORM pawl.note_removal(greatest(
+        (SELECT max(r.token) FROM pawl.record r WHERE r.id = ANY (gone)),
+        (SELECT max(b.id) FROM pawl.bound b WHERE b.holder = ANY (gone))));
     DELETE FROM pawl.bound WHERE holder = ANY (gone);
     DELETE FROM pawl.outcome WHERE id = ANY (gone);
     DELETE FROM pawl.unheld WHERE id = ANY (gone);

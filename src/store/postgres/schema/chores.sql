@@ -67,9 +67,12 @@ BEGIN
                 AND (SELECT r.id FROM pawl.record r WHERE r.id = u.id) IS NULL;
             UPDATE pawl.unheld u SET at = again WHERE u.id = ANY (due);
         END IF;
-        DELETE FROM pawl.bound b WHERE b.id = ANY (ARRAY(SELECT d.id FROM pawl.bound d
-            WHERE d.expires_at <= t ORDER BY d.expires_at LIMIT most - steps
-            FOR UPDATE SKIP LOCKED));
+        due := ARRAY(SELECT b.id FROM pawl.bound b WHERE b.expires_at <= t ORDER BY b.expires_at
+            LIMIT most - steps FOR UPDATE SKIP LOCKED);
+        IF cardinality(due) > 0 THEN
+            PERFORM pawl.note_removal((SELECT max(d) FROM unnest(due) d));
+        END IF;
+        DELETE FROM pawl.bound b WHERE b.id = ANY (due);
         GET DIAGNOSTICS touched = ROW_COUNT;
         steps := steps + touched + pawl.sweep_messages(at, most - steps - touched);
     EXCEPTION WHEN lock_not_available OR deadlock_detected THEN

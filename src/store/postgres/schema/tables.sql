@@ -11,7 +11,7 @@ SELECT 'CREATE INDEX CONCURRENTLY record_token ON pawl.record(token) WHERE token
 
 BEGIN;
 SET LOCAL pawl.format = 2;
-SET LOCAL pawl.revision = 1;
+SET LOCAL pawl.revision = 2;
 SET LOCAL lock_timeout = '1s';
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
@@ -59,6 +59,9 @@ END $$;
 -- A number is a block of tokens: the last 255 before it are of the block below.
 CREATE SEQUENCE IF NOT EXISTS pawl.token AS bigint INCREMENT BY 256 MINVALUE 256
     MAXVALUE 9007199254740991 CACHE 1;
+
+-- How many young records and bound keys went, see pawl.note_removal.
+CREATE SEQUENCE IF NOT EXISTS pawl.removal AS bigint CACHE 1;
 
 -- A record. It has no index on a column that a finish changes, so that a finish stays on its page.
 -- named: its key leads to it; once_name: the hash of the once value that leads to it.
