@@ -300,7 +300,9 @@ static enum backend_status judge(struct postgres_backend *postgres)
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     postgres_explain(postgres, message ? message : PQresultErrorMessage(result));
     if (state && strcmp(state, "42501") == 0)
-        postgres_advise(postgres, "GRANT it to this role as the database's owner");
+        postgres_advise(
+            postgres,
+            "as the owner of the schema run `SELECT pawl.admit_gateway('ROLE')` for this role");
     postgres->failure = (struct postgres_failure){
         .at = state ? at : postgres->n_results,
         .refused = state && is_refusal(state),

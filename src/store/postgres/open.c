@@ -85,7 +85,7 @@ static bool install(struct postgres_backend *postgres)
         postgres_explain(postgres, conn ? PQerrorMessage(conn) : "out of memory");
     if (state && strcmp(state, "42501") == 0)
         postgres_advise(postgres, "as the database's owner run `pawl schema postgres | psql`, and "
-                                  "GRANT its use to this role");
+                                  "there `SELECT pawl.admit_gateway('ROLE')` for this role");
     PQclear(result);
     PQfinish(conn);
     return ok;

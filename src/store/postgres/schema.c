@@ -6,9 +6,11 @@
 void postgres_schema_write(const struct table *const *tables, size_t n, struct buf *sql)
 {
     static const char end[] = "COMMIT;\n";
+    static const char rights[] = "DO $$ BEGIN PERFORM pawl.set_rights(); END $$;\n";
     buf_add(sql, postgres_schema_sql, strlen(postgres_schema_sql) - strlen(end));
     buf_add_str(sql, "\n");
     postgres_tables_write(tables, n, sql);
+    buf_add_str(sql, rights);
     buf_add_str(sql, end);
 }
 

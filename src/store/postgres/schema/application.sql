@@ -265,8 +265,10 @@ BEGIN
     END LOOP;
 END $$;
 
--- The first token of a block, as pawl.draw draws it. Who finds that they lag behind the clock lifts
--- them, and lets go of that lock at once, not with the application's transaction.
+-- The first token of a block. Who finds that they lag behind the clock (a restore, a failover, a
+-- quiet night) lifts them, and the others wait for it: an old one might come again. Under a lock
+-- for which one needs a right to write to that table, and which goes at once, not with the caller's
+-- transaction. Not of its row, which a transaction with an older snapshot could not lock.
 CREATE OR REPLACE FUNCTION pawl.new_token(now bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     token bigint := nextval('pawl.token');
@@ -276,14 +278,14 @@ BEGIN
             RETURN token - 255;
         END IF;
         BEGIN
-            IF pg_try_advisory_xact_lock(hashtext('pawl token')) THEN
-                IF nextval('pawl.token') + 1000000 < now THEN
-                    PERFORM setval('pawl.token', now);
-                END IF;
-                RAISE SQLSTATE 'PW098';
+            LOCK TABLE pawl.store IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
+            IF nextval('pawl.token') + 1000000 < now THEN
+                PERFORM setval('pawl.token', now);
             END IF;
-            PERFORM pg_sleep(0.001);
-        EXCEPTION WHEN SQLSTATE 'PW098' THEN NULL;
+            RAISE SQLSTATE 'PW098';
+        EXCEPTION
+            WHEN SQLSTATE 'PW098' THEN NULL;
+            WHEN lock_not_available THEN PERFORM pg_sleep(0.001);
         END;
         token := nextval('pawl.token');
     END LOOP;

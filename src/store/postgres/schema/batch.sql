@@ -148,8 +148,7 @@ BEGIN
     END IF;
 END $$;
 
--- A block of tokens, and the time. Where the tokens lag behind the clock (a restore, a failover, a
--- quiet night) one drawer lifts them, and the others wait for it: an old one might come again.
+-- A block of tokens, and the time.
 DROP FUNCTION IF EXISTS pawl.draw(bigint);
 DO $$ BEGIN
 IF (SELECT 'removals' <> ALL (p.proargnames) FROM pg_proc p
@@ -164,7 +163,6 @@ CREATE OR REPLACE FUNCTION pawl.draw(at bigint, identity bytea DEFAULT NULL,
     OUT roster bigint, OUT went_back_at bigint, OUT restored_since bigint, OUT restored_at bigint,
     OUT restored_until bigint, OUT removals bigint) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    clock bigint := pawl.clock(0);
     its bytea;
 BEGIN
     removals := pawl.removals();
@@ -174,24 +172,7 @@ BEGIN
     IF its IS NULL OR its <> identity THEN
         PERFORM pawl.refuse_other();
     END IF;
-    token := nextval('pawl.token');
-    FOR i IN 1..1000 LOOP
-        EXIT WHEN token + 1000000 >= clock;
-        IF pg_try_advisory_xact_lock(hashtext('pawl token')) THEN
-            token := nextval('pawl.token');
-            IF token + 1000000 < clock THEN
-                PERFORM setval('pawl.token', clock);
-                token := nextval('pawl.token');
-            END IF;
-            EXIT;
-        END IF;
-        PERFORM pg_sleep(0.001);
-        token := nextval('pawl.token');
-    END LOOP;
-    IF token + 1000000 < clock THEN
-        RAISE EXCEPTION 'another session lifts the tokens, and does not end'
-            USING ERRCODE = '55P03';
-    END IF;
+    token := pawl.new_token(pawl.clock(0)) + 255;
     now := pawl.clock(at);
     SELECT coalesce(sum(t.pending), 0), coalesce(sum(t.complete), 0), coalesce(sum(t.failed), 0),
         coalesce(sum(t.unknown), 0), coalesce(sum(t.released), 0), coalesce(sum(t.forgets), 0)

@@ -261,7 +261,8 @@ END $$;
 -- ---- rights ----
 
 -- Lets a role call what applications call. It may then read every tenant's responses.
-CREATE OR REPLACE FUNCTION pawl.admit(role regrole) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION pawl.admit(role regrole) RETURNS void LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f regprocedure;
 BEGIN
@@ -272,12 +273,34 @@ BEGIN
     END LOOP;
 END $$;
 
--- They act with the rights of the schema's owner: for those alone who were admitted.
-DO $$ DECLARE
-    f regprocedure;
+-- Lets a role be a gateway's: what there is, and what later versions add. It may be run again.
+CREATE OR REPLACE FUNCTION pawl.admit_gateway(role regrole) RETURNS void LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    owner regrole := (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'pawl');
+    later text := 'ALTER DEFAULT PRIVILEGES FOR ROLE ' || owner || ' IN SCHEMA pawl GRANT ';
 BEGIN
-    FOR f IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace
-            AND p.prosecdef LOOP
-        EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || f || ' FROM PUBLIC';
+    EXECUTE 'GRANT USAGE ON SCHEMA pawl TO ' || role;
+    EXECUTE 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA pawl TO ' || role;
+    EXECUTE 'REVOKE INSERT, DELETE ON pawl.store FROM ' || role;
+    EXECUTE 'GRANT SELECT, USAGE, UPDATE ON ALL SEQUENCES IN SCHEMA pawl TO ' || role;
+    EXECUTE 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl TO ' || role;
+    EXECUTE later || 'SELECT, INSERT, UPDATE, DELETE ON TABLES TO ' || role;
+    EXECUTE later || 'SELECT, USAGE, UPDATE ON SEQUENCES TO ' || role;
+    EXECUTE later || 'EXECUTE ON FUNCTIONS TO ' || role;
+END $$;
+
+-- At the end of each installation: nobody calls a function who was not let to, and roles that were
+-- a gateway's are one for what was added.
+CREATE OR REPLACE FUNCTION pawl.set_rights() RETURNS void LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    role regrole;
+BEGIN
+    REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl FROM PUBLIC;
+    FOR role IN SELECT DISTINCT a.grantee FROM pg_class c, aclexplode(c.relacl) a
+            WHERE c.oid = 'pawl.record'::regclass AND a.privilege_type = 'INSERT'
+            AND a.grantee NOT IN (0, c.relowner) LOOP
+        PERFORM pawl.admit_gateway(role);
     END LOOP;
 END $$;

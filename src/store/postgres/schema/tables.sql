@@ -2,6 +2,9 @@
 -- The schema of a pawl store on PostgreSQL 13 or later: `pawl schema postgres | psql`. It may be
 -- run again: what is there stays. Why it is as it is: docs/decisions/0023-postgresql.md.
 \set ON_ERROR_STOP on
+-- Whoever may create in a schema of the path could have made a function or an operator that fits
+-- better, and that the owner would call.
+SET search_path = pg_catalog;
 -- Up to BEGIN it is for psql, and for a store that has records: an index is built on it beside what
 -- writes there. One that was given up half built is in the way.
 SELECT 'DROP INDEX CONCURRENTLY pawl.record_token' FROM pg_catalog.pg_index
