@@ -177,6 +177,7 @@ static void take_result(struct attempt *attempt)
         .acknowledges = op->acknowledges,
         .kept = op->kept,
         .alone = op->alone,
+        .frozen = op->status == STORE_FROZEN,
         .may_have_met = op->waits || op->status == STORE_NO_MEMORY,
         .conflicts = op->status == STORE_CONFLICT,
     };

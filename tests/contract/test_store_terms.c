@@ -175,6 +175,36 @@ static void what_has_happened_is_stored(void **state)
     close_other(&between.other);
 }
 
+/* ---- frozen ---- */
+
+static enum store_status begun(struct bed *bed, uint64_t key)
+{
+    struct store_op op = begin_on(key);
+    run(bed, &op);
+    outcome_unref(op.found);
+    return op.status;
+}
+
+/* found: R20 */
+static void a_frozen_store_begins_nothing_and_takes_what_has_happened(void **state)
+{
+    struct terms frozen = {.frozen = 1};
+    struct bed *bed = *state;
+    finish(bed, 1, proceed(bed, 1), "kept");
+    int64_t token = proceed(bed, 2), released = proceed(bed, 3);
+    assert_int_equal(set(bed, &none, &frozen), STORE_DONE);
+    assert_int_equal(begun(bed, 4), STORE_FROZEN);
+    assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
+    assert_int_equal(verdict(bed, 2), RECORD_IN_PROGRESS);
+    assert_int_equal(finish(bed, 2, token, "kept"), RECORD_WRITTEN);
+    assert_int_equal(act(bed, 3, STORE_RELEASE, released), RECORD_WRITTEN);
+    assert_int_equal(begun(bed, 3), STORE_FROZEN);
+    assert_int_equal(check_counts(bed), 3);
+    assert_int_equal(set(bed, &frozen, &none), STORE_DONE);
+    assert_true(proceed(bed, 3) > released);
+    (void)proceed(bed, 4);
+}
+
 /* ---- PostgreSQL: who holds the lock ---- */
 
 static PGconn *hold(const struct bed *bed, const char *statement)
@@ -273,6 +303,7 @@ int main(void)
         T(a_begin_is_decided_again),
         T(so_is_what_says_that_it_begins),
         T(what_has_happened_is_stored),
+        T(a_frozen_store_begins_nothing_and_takes_what_has_happened),
         T(nobody_sets_them_while_a_save_is_in_flight),
         T(no_begin_is_saved_while_somebody_sets_them),
         T(what_reads_the_row_or_holds_it_is_in_nobodys_way),

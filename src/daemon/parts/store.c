@@ -101,12 +101,15 @@ static void free_store(void *self)
 static bool is_up(struct store *store, struct buf *why)
 {
     bool responds = clock_after(store_counts(store).last_ok_at, SILENT_US) >= clock_boot_us();
+    bool frozen = store_terms(store).frozen != 0;
     if (!store_is_up(store))
         store_problem(store, why);
+    else if (frozen)
+        buf_add_str(why, "an operator froze it (pawl.store.frozen)");
     else if (!responds)
         buf_printf(why, "the store has not responded for %d seconds",
                    (int)(SILENT_US / CLOCK_US_PER_S));
-    return store_is_up(store) && responds;
+    return store_is_up(store) && responds && !frozen;
 }
 
 static bool is_ready(void *self, struct buf *why)

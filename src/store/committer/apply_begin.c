@@ -34,6 +34,16 @@ static void find_named(struct apply *apply, struct store_op *op, struct store_ro
     rowset_find(apply->rows, &op->key_hash, op->row_hint, ret_row);
 }
 
+/* What would write: without space, or in a frozen store. What is there is replayed. */
+static bool refuses(const struct apply *apply, struct store_op *op)
+{
+    bool frozen = apply->read.terms.frozen != 0;
+    if (apply->may_write && !frozen)
+        return false;
+    op->status = frozen ? STORE_FROZEN : STORE_FULL;
+    return true;
+}
+
 /* A row that no name leads to makes room; one that its once value still leads to stays. */
 static void make_room(struct apply *apply, const struct store_row *old)
 {
@@ -294,7 +304,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
                                          const struct store_row *own, bool *ret_touched)
 {
     struct store_row row;
-    if (apply->may_write)
+    if (apply->may_write && !apply->read.terms.frozen)
         make_room(apply, own);
     find_holder(apply, op->once, &row);
     struct record before = row.record;
@@ -304,10 +314,8 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
     bool writes = answer.changed || answer.act != ONCE_NOTHING;
     op->by_once = true;
     op->verdict = answer.verdict;
-    if (writes && !apply->may_write) {
-        op->status = STORE_FULL;
+    if (writes && refuses(apply, op))
         return BACKEND_OK;
-    }
     store_decision(apply, op, &answer, &row);
     *ret_touched = writes;
     return conclude_begin(apply, op, &row);
@@ -376,10 +384,8 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
         decide_own(apply, op, &row, &changed);
     if (apply_lags(apply, &old->record, &row.record))
         return BACKEND_OK;
-    if (changed && !apply->may_write) {
-        op->status = STORE_FULL;
+    if (changed && refuses(apply, op))
         return BACKEND_OK;
-    }
     bool lacks = changed && lacks_value(op, old) && op->verdict == RECORD_PROCEED;
     if (changed && (!lacks || take_value(apply, op, &row))) {
         store_begin(apply, op, old, &row);
