@@ -145,6 +145,10 @@
       "part of a record's identity; to rename a rule, add its old name to `formerly`")             \
     X(formerly, OPTION_RULE, rule_draft, rule.formerly, formerly, 0, 0, "(none)",                  \
       "earlier names of the rule, under which its records are still found")                        \
+    X(key_space, OPTION_RULE, rule_draft, rule.key_space, name, 0, 0, "(the rule's name)",         \
+      "name that rules share whose clients' keys are one key: on another of them it is a "         \
+      "mismatch; "                                                                                 \
+      "another rule's name, present or past, joins its keys")                                      \
     X(match, OPTION_RULE, rule_draft, rule.match, match, 0, 0, "(required)",                       \
       "METHOD[,METHOD] /path/{param}; * is every method that changes something, /** any rest "     \
       "of a path")                                                                                 \
@@ -312,7 +316,7 @@
     X("drain_delay|drain")                                                                         \
     X("head_timeout|body_timeout|write_timeout|idle_timeout")                                      \
     X("max_in_flight|max_in_flight_per_tenant|max_waiting|max_waiting_per_key|max_buffered")       \
-    X("name|formerly|match|protect|unmatched")                                                     \
+    X("name|formerly|key_space|match|protect|unmatched")                                           \
     X("key|key_format|key_syntax|forward_key|require|once")                                        \
     X("payload|query|headers|body|mismatch|max_request_body")                                      \
     X("lease|timeout|in_progress|retry_after")                                                     \

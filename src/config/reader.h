@@ -4,7 +4,7 @@
  * its value complains and leaves the field as it was; the config is refused in the end.
  *
  * Beside reader.c: templates.c (templates and patterns), rules.c (from the draft of a rule to the
- * rule), review.c (checks across all rules), risks.c (checks of one rule).
+ * rule), review.c and spaces.c (checks across all rules), risks.c (checks of one rule).
  */
 #ifndef PAWL_CONFIG_READER_H
 #define PAWL_CONFIG_READER_H
@@ -168,5 +168,9 @@ void rule_review(struct reader *reader, struct rule_draft *draft);
 
 /* The same of all rules, and of what is wrong between them. */
 void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_t n);
+
+/* Complains of rules that are to share their keys (`key_space`), and would not make the same ones.
+ */
+void spaces_review(struct reader *reader, struct rule_draft *const *drafts, size_t n);
 
 #endif

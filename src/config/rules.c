@@ -267,6 +267,7 @@ void rules_compile(struct reader *reader, const struct node *node, const struct 
     reader->drafts = drafts;
     reader->n_drafts = n;
     rules_review(reader, drafts, n);
+    spaces_review(reader, drafts, n);
     if (reader->errors->n == 0 && !reader->scratch->failed)
         build(reader, drafts, n);
 }

@@ -24,6 +24,11 @@ const struct key_format *key_format_new(enum key_format_kind kind, struct slice 
     return kind != KEY_FORMAT_REGEX || format->pattern ? format : NULL;
 }
 
+bool key_format_folds(const struct key_format *format)
+{
+    return format && (format->kind == KEY_FORMAT_UUID || format->kind == KEY_FORMAT_UUID4);
+}
+
 void key_format_describe(const struct key_format *format, struct buf *buf)
 {
     static const char *const texts[] = {

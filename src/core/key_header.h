@@ -80,6 +80,9 @@ struct key_format;
 const struct key_format *key_format_new(enum key_format_kind kind, struct slice pattern,
                                         struct arena *arena, struct slice *ret_problem);
 
+/* Whether it puts keys into lower case. Accepts NULL. */
+bool key_format_folds(const struct key_format *format);
+
 /* Appends what the format asks for: "a UUID", "what the regex PATTERN matches". */
 void key_format_describe(const struct key_format *format, struct buf *buf);
 

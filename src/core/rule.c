@@ -266,14 +266,24 @@ void rule_match_write(const struct rule_match *match, struct buf *buf)
     buf_add_str(buf, match->rest ? "/**" : "");
 }
 
+struct slice rule_key_space(const struct rule *rule)
+{
+    return rule->key_space.len > 0 ? rule->key_space : rule->name;
+}
+
 const struct rule *rule_set_named(const struct rule_set *set, struct slice name)
 {
+    const struct rule *in_space = NULL;
+    size_t n = 0;
     for (size_t i = 0; i < set->n; i++) {
         const struct rule *rule = &set->rules[i];
         if (slice_eq(rule->name, name) || slice_is_among(name, rule->formerly, rule->n_formerly))
             return rule;
+        bool joins = slice_eq(rule->key_space, name);
+        in_space = joins ? rule : in_space;
+        n += joins;
     }
-    return NULL;
+    return n == 1 ? in_space : NULL;
 }
 
 bool probe_owns_header(struct slice name)

@@ -78,6 +78,7 @@ struct rule {
     struct slice name;
     size_t n_formerly;
     struct slice formerly[RULE_FORMERLY_MAX]; /* names under which older records stand */
+    struct slice key_space; /* in which clients' keys are one key; empty: its own, the name */
     struct rule_match match;
     bool protect; /* false: passes as if unruled */
     bool require;
@@ -151,7 +152,11 @@ struct rule_set *rule_set_ref(struct rule_set *set);
 /* Accepts NULL. */
 void rule_set_unref(struct rule_set *set);
 
-/* The rule whose records have this name; NULL: none does any more. */
+/* In which key space the keys of its clients are. */
+struct slice rule_key_space(const struct rule *rule);
+
+/* The rule whose records have this name: by its name, present or old, else the only one that is in
+ * the key space of that name. NULL: none does any more. */
 const struct rule *rule_set_named(const struct rule_set *set, struct slice name);
 
 /* Compiles `METHOD[,METHOD] /path`: POST, PUT, PATCH, DELETE, or `*` for every method but GET,

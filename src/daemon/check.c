@@ -77,7 +77,8 @@ static bool is_known(const struct rule_set *rules, struct slice name)
 {
     for (size_t i = 0; i < rules->n; i++) {
         const struct rule *rule = &rules->rules[i];
-        if (slice_eq(rule->name, name) || slice_is_among(name, rule->formerly, rule->n_formerly))
+        if (slice_eq(rule->name, name) || slice_eq(rule->key_space, name) ||
+            slice_is_among(name, rule->formerly, rule->n_formerly))
             return true;
     }
     return false;
@@ -128,8 +129,9 @@ static void report_lost(const struct lost *lost, void (*report)(void *, struct s
         buf_printf(
             &line,
             "the store holds records of a rule '%.*s', which is not in the config: their retries "
-            "run again (if you renamed it, add formerly: [%.*s] to the rule) [%s]",
-            SLICE_ARG(name), SLICE_ARG(name), warning_name(WARNING_RULE_RENAMED));
+            "run again (if you renamed it, add formerly: [%.*s] or key_space: %.*s to the rule) "
+            "[%s]",
+            SLICE_ARG(name), SLICE_ARG(name), SLICE_ARG(name), warning_name(WARNING_RULE_RENAMED));
         if (buf_ok(&line))
             report(argument, buf_slice(&line));
     }

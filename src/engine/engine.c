@@ -41,10 +41,10 @@ void engine_set_cache(struct engine *engine, uint64_t cache_bytes)
     cache_limit(engine->cache, cache_bytes);
 }
 
-struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice rule,
+struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice space,
                               struct slice key)
 {
-    return store_key_hash(engine->store, tenant, rule, key);
+    return store_key_hash(engine->store, tenant, space, key);
 }
 
 struct digest engine_value_hash(const struct engine *engine, struct slice tenant, struct slice rule,

@@ -33,8 +33,9 @@ void engine_free(struct engine *engine);
 /* Another size of the cache from now on, from any thread. */
 void engine_set_cache(struct engine *engine, uint64_t cache_bytes);
 
-/* Which record: the keyed hash of (tenant, rule, key). */
-struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice rule,
+/* Which record: the keyed hash of (tenant, key space, key). Where rules share no keys, the space is
+ * the rule's name. */
+struct digest engine_key_hash(const struct engine *engine, struct slice tenant, struct slice space,
                               struct slice key);
 
 /* Fills in the names of `once`: its value is `text`, in the rule and, but for what `former_values`

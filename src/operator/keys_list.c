@@ -213,7 +213,10 @@ static enum store_status list_all(struct store *store, struct keys_found *found,
     int64_t named = row_named(store, wanted, parker);
     enum store_status status = STORE_DONE;
     if (named > 0)
-        return list_named(store, found, parker, named);
+        status = list_named(store, found, parker, named);
+    /* Of a key in a space it may be the record of another rule. */
+    if (status != STORE_DONE || found->n > 0)
+        return status;
     bool escaped = wanted->once.len > 0 && slice_find(wanted->once, '%') >= 0;
     if (!escaped)
         status = list_slices(store, found, parker);

@@ -130,13 +130,14 @@ def test_what_a_participant_relies_on_is_said_once(tmp_path):
 
 
 def test_a_rule_that_was_renamed_is_told_while_its_records_live(pawl, upstream):
-    """found: C-M9: at a test, a reload and a start; `formerly` or `allow` ends it."""
+    """found: C-M9: at a test, a reload and a start; `formerly`, `key_space` or `allow` ends it."""
     gateway = pawl()
     gateway.post("/refunds", BODY, key="k1")
     told = "records of a rule 'refunds.create', which is not in the config"
     renamed = CONFIG.replace("name: refunds.create", "name: refunds.make")
     for text, is_told in ((renamed, True), (CONFIG, False),
                           (renamed + "    formerly: [refunds.create]\n", False),
+                          (renamed + "    key_space: refunds.create\n", False),
                           ("allow: [rule-renamed]\n" + renamed, False)):
         gateway.configure(text)
         assert (told in ends(gateway.config, "--test").stderr) == is_told

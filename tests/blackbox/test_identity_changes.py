@@ -9,15 +9,19 @@ import pytest
 
 from pawltest.gateway import run
 from pawltest.upstream import closes, say
-from pawltest.wire import Answer, Later
+from pawltest.wire import Answer, Later, eventually
 
 HEAD = "tenant: none\nrules:\n"
 RULE = "  - {name: pay, match: POST /pay, unknown: UNKNOWN MORE}\n"
 HOLD, RETRY, PROBE = "hold", "retry", '{probe: "GET /pay/by-key/{key}"}'
 
 
-def rule(more: str = "", before: str = "", behind: str = "") -> str:
-    return HEAD + before + RULE.replace(" MORE", f", {more}" if more else "") + behind
+def rule(more: str = "", name: str = "pay") -> str:
+    return HEAD + RULE.replace(" MORE", f", {more}" if more else "").replace("pay", name, 1)
+
+
+REST = "  - {name: all, match: POST /**, unknown: UNKNOWN}\n"
+CAPTURE = "  - {name: capture, match: POST /capture, unknown: UNKNOWN, key_space: money}\n"
 
 
 # Changes after which every record is found: (one side, the other).
@@ -25,17 +29,29 @@ SAME = {
     "forward_key: quoted": (rule(), rule("forward_key: quoted")),
     "forward_key: bare": (rule("forward_key: quoted"), rule("forward_key: bare")),
     "ttl and lease": (rule(), rule("ttl: 2h, timeout: 20s")),
-    "formerly": (rule("formerly: [paid]"), rule("formerly: [pay]").replace("pay,", "paid,", 1)),
+    "formerly": (rule("formerly: [paid]"), rule("formerly: [pay]", "paid")),
     "formerly with the rule's name in the key": (
         rule('key: "{header:Idempotency-Key}{route}", formerly: [paid]'),
-        rule('key: "{header:Idempotency-Key}{route}", formerly: [pay]').replace("pay,", "paid,", 1),
-    ),
+        rule('key: "{header:Idempotency-Key}{route}", formerly: [pay]', "paid")),
+    "renamed, in the key space of the old name": (rule(), rule("key_space: pay", "paid")),
+    "renamed, in a key space of its own": (rule("key_space: money"),
+                                           rule("key_space: money", "paid")),
+    "in front of a catch-all, in its key space": (HEAD + REST, rule("key_space: all") + REST),
+    "formerly and a key space": (rule("key_space: money, formerly: [paid]"),
+                                 rule("key_space: money, formerly: [pay]", "paid")),
+    "formerly, into a key space": (rule(), rule("key_space: money, formerly: [pay]", "paid")),
+    "beside another rule of its space": (rule("key_space: money"),
+                                         rule("key_space: money", "paid") + CAPTURE),
 }
+
+
+ONE_WAY = ("formerly, into a key space",)  # the way back is a space that is left
 
 
 def changes():
     rows = [pytest.param(one, other, id=f"{name}, {way}") for name, pair in SAME.items()
-            for way, (one, other) in (("forth", pair), ("back", pair[::-1]))]
+            for way, (one, other) in (("forth", pair), ("back", pair[::-1]))
+            if way == "forth" or name not in ONE_WAY]
     return pytest.mark.parametrize("before, after", rows)
 
 
@@ -120,6 +136,100 @@ def test_a_key_is_spelled_as_the_rule_says_by_now_once_nothing_is_in_doubt(pawl,
     gateway.reload(under(after, HOLD))
     assert marks(pay(gateway)) == (201, "stored")
     assert [request["Idempotency-Key"] for request in upstream.requests] == ["k1", '"k1"']
+
+
+# ---- rules that share their keys ----
+
+SPACE = rule("key_space: money") + CAPTURE
+MISMATCH = "CONFLICT.idempotency.payload_mismatch"
+
+
+def capture(gateway, key: str = "k1") -> Answer:
+    return gateway.post("/capture", {"amount": 5}, key=key)
+
+
+def test_the_same_key_on_another_rule_of_the_space_is_a_mismatch(pawl, upstream):
+    """found: L13"""
+    gateway = pawl(under(SPACE, HOLD))
+    assert marks(pay(gateway)) == (201, "stored")
+    other = capture(gateway)
+    assert other.is_problem(409, MISMATCH)
+    assert "another method, path" in other.json["detail"]
+    assert marks(pay(gateway)) == (201, "replayed")
+    assert marks(capture(gateway, "k2")) == (201, "stored")
+    assert pay(gateway, "k2").is_problem(409, MISMATCH)
+    assert upstream.effects() == 2
+
+
+@pytest.mark.parametrize("unknown", [HOLD, RETRY])
+def test_another_rule_says_mismatch_of_what_runs_is_in_doubt_or_was_not_done(
+        pawl, upstream, unknown):
+    gateway = pawl(under(SPACE, unknown))
+    gate = upstream.hold()
+    first = Later(lambda: pay(gateway))
+    gate.wait_for()
+    assert capture(gateway).is_problem(409, MISMATCH)
+    gate.open()
+    first.result()
+    upstream.then(closes())
+    pay(gateway, "k2")
+    assert capture(gateway, "k2").is_problem(409, MISMATCH)
+    upstream.then(say(503, {}, ("Retry-After", "0"), effect=False))
+    pay(gateway, "k3")
+    assert capture(gateway, "k3").is_problem(409, MISMATCH)
+    assert marks(pay(gateway, "k3")) == (201, "stored")
+    assert upstream.effects("/capture") == 0
+
+
+def test_a_mismatch_has_the_status_of_the_rule_that_says_it(pawl):
+    gateway = pawl(under(SPACE.replace("key_space: money}\n", "key_space: money, mismatch: 422}\n"),
+                         HOLD).replace(", mismatch: 422", "", 1))
+    pay(gateway)
+    assert capture(gateway).is_problem(422, MISMATCH)
+    capture(gateway, "k2")
+    assert pay(gateway, "k2").is_problem(409, MISMATCH)
+
+
+def test_a_record_keeps_the_rule_that_began_it_and_is_found_by_the_space(pawl):
+    gateway = pawl(under(SPACE, HOLD))
+    pay(gateway)
+    capture(gateway, "k2")
+
+    def shown(*wanted: str) -> list[tuple[str, str]]:
+        lines = run("keys", "list", "--json", *wanted, "--store", gateway.store).stdout
+        return [(record["key"], record["rule"]) for record in map(json.loads, lines.splitlines())]
+
+    assert sorted(shown()) == [("k1", "pay"), ("k2", "capture")]
+    assert shown("--rule", "capture") == [("k2", "capture")]
+    for tenant in ([], ["--tenant", ""]):
+        show = ("keys", "show", "k1", "--rule", "pay", *tenant, "--json", "--store", gateway.store)
+        assert json.loads(run(*show).stdout)["rule"] == "pay"
+
+
+def test_once_values_stay_with_their_rule(pawl, upstream):
+    once = 'once: {key: "{body:/amount}", duplicate: reject}'
+    gateway = pawl(under(SPACE.replace("key_space: money", f"key_space: money, {once}"), HOLD))
+    assert marks(pay(gateway)) == (201, "stored")
+    assert pay(gateway, "k2").is_problem(409, "CONFLICT.idempotency.duplicate")
+    assert marks(capture(gateway, "k3")) == (201, "stored")
+    assert upstream.effects() == 2
+
+
+def test_in_the_background_a_renamed_rule_probes_what_its_key_space_holds(pawl, upstream):
+    probe = 'probe_headers: {Authorization: "Bearer p"}, settle: 0s'
+    gateway = pawl(under(rule(probe), PROBE))
+    upstream.then(closes())
+    upstream.on("GET", "/pay/by-key/k1", say(500, {}))
+    pay(gateway)
+    upstream.on("GET", "/pay/by-key/k1", say(200, {"id": 7}))
+    gateway.reload(under(rule(f"key_space: pay, {probe}", "paid"), PROBE))
+    eventually(lambda: any(line["event"] == "probe" and line["result"] == "done"
+                           for line in gateway.log), "a probe")
+    assert marks(pay(gateway)) == (200, "replayed")
+    assert upstream.effects() == 1
+
+
+# ---- names of tenants ----
 
 
 def test_what_is_shown_of_a_hidden_tenant_is_nobodys_name(pawl, upstream):

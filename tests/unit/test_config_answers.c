@@ -238,6 +238,68 @@ static void an_earlier_name_leads_to_one_rule(void **state)
     }
 }
 
+static void rules_that_share_keys_make_the_same_ones(void **state)
+{
+    static const struct {
+        const char *a, *b, *part; /* NULL: nothing is wrong */
+    } cases[] = {
+        {"key_space: s", "key_space: s", NULL},
+        {"key_space: s, formerly: [s]", "key_space: s", NULL},
+        {"key_space: a", "key_space: a", NULL},
+        {"key_syntax: lenient", "key_space: a", NULL},
+        {"key_format: uuid", "key_space: a, key_format: uuid4", NULL},
+        {"key_format: {regex: 'k.*'}", "key_space: a", NULL},
+        {"key: \"{header:x-key}\"", "key_space: a, key: \"{header:X-Key|max:9}\"", NULL},
+        {"tenant: \"{header:X-Api-Key}\", protect: false", "key_space: a", NULL},
+        {"key_space: \"a b\"", "mismatch: 422", "4:40: key_space: 'a b' is not valid here"},
+        {"key_syntax: strict", "key_space: a",
+         "5:40: key_space: the rules 'a' and 'b' share keys, and differ in their key_syntax"},
+        {"key_space: s", "key_space: s, key_syntax: strict", "5:40: key_space: the rules 'a' and"},
+        {"key_format: uuid", "key_space: a", "of which only one folds upper case"},
+        {"key: \"{header:K|uuid}\"", "key_space: a, key: \"{header:K}\"", "only one folds"},
+        {"key: \"{header:X-Key}\"", "key_space: a", "differ in their key (expected the same)"},
+        {"tenant: \"{header:X-Api-Key}\"", "key_space: a", "differ in their tenant"},
+        {"tenant: \"{header:T}\", secret: true",
+         "key_space: a, tenant: \"{header:T}\", trust_tenant: true", "differ in their tenant"},
+        {"key: \"{header:Idempotency-Key}{route}\"", "key_space: a",
+         "the key of rule 'a' is composed (expected key: \"{header:Idempotency-Key}\")"},
+        {"mismatch: 422", "key_space: z, key: \"{body:/id}\"", "the key of rule 'b' is composed"},
+        {"key_space: s", "key_space: a",
+         "5:40: key_space: the rule 'a' is in the key space 's' (expected key_space: s)"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[512];
+        snprintf(text, sizeof(text),
+                 HEAD "rules:\n- {name: a, match: POST /a, %s}\n- {name: b, match: POST /b, %s}\n",
+                 cases[i].a, cases[i].b);
+        if (!cases[i].part) {
+            config_free(good(text));
+            continue;
+        }
+        char *complaints = refused(text);
+        assert_holds(complaints, cases[i].part);
+        mem_free(complaints);
+    }
+}
+
+static void a_name_leads_to_its_rule_or_to_the_only_one_in_its_space(void **state)
+{
+    (void)state;
+    struct config *config =
+        good(HEAD "rules:\n- {name: a, match: POST /a, key_space: old, formerly: [older]}\n"
+                  "- {name: b, match: POST /b, key_space: s}\n"
+                  "- {name: c, match: POST /c, key_space: s}\n- {name: d, match: POST /d}\n");
+    const struct rule_set *rules = config->gateway.rules;
+    assert_ptr_equal(rule_set_named(rules, SLICE("a")), &rules->rules[0]);
+    assert_ptr_equal(rule_set_named(rules, SLICE("old")), &rules->rules[0]);
+    assert_ptr_equal(rule_set_named(rules, SLICE("older")), &rules->rules[0]);
+    assert_null(rule_set_named(rules, SLICE("s")));
+    assert_slice(rule_key_space(&rules->rules[1]), "s");
+    assert_slice(rule_key_space(&rules->rules[3]), "d");
+    config_free(config);
+}
+
 /* ---- warnings ---- */
 
 static void a_store_that_may_be_passed_by_is_warned_of(void **state)
@@ -386,6 +448,8 @@ int main(void)
         cmocka_unit_test(wrong_values_are_refused_where_they_stand),
         cmocka_unit_test(rules_too_long_to_be_published_are_refused_unless_nothing_is),
         cmocka_unit_test(an_earlier_name_leads_to_one_rule),
+        cmocka_unit_test(rules_that_share_keys_make_the_same_ones),
+        cmocka_unit_test(a_name_leads_to_its_rule_or_to_the_only_one_in_its_space),
         cmocka_unit_test(a_store_that_may_be_passed_by_is_warned_of),
         cmocka_unit_test(a_secret_tenant_draws_no_warning),
         cmocka_unit_test(what_a_500_means_is_said_for_each_rule_that_holds_it),

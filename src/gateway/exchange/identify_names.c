@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Under which names the store knows the operation: its key, and its once value, each also as former
- * names of the rule made it. */
+/* Under which names the store knows the operation: its key, in the rule's key space, and its once
+ * value, which is the rule's own; each also as former names of the rule made it. */
 #include "gateway/exchange/steps.h"
 
 /* What a template gave under a former name of the rule, where {route} is that name. It gave a value
@@ -82,7 +82,7 @@ static bool name_once(struct exchange *x)
 bool identify_name(struct exchange *x)
 {
     struct attempt *attempt = &x->attempt;
-    attempt->key_hash =
-        engine_key_hash(x->server->config->engine, attempt->tenant, attempt->rule, attempt->key);
+    attempt->key_hash = engine_key_hash(x->server->config->engine, attempt->tenant,
+                                        rule_key_space(x->rule), attempt->key);
     return name_former(x) && (!x->rule->once.on || name_once(x));
 }

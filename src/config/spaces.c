@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules that share their keys (`key_space:`): they must make the same key of the same request. */
+#include "base/buf.h"
+#include "config/reader.h"
+
+#define TEMPLATE_MAX ((size_t)8 * 1024)
+
+static bool is_same_template(struct reader *reader, const struct template *one,
+                             const struct template *other)
+{
+    BUF_AUTO struct buf a = buf_make(TEMPLATE_MAX), b = buf_make(TEMPLATE_MAX);
+    template_write(one, &a);
+    template_write(other, &b);
+    reader->scratch->failed |= !buf_ok(&a) || !buf_ok(&b);
+    return slice_eq(buf_slice(&a), buf_slice(&b));
+}
+
+static bool is_same_tenant(struct reader *reader, const struct rule *one, const struct rule *other)
+{
+    return one->tenant_none == other->tenant_none &&
+           rule_hides_tenant(one) == rule_hides_tenant(other) &&
+           (one->tenant_none || is_same_template(reader, &one->tenant, &other->tenant));
+}
+
+static bool folds(const struct rule *rule)
+{
+    return rule->key_format_kind == KEY_FORMAT_UUID || rule->key_format_kind == KEY_FORMAT_UUID4 ||
+           key_format_folds(rule->key.parts[0].format);
+}
+
+/* In what they differ; NULL: in nothing that counts. Both have a plain header key. */
+static const char *difference(struct reader *reader, const struct rule *one,
+                              const struct rule *other)
+{
+    if (!slice_eq_nocase(one->key.parts[0].text, other->key.parts[0].text))
+        return "key";
+    if (!is_same_tenant(reader, one, other))
+        return "tenant";
+    if (one->key_syntax != other->key_syntax)
+        return "key_syntax";
+    return folds(one) != folds(other) ? "key_format, of which only one folds upper case" : NULL;
+}
+
+static bool is_in_a_space(const struct rule_draft *draft)
+{
+    return draft->set[OPTION_key_space] && !slice_eq(draft->rule.key_space, draft->rule.name);
+}
+
+static bool check_key(struct reader *reader, const struct rule_draft *draft,
+                      const struct node *node)
+{
+    bool plain = template_is_plain_header(&draft->rule.key);
+    if (!plain)
+        reader_complain(reader, node,
+                        "rules that share keys take them from a header alone, and the key of rule "
+                        "'%.*s' is composed (expected key: \"{header:Idempotency-Key}\")",
+                        SLICE_ARG(draft->rule.name));
+    return plain;
+}
+
+static void check_pair(struct reader *reader, const struct rule_draft *draft,
+                       const struct rule_draft *other)
+{
+    const struct node *node = draft->set[OPTION_key_space];
+    if (!slice_eq(draft->rule.key_space, rule_key_space(&other->rule)) ||
+        !check_key(reader, other, node))
+        return;
+    const char *differs = difference(reader, &draft->rule, &other->rule);
+    if (differs)
+        reader_complain(reader, node,
+                        "the rules '%.*s' and '%.*s' share keys, and differ in their %s (expected "
+                        "the same)",
+                        SLICE_ARG(other->rule.name), SLICE_ARG(draft->rule.name), differs);
+}
+
+/* The space of a rule that has left its own is not the one that its name says. */
+static void check_joined(struct reader *reader, const struct rule_draft *draft,
+                         const struct rule_draft *other)
+{
+    const struct node *node = draft->set[OPTION_key_space];
+    if (slice_eq(draft->rule.key_space, other->rule.name) && is_in_a_space(other))
+        reader_complain(reader, node,
+                        "the rule '%.*s' is in the key space '%.*s' (expected key_space: %.*s)",
+                        SLICE_ARG(other->rule.name), SLICE_ARG(other->rule.key_space),
+                        SLICE_ARG(other->rule.key_space));
+}
+
+void spaces_review(struct reader *reader, struct rule_draft *const *drafts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!is_in_a_space(drafts[i]) || !drafts[i]->set[OPTION_name])
+            continue;
+        reader->draft = drafts[i];
+        if (!check_key(reader, drafts[i], drafts[i]->set[OPTION_key_space]))
+            continue;
+        for (size_t other = 0; other < n; other++) {
+            if (other == i || !drafts[other]->rule.protect)
+                continue;
+            check_joined(reader, drafts[i], drafts[other]);
+            if (other < i || !is_in_a_space(drafts[other]))
+                check_pair(reader, drafts[i], drafts[other]);
+        }
+    }
+}
