@@ -109,6 +109,14 @@ bool headers_is_dashed(struct slice name, struct slice wanted)
     return true;
 }
 
+bool headers_is_among(struct slice name, const struct slice *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (headers_is_dashed(name, list[i]))
+            return true;
+    return false;
+}
+
 bool header_is_token(struct slice s)
 {
     static const bool bytes[256] = {

@@ -55,6 +55,10 @@ bool headers_is_hop_by_hop(const struct headers *headers, struct slice name);
  * and Rack. */
 bool headers_is_dashed(struct slice name, struct slice wanted);
 
+/* Whether it is so one of an array's names. */
+bool headers_is_among(struct slice name, const struct slice *list, size_t n);
+#define HEADERS_AMONG(name, list) headers_is_among(name, list, sizeof(list) / sizeof(list)[0])
+
 /* Whether `s` is a token (RFC 9110 5.6.2), as names of fields are. */
 bool header_is_token(struct slice s);
 

@@ -29,7 +29,7 @@ bool client_is_reserved(const struct headers *headers, struct slice name)
 {
     static const struct slice own[] = {
         {"Content-Length", 14}, {"Idempotency-Token", 17}, {"Idempotency-Attempt", 19}};
-    return SLICE_AMONG(name, own) || headers_is_hop_by_hop(headers, name);
+    return HEADERS_AMONG(name, own) || headers_is_hop_by_hop(headers, name);
 }
 
 static bool add_default(const struct client_request *request, struct client_made *made,

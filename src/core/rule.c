@@ -292,7 +292,7 @@ bool probe_owns_header(struct slice name)
                                        {"Content-Length", 14},
                                        {"Idempotency-Key", 15},
                                        {"Idempotency-Token", 17}};
-    return SLICE_AMONG(name, own);
+    return HEADERS_AMONG(name, own);
 }
 
 bool rule_hides_tenant(const struct rule *rule)

@@ -2,6 +2,7 @@
 #include "gateway/headers_out.h"
 
 #include "core/cors.h"
+#include "gateway/certificates.h"
 #include "gateway/server.h"
 
 void headers_write_upgrade(struct buf *buf)
@@ -25,13 +26,14 @@ struct outgoing {
     bool trusted; /* its peer may say where the request came in: trust_forwarded */
 };
 
-/* Never taken from a client: pawl sets them, answers for them, or (trailers) drops what they
- * announce. */
+/* Never taken from a client, by whatever spelling: pawl sets them, answers for them, or (trailers)
+ * drops what they announce; or they end at this connection. */
 static const struct slice own_names[] = {
     {"Idempotency-Token", 17},   {"Idempotency-Attempt", 19}, {"Idempotency-Status", 18},
     {"Idempotent-Replayed", 19}, {"Error-Code", 10},          {"Expect", 6},
     {"Content-Length", 14},      {"X-Forwarded-For", 15},     {"Trailer", 7},
-    {"Webhook-Source", 14},
+    {"Webhook-Source", 14},      {"Connection", 10},          {"Proxy-Connection", 16},
+    {"Keep-Alive", 10},          {"Transfer-Encoding", 17},   {"Upgrade", 7},
 };
 
 /* Whether it says where a request came in, to a reader that takes `_` for `-`, too (CGI). */
@@ -58,10 +60,7 @@ static bool chooses_host(struct slice name)
         {"X-Forwarded-Prefix", 18},
         {"X-Forwarded-Path", 16},
     };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (headers_is_dashed(name, names[i]))
-            return true;
-    return false;
+    return HEADERS_AMONG(name, names);
 }
 
 static bool may_say_origin(const struct outgoing *out, struct slice name)
@@ -69,9 +68,17 @@ static bool may_say_origin(const struct outgoing *out, struct slice name)
     return out->trusted && slice_find(name, '_') < 0;
 }
 
+static bool is_forged_certificate(const struct outgoing *out, struct slice name)
+{
+    if (!certificates_names(name) || may_say_origin(out, name))
+        return false;
+    certificates_removed(out->extra->client, name);
+    return true;
+}
+
 static bool passes(const struct outgoing *out, const struct header *line)
 {
-    if (SLICE_AMONG(line->name, own_names) ||
+    if (HEADERS_AMONG(line->name, own_names) || is_forged_certificate(out, line->name) ||
         headers_is_hop_by_hop(&out->request->headers, line->name))
         return false;
     if (says_origin(line->name) && !may_say_origin(out, line->name))
@@ -80,8 +87,8 @@ static bool passes(const struct outgoing *out, const struct header *line)
         return false;
     if (!out->extra->ruled)
         return true;
-    return !slice_eq_nocase(line->name, SLICE("Idempotency-Key")) &&
-           !slice_eq_nocase(line->name, SLICE("Accept-Encoding"));
+    return !headers_is_dashed(line->name, SLICE("Idempotency-Key")) &&
+           !headers_is_dashed(line->name, SLICE("Accept-Encoding"));
 }
 
 /* Whether a proxy in front has said it, so that pawl does not. */
@@ -179,7 +186,7 @@ static bool is_own(const struct header *line)
         {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19}, {"Error-Code", 10}};
     bool final = slice_eq_nocase(line->name, SLICE("Error-Code")) &&
                  slice_eq(line->value, SLICE("PROVIDER.duplicate"));
-    return SLICE_AMONG(line->name, names) && !final;
+    return HEADERS_AMONG(line->name, names) && !final;
 }
 
 void headers_copy_response(struct buf *buf, const struct headers *headers, unsigned drops)

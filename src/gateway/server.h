@@ -9,6 +9,7 @@
 #include "base/compress.h"
 #include "base/thread.h"
 #include "core/retry.h"
+#include "gateway/certificates.h"
 #include "gateway/config.h"
 #include "gateway/plan.h"
 #include "http/peers.h"
@@ -24,6 +25,7 @@ struct gateway_shared {
     struct peers *tenants;  /* requests in flight of each tenant */
     struct mutex retrying;  /* for `budget`: of retries to the upstream, of all loops together */
     struct retry_budget budget;
+    struct certificates_told told;
 };
 
 /* A loop's part in a reload (reload.c). */

@@ -392,10 +392,12 @@ def closed_anew() -> None:
 
 def test_clients_cannot_say_that_they_are_a_source(inbox, upstream):
     box = inbox(rules="rules: [{name: r, match: POST /refunds}]\n")
-    said = [("Webhook-Source", "payments")]
+    said = [("Webhook-Source", "payments"), ("Webhook_Source", "payments")]
     box.gateway.post("/refunds", {}, key="k", headers=said)
     box.gateway.request("GET", "/x", said)
-    assert [request["webhook-source"] for request in upstream.requests] == [None, None]
+    for request in upstream.requests:
+        assert (request["webhook-source"], request["webhook_source"]) == (None, None)
+    assert len(upstream.requests) == 2
 
 
 @pytest.mark.parametrize("change, what", [

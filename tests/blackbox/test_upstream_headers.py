@@ -56,6 +56,55 @@ def test_what_anybody_else_says_of_where_a_request_came_in_is_replaced(pawl, ups
         assert seen[name] is None
 
 
+CERTIFICATES = ["Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "X-Client-Verify",
+                "X-SSL-Client-CN", "SSL-Client-S-DN", "X-ARR-ClientCert", "X-Amzn-Mtls-Clientcert",
+                "Cf-Client-Cert-Der", "X-Forwarded-Client-Cert", "X-Forwarded-Tls-Client-Cert",
+                "X-Forwarded-Tls-Client-Cert-Info"]
+SPOKEN = [(name, "root") for name in CERTIFICATES]
+UNDERSCORED = [(name.replace("-", "_"), "root") for name in CERTIFICATES]
+NEAR = [("Client-Certs", "x"), ("X-SSL", "x"), ("SSL-Clients", "x"), ("Cf-Client", "x")]
+
+
+@PATHS
+def test_no_stranger_says_whose_certificate_a_client_showed(pawl, upstream, path):
+    """found: L11"""
+    gateway = pawl(f"trust_forwarded: []\n{CONFIG}")
+    seen = sent(gateway, upstream, *SPOKEN, *UNDERSCORED, *NEAR, path=path)
+    assert [line for line in seen.headers if line[1] in ("root", "x")] == NEAR
+    sent(gateway, upstream, *SPOKEN, path=path)
+    eventually(lambda: len(removed(gateway)) >= 11, "a line for each family")
+    assert len(removed(gateway)) == 11
+    line = removed(gateway)[0]
+    assert (line["level"], line["client"], line["header"]) == ("warn", "127.0.0.1", "Client-Cert")
+    assert "trust_forwarded" in line["hint"]
+
+
+def removed(gateway: Gateway) -> list[dict]:
+    return [line for line in gateway.log if line["event"] == "certificate_header_removed"]
+
+
+@PATHS
+def test_a_trusted_proxy_says_whose_certificate_a_client_showed(gateway, upstream, path):
+    """found: L11"""
+    seen = sent(gateway, upstream, *SPOKEN, *UNDERSCORED, path=path)
+    assert [line for line in seen.headers if line[1] == "root"] == SPOKEN
+
+
+OWN = ["Idempotency-Status", "Idempotent-Replayed", "Error-Code", "Webhook-Source",
+       "Proxy-Connection", "Keep-Alive", "Trailer"]
+
+
+@PATHS
+@pytest.mark.parametrize("spell", [str, lambda name: name.replace("-", "_"),
+                                   lambda name: name.replace("-", "_", 1).upper()],
+                         ids=["dashed", "underscored", "upper"])
+def test_what_pawl_removes_is_removed_by_whatever_spelling(gateway, upstream, path, spell):
+    """found: R17"""
+    seen = sent(gateway, upstream, *[(spell(name), "forged") for name in OWN],
+                (spell("X-Own"), "kept"), path=path)
+    assert [value for _, value in seen.headers if value in ("forged", "kept")] == ["kept"]
+
+
 def test_a_block_of_addresses_is_trusted(pawl, upstream):
     gateway = pawl(f'trust_forwarded: ["::1", 127.0.0.0/30]\n{CONFIG}')
     assert sent(gateway, upstream, *FAMILY)["X-Forwarded-Proto"] == "https"

@@ -8,9 +8,9 @@
 #include "gateway/exchange/reply.h"
 #include "gateway/headers_out.h"
 
-static bool starts_nocase(struct slice name, struct slice prefix)
+static bool starts_dashed(struct slice name, struct slice prefix)
 {
-    return name.len >= prefix.len && slice_eq_nocase(slice_make(name.at, prefix.len), prefix);
+    return name.len >= prefix.len && headers_is_dashed(slice_first(name, prefix.len), prefix);
 }
 
 /* Whether an application may take it for what is asked instead of the request line (IIS, Symfony,
@@ -23,10 +23,7 @@ static bool overrides_target(struct slice name)
         {"X-Original-Path", 15}, {"X-HTTP-Path-Override", 20}, {"X-HTTP-URL-Override", 19},
         {"X-Override-URL", 14},  {"X-Forwarded-Uri", 15},      {"X-Forwarded-Method", 18},
     };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (headers_is_dashed(name, names[i]))
-            return true;
-    return false;
+    return HEADERS_AMONG(name, names);
 }
 
 /* Fields that speak of the request's body, or say when and in part it is to be answered, mean
@@ -39,8 +36,8 @@ static bool speaks_of_request(struct slice name)
         {"If-Modified-Since", 17}, {"If-Unmodified-Since", 19},
         {"If-Range", 8},           {"Range", 5},
     };
-    return SLICE_AMONG(name, names) || rule_is_override(name) || overrides_target(name) ||
-           starts_nocase(name, SLICE("Content-")) || starts_nocase(name, SLICE("Idempotency-"));
+    return HEADERS_AMONG(name, names) || rule_is_override(name) || overrides_target(name) ||
+           starts_dashed(name, SLICE("Content-")) || starts_dashed(name, SLICE("Idempotency-"));
 }
 
 static const struct http_request *get_request(struct exchange *x)

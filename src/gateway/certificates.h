@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * certificates: headers by which a proxy that ends TLS says whose certificate a client showed. A
+ * service believes them; so they are taken from peers in trust_forwarded alone. What was removed is
+ * logged once for each family of names and peer, CERTIFICATES_TOLD at the most. From any loop.
+ */
+#ifndef PAWL_GATEWAY_CERTIFICATES_H
+#define PAWL_GATEWAY_CERTIFICATES_H
+
+#include "base/slice.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct client;
+
+#define CERTIFICATES_TOLD 1024 /* lines of a process */
+
+struct certificates_told {
+    atomic_ullong at[CERTIFICATES_TOLD]; /* peer and family; 0: free */
+};
+
+/* Whether a service may take it for such a header: one that reads `_` as `-`, too (CGI). */
+bool certificates_names(struct slice name);
+
+/* It was removed from a request of this client. */
+void certificates_removed(const struct client *client, struct slice name);
+
+#endif
