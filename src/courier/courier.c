@@ -90,6 +90,11 @@ static void show_lanes(struct courier *courier, int64_t now)
     courier->shown_at = clock_after(now, POLL_US);
 }
 
+bool courier_serves(const struct courier_kind *kind, struct slice lane)
+{
+    return !kind->serves || kind->serves(kind, lane);
+}
+
 struct courier_limits courier_limits_of(const struct courier_kind *kind, struct slice lane)
 {
     return kind->limits_of ? kind->limits_of(kind, lane) : kind->limits;
@@ -259,7 +264,7 @@ static enum store_status visit_lane(struct pass *pass, const struct store_task *
 {
     struct courier *courier = pass->courier;
     int64_t boot = clock_boot_us(), until = CLOCK_NEVER;
-    if (is_paused(pass, first->lane, SLICE(""), now))
+    if (!courier_serves(pass->kind, first->lane) || is_paused(pass, first->lane, SLICE(""), now))
         return STORE_DONE;
     struct lane *lane = lanes_find(courier->lanes, pass->kind->name, first->lane,
                                    courier_limits_of(pass->kind, first->lane).in_flight, boot);

@@ -76,12 +76,15 @@ struct courier_limits {
 };
 
 /* What is delivered, and how. Each function runs in the delivery's fiber, and may wait, but for
- * `limits_of`, `saved` and `label`. */
+ * `serves`, `limits_of`, `saved` and `label`. */
 struct courier_kind {
     struct slice name;            /* pawl_task.kind */
     struct courier_limits limits; /* of every lane */
     int64_t keep_dead_us;
 
+    /* Whether this process delivers to a lane. What it does not serve is left as it is, for others.
+     * NULL: it serves them all. */
+    bool (*serves)(const struct courier_kind *kind, struct slice lane);
     /* Those of one lane. NULL: as of every other. */
     struct courier_limits (*limits_of)(const struct courier_kind *kind, struct slice lane);
 

@@ -51,6 +51,8 @@ struct courier {
 enum store_status courier_find(struct courier *courier, const struct table_query *query,
                                struct arena *arena, struct store_found *ret_found);
 
+/* Whether this process delivers to that lane, now. */
+bool courier_serves(const struct courier_kind *kind, struct slice lane);
 /* Those of one lane, now. */
 struct courier_limits courier_limits_of(const struct courier_kind *kind, struct slice lane);
 

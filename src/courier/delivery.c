@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "courier/courier_priv.h"
 #include "fiber/fiber.h"
+#include <limits.h>
 
 #define LEASE_MARGIN_US CLOCK_US_PER_S /* of a lease, in which no attempt is under way */
 
@@ -87,11 +88,16 @@ static void count_saved(struct courier *courier, const struct courier_kind *kind
         kind->saved(kind, task);
 }
 
+/* How many attempts a lane of others has is theirs to say. */
+static const struct retry_schedule theirs = {.attempts = INT_MAX};
+
 enum store_status delivery_lose(struct courier *courier, const struct courier_kind *kind,
                                 const struct store_task *stored)
 {
     int64_t now = store_now(courier->config.store);
     struct task_terms terms = terms_of(kind, stored);
+    if (!courier_serves(kind, stored->lane))
+        terms.schedule = &theirs;
     struct ending ending = {.task = *stored, .arena = arena_make(COURIER_ARENA_MAX)};
     task_lose(&ending.task.task, &terms, now);
     ending.has_attempt = true;

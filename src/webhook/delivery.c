@@ -87,8 +87,10 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
     sending->plan = webhook_plan_ref(*sender->plan);
     if (!find_target(sender, delivery))
         return down;
-    if (!sending->target)
-        return settle(TASK_REASON_REMOVED);
+    if (!sending->target) /* of others: it was introduced meanwhile */
+        return webhook_plan_is_of_others(sending->plan, delivery->stored.lane)
+                   ? down
+                   : settle(TASK_REASON_REMOVED);
     if (sending->target->state.is_disabled && !delivery->stored.task.replay)
         return settle(TASK_REASON_DISABLED);
     if (read_event(sender, delivery, &is_there) != STORE_DONE)
@@ -258,6 +260,12 @@ static const struct webhook_target *target_of(const struct courier_kind *kind, s
     return roster_find((*sender_of(kind)->plan)->roster, lane);
 }
 
+/* One that the registry does not know was removed by a person: its deliveries are ended here. */
+static bool serves(const struct courier_kind *kind, struct slice lane)
+{
+    return !webhook_plan_is_of_others(*sender_of(kind)->plan, lane);
+}
+
 /* Of a lane without an endpoint nothing is sent, and its tasks end. */
 static struct courier_limits limits_of(const struct courier_kind *kind, struct slice lane)
 {
@@ -284,6 +292,7 @@ void webhook_sender_init(struct webhook_sender *sender)
         (struct courier_kind){.name = SLICE(WEBHOOK_KIND),
                               .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},
                               .keep_dead_us = TASK_KEEP_DEAD_US,
+                              .serves = serves,
                               .limits_of = limits_of,
                               .claim = claim,
                               .attempt = attempt,

@@ -59,7 +59,7 @@ static struct courier_verdict prepare(const struct webhook_handler *handler,
     calling->plan = webhook_plan_ref(*handler->plan);
     calling->source = webhook_plan_source(calling->plan, delivery->stored.lane);
     if (!calling->source)
-        return settle(TASK_REASON_REMOVED);
+        return down; /* a reload took it out meanwhile: it is left to others */
     if (read_request(handler, delivery) != STORE_DONE)
         return down;
     return calling->request ? (struct courier_verdict){.claim = COURIER_CLAIMED}
@@ -145,7 +145,12 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
 
 /* ---- the kind ---- */
 
-/* Of a lane without a source nothing is called, and its tasks end. */
+static bool serves(const struct courier_kind *kind, struct slice lane)
+{
+    return webhook_plan_source(*handler_of(kind)->plan, lane);
+}
+
+/* Of a source that others have, none. */
 static struct courier_limits limits_of(const struct courier_kind *kind, struct slice lane)
 {
     const struct webhook_source *source = webhook_plan_source(*handler_of(kind)->plan, lane);
@@ -168,6 +173,7 @@ void webhook_handler_init(struct webhook_handler *handler)
         (struct courier_kind){.name = SLICE(HANDLER_KIND),
                               .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},
                               .keep_dead_us = TASK_KEEP_DEAD_US,
+                              .serves = serves,
                               .limits_of = limits_of,
                               .claim = claim,
                               .attempt = attempt,

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include <stdlib.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define ORIGINS_MOST 256
@@ -83,6 +84,7 @@ struct webhook_plan *webhook_plan_new(const struct webhook_wanted *wanted)
     if (!plan)
         return NULL;
     plan->refs = 1;
+    plan->others_arena = arena_make(ARENA_MAX);
     plan->wanted = *wanted;
     plan->wanted.upstream = (struct http_upstream){0};
     rule_set_ref(wanted->rules);
@@ -108,6 +110,7 @@ void webhook_plan_unref(struct webhook_plan *plan)
     http_pool_unref(plan->upstream);
     roster_unref(plan->roster);
     mem_free(plan->sources);
+    arena_fini(&plan->others_arena);
     rule_set_unref(plan->wanted.rules);
     mem_free(plan);
 }
@@ -122,14 +125,11 @@ const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan
 
 /* ---- the registry ---- */
 
-/* Endpoints of the config that the store does not know, as many as one commit brings: the others
- * the next time. That somebody else was first is no matter. */
-static enum store_status introduce(const struct webhook_plan *plan, const struct registry *registry,
-                                   struct store *store, struct parker *parker)
+/* Endpoints of the config that the store does not know, as many as one commit brings. */
+static size_t gather_new(const struct webhook_plan *plan, const struct registry *registry,
+                         struct store_endpoint *rows, struct table_change *changes)
 {
     const struct webhook_settings *settings = &plan->wanted.webhooks;
-    struct store_endpoint rows[INTRODUCED_MOST];
-    struct table_change changes[INTRODUCED_MOST];
     size_t n = 0;
     for (size_t i = 0; i < settings->n_endpoints && n < INTRODUCED_MOST; i++) {
         if (registry_find(registry, settings->endpoints[i].name))
@@ -140,9 +140,21 @@ static enum store_status introduce(const struct webhook_plan *plan, const struct
             .table = &endpoint_table, .act = TABLE_INSERT, .row = &rows[n].row};
         n++;
     }
-    if (n == 0)
+    return n;
+}
+
+/* True in `*ret_more`: the registry is to be read again, as there may be more. That somebody else
+ * was first is no matter. */
+static enum store_status introduce(const struct webhook_plan *plan, const struct registry *registry,
+                                   struct store *store, struct parker *parker, bool *ret_more)
+{
+    struct store_endpoint rows[INTRODUCED_MOST];
+    struct table_change changes[INTRODUCED_MOST];
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes};
+    op.n_brings = gather_new(plan, registry, rows, changes);
+    *ret_more = op.n_brings > 0;
+    if (!*ret_more)
         return STORE_DONE;
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
     store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
     return op.status == STORE_CONFLICT ? STORE_DONE : op.status;
 }
@@ -159,6 +171,20 @@ static bool has_what_it_needs(struct webhook_plan *plan, const struct roster *ro
     return plan->has_tls;
 }
 
+static enum store_status take_others(struct webhook_plan *plan, const struct registry *registry)
+{
+    arena_reset(&plan->others_arena);
+    plan->n_others = 0;
+    struct slice *others = arena_alloc(&plan->others_arena, (registry->n + 1) * sizeof *others);
+    plan->others = others;
+    for (size_t i = 0; others && i < registry->n; i++) {
+        struct slice name = registry->at[i].state->name;
+        if (!roster_find(plan->roster, name))
+            others[plan->n_others++] = arena_copy(&plan->others_arena, name);
+    }
+    return plan->others_arena.failed ? STORE_NO_MEMORY : STORE_DONE;
+}
+
 static enum store_status take_registry(struct webhook_plan *plan, const struct registry *registry)
 {
     if (!roster_is_of(plan->roster, registry)) {
@@ -171,8 +197,10 @@ static enum store_status take_registry(struct webhook_plan *plan, const struct r
         plan->roster = roster;
     }
     roster_take_states(plan->roster, registry);
-    plan->read_at = registry->now;
-    return STORE_DONE;
+    enum store_status status = take_others(plan, registry);
+    if (status == STORE_DONE)
+        plan->read_at = registry->now;
+    return status;
 }
 
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
@@ -180,8 +208,24 @@ enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct registry registry;
-    enum store_status status = registry_read(store, parker, &arena, &registry);
-    if (status == STORE_DONE)
-        status = introduce(plan, &registry, store, parker);
+    enum store_status status;
+    bool more = false;
+    do {
+        arena_reset(&arena);
+        status = registry_read(store, parker, &arena, &registry);
+        if (status == STORE_DONE)
+            status = introduce(plan, &registry, store, parker, &more);
+    } while (status == STORE_DONE && more);
     return status == STORE_DONE ? take_registry(plan, &registry) : status;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return slice_compare(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+bool webhook_plan_is_of_others(const struct webhook_plan *plan, struct slice name)
+{
+    return plan->n_others > 0 &&
+           bsearch(&name, plan->others, plan->n_others, sizeof name, compare_names);
 }

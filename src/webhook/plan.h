@@ -31,10 +31,13 @@ struct webhook_source {
 struct webhook_plan {
     size_t refs;
     struct webhook_wanted wanted;
-    struct http_origins *origins;  /* behind the guard */
-    struct roster *roster;         /* in force */
-    bool has_tls;                  /* origins have what https needs */
-    int64_t read_at;               /* store time of the registry that it is of; 0: none yet */
+    struct http_origins *origins; /* behind the guard */
+    struct roster *roster;        /* in force */
+    bool has_tls;                 /* origins have what https needs */
+    int64_t read_at;              /* store time of the registry that it is of; 0: none yet */
+    struct arena others_arena;
+    const struct slice *others; /* ordered: names that it has beside the roster's */
+    size_t n_others;
     struct http_pool *upstream;    /* NULL: no handler is there */
     struct http_origins *handlers; /* elsewhere: as the operator says, so without a guard */
     struct webhook_source *sources;
@@ -51,7 +54,11 @@ void webhook_plan_unref(struct webhook_plan *plan);
 const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan,
                                                  struct slice name);
 
-/* Reads the registry anew, and writes into it those of the config that it does not know. */
+/* Whether it is an endpoint of another process's config, or was one of an earlier config: by the
+ * registry as it was read last. */
+bool webhook_plan_is_of_others(const struct webhook_plan *plan, struct slice name);
+
+/* Reads the registry anew, once all endpoints of the config are written into it. */
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
                                        struct parker *parker);
 
