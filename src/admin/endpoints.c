@@ -104,6 +104,12 @@ static bool tell(const struct endpoints_acted *acted, struct reply *reply)
                       "%.*s is an endpoint of a config, and is changed there; nothing was changed",
                       SLICE_ARG(acted->name));
         return false;
+    case ENDPOINTS_SERVED:
+        reply_problem(reply, 409,
+                      "%.*s is an endpoint of a config that is in force; nothing was changed (take "
+                      "it out of the config of every pawl first)",
+                      SLICE_ARG(acted->name));
+        return false;
     case ENDPOINTS_BAD:
         reply_problem(reply, 400, "%s", acted->problem);
         return false;

@@ -115,6 +115,11 @@ static int report(const struct queue_session *session, const struct endpoints_ac
                               "`%.*s` is an endpoint of a config, and is changed there; nothing "
                               "was changed (`remove --force` forgets one that no config has)",
                               SLICE_ARG(shown));
+    case ENDPOINTS_SERVED:
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "`%.*s` is an endpoint of a config that is in force; nothing was "
+                              "changed (take it out of the config of every `pawl serve` first)",
+                              SLICE_ARG(shown));
     case ENDPOINTS_BAD:
         return command_failed(session->command, EXIT_BAD_DATA, "%s", acted->problem);
     }

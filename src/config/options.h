@@ -81,6 +81,10 @@
       "after SIGTERM, how long to keep serving while /readyz fails, so that balancers notice")     \
     X(drain, OPTION_TOP, config, drain_us, duration, 0, HOUR, "25s",                               \
       "after drain_delay, how long running exchanges may take to end")                             \
+    X(roster_gone, OPTION_TOP, config, roster_gone_us, duration, HOUR / 60, 3650 * DAY, "24h",     \
+      "how long deliveries wait for an endpoint or source that no running pawl has; then they "    \
+      "are "                                                                                       \
+      "dead")                                                                                      \
     X(head_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.limits.headers_us, duration, MS,  \
       HOUR, "10s", "time to receive a request's header section, from its first byte")              \
     X(body_timeout, OPTION_TOP | OPTION_GATEWAY, config, gateway.limits.body_us, duration, MS,     \

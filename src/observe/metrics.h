@@ -67,6 +67,8 @@
       "Breakers of the courier that are not closed, by lane.")                                     \
     X(WEBHOOK_DELIVERIES, "pawl_webhook_deliveries_total", COUNTER, "endpoint,result",             \
       "Ends of attempts to send an event to an endpoint: done, failed (tried again) or dead.")     \
+    X(ROSTER_UNSERVED, "pawl_roster_unserved", GAUGE, "name",                                      \
+      "1 for an endpoint or source that no living process has, while something is for it.")        \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
       "Age of the oldest record whose outcome is unknown; 0 if there is none.")                    \
     X(STORE_UP, "pawl_store_up", GAUGE, "",                                                        \

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "core/canonical.h"
+#include "webhook/census.h"
 
 #define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define TRIES_MOST 100                   /* somebody else was first each time */
@@ -13,7 +14,8 @@
 #define MAP_MAX ((size_t)64 * 1024)
 #define SECRET_BYTES 32
 #define SECRET_SHOWN 4
-#define KIND SLICE("webhook") /* in the audit */
+#define KIND SLICE(WEBHOOK_KIND)                       /* in the audit, and in the roster */
+#define GONE_US (INT64_C(30) * 86400 * CLOCK_US_PER_S) /* what is due to it ends until then */
 
 static const char *const act_names[] = {[ENDPOINTS_ENABLE] = "enable",
                                         [ENDPOINTS_DISABLE] = "disable",
@@ -25,7 +27,8 @@ struct acting {
     const struct endpoints_source *source;
     struct arena *arena;
     struct endpoints_acted *acted;
-    struct table_change changes[3];
+    struct census census; /* of who is told of events: an act may change it */
+    struct table_change changes[5];
     size_t n;
 };
 
@@ -131,13 +134,21 @@ static const char *try_read(const struct acting *acting, const struct registry_e
     return acting->source->read(buf_slice(&map), acting->arena, &endpoint);
 }
 
+static enum store_status read_both(struct acting *acting, struct registry *ret_registry)
+{
+    const struct endpoints_source *source = acting->source;
+    enum store_status status =
+        registry_read(source->store, source->parker, acting->arena, ret_registry);
+    return status == STORE_DONE ? census_read(&acting->census, source->store, source->parker)
+                                : status;
+}
+
 static enum store_status try_add(struct acting *acting, struct store_endpoint *endpoint,
                                  struct store_endpoint_settings *settings,
                                  const struct store_actor *actor)
 {
     struct registry registry;
-    enum store_status status =
-        registry_read(acting->source->store, acting->source->parker, acting->arena, &registry);
+    enum store_status status = read_both(acting, &registry);
     if (status != STORE_DONE)
         return status;
     if (registry_find(&registry, endpoint->name)) {
@@ -161,6 +172,7 @@ static enum store_status try_add(struct acting *acting, struct store_endpoint *e
     bring(acting, &endpoint_settings_table, TABLE_INSERT, &settings->row);
     acting->changes[1].parent = &endpoint->row;
     acting->changes[acting->n++] = store_audit_change(&audit);
+    acting->changes[acting->n++] = census_moved(&acting->census);
     acting->acted->end = ENDPOINTS_DONE;
     return write_rows(acting);
 }
@@ -169,7 +181,8 @@ enum store_status endpoints_add(const struct endpoints_source *source, struct sl
                                 const struct store_actor *actor, struct arena *arena,
                                 struct endpoints_acted *ret_acted)
 {
-    struct acting acting = {.source = source, .arena = arena, .acted = ret_acted};
+    struct acting acting = {
+        .source = source, .arena = arena, .acted = ret_acted, .census = census_make()};
     struct store_endpoint endpoint = {0};
     struct store_endpoint_settings settings = {0};
     const struct registry_entry entry = {&endpoint, &settings};
@@ -183,6 +196,7 @@ enum store_status endpoints_add(const struct endpoints_source *source, struct sl
     enum store_status status = ret_acted->problem ? STORE_DONE : STORE_CONFLICT;
     for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
         status = try_add(&acting, &endpoint, &settings, actor);
+    census_fini(&acting.census);
     return status;
 }
 
@@ -201,14 +215,28 @@ static bool set_state(struct acting *acting, struct store_endpoint *state, bool 
     return true;
 }
 
+/* What configs declared of it counts no more. */
+static void end_declarations(struct acting *acting, struct census_entry *declared, int64_t now)
+{
+    if (declared && declared->row.row.id != 0) {
+        declared->row.state = STORE_ROSTER_REMOVED;
+        declared->row.gone_at = clock_after(now, GONE_US);
+        bring(acting, &roster_table, TABLE_UPDATE, &declared->row.row);
+    }
+    acting->changes[acting->n++] = census_moved(&acting->census);
+}
+
 static bool remove_it(struct acting *acting, const struct registry_entry *entry,
                       struct store_endpoint *state, bool force)
 {
-    if (!entry->settings && !force) {
-        acting->acted->end = ENDPOINTS_OF_CONFIG;
+    struct census_entry *declared = census_find(&acting->census, KIND, state->name);
+    bool is_served = declared && declared->n_living > 0;
+    if (!entry->settings && (is_served || !force)) {
+        acting->acted->end = is_served ? ENDPOINTS_SERVED : ENDPOINTS_OF_CONFIG;
         return false;
     }
     bring(acting, &endpoint_table, TABLE_REMOVE, &state->row);
+    end_declarations(acting, declared, state->changed_at);
     return true;
 }
 
@@ -288,8 +316,7 @@ static bool apply(struct acting *acting, const struct registry_entry *entry,
 static enum store_status try_act(struct acting *acting, const struct endpoints_wish *wish)
 {
     struct registry registry;
-    enum store_status status =
-        registry_read(acting->source->store, acting->source->parker, acting->arena, &registry);
+    enum store_status status = read_both(acting, &registry);
     if (status != STORE_DONE)
         return status;
     const struct registry_entry *entry = registry_find(&registry, wish->name);
@@ -320,7 +347,8 @@ enum store_status endpoints_act(const struct endpoints_source *source,
                                 const struct endpoints_wish *wish, struct arena *arena,
                                 struct endpoints_acted *ret_acted)
 {
-    struct acting acting = {.source = source, .arena = arena, .acted = ret_acted};
+    struct acting acting = {
+        .source = source, .arena = arena, .acted = ret_acted, .census = census_make()};
     enum store_status status = STORE_CONFLICT;
     for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
         status = try_act(&acting, wish);
@@ -328,6 +356,7 @@ enum store_status endpoints_act(const struct endpoints_source *source,
         if (try == 0 && status == STORE_DONE && ret_acted->end == ENDPOINTS_OF_CONFIG)
             status = STORE_CONFLICT;
     }
+    census_fini(&acting.census);
     return status;
 }
 

@@ -44,6 +44,7 @@ enum endpoints_end {
     ENDPOINTS_NOT_FOUND, /* the store knows none of that name */
     ENDPOINTS_TAKEN,     /* add: there is one of that name */
     ENDPOINTS_OF_CONFIG, /* rotate, remove: it is one of a config */
+    ENDPOINTS_SERVED,    /* remove: it is one of a config that is in force */
     ENDPOINTS_BAD,       /* add, rotate: `problem` says what is wrong */
 };
 

@@ -6,6 +6,7 @@
 #include "store/committer/committer.h"
 #include "store/events.h"
 #include "store/receipts.h"
+#include "store/roster.h"
 #include "store/task_audit.h"
 #include <stdio.h>
 
@@ -23,6 +24,9 @@ static const struct table *const tables[] = {&audit_table,
                                              &reason_table,
                                              &task_audit_table,
                                              &endpoint_settings_table,
+                                             &process_table,
+                                             &serves_table,
+                                             &roster_table,
                                              NULL};
 
 struct store_config store_config_default(void)

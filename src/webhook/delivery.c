@@ -78,6 +78,28 @@ static bool find_target(const struct webhook_sender *sender, struct courier_deli
     return sending->target || sending->roster->is_whole;
 }
 
+/* There is no such endpoint here: it was removed, or is left to others. */
+static struct courier_verdict judge_missing(const struct webhook_sender *sender,
+                                            const struct courier_delivery *delivery)
+{
+    const struct webhook_plan *plan = sending_of(delivery)->plan;
+    struct slice lane = delivery->stored.lane;
+    enum store_roster_state state;
+    if (census_ask(sender->store, delivery->parker, SLICE(WEBHOOK_KIND), lane, &state) !=
+        STORE_DONE)
+        return down;
+    bool is_removed =
+        state == STORE_ROSTER_REMOVED || (state == 0 && !webhook_plan_is_of_others(plan, lane));
+    return is_removed ? settle(TASK_REASON_REMOVED) : down;
+}
+
+/* Of an endpoint that had the name before this one. What a person sends again is for this one. */
+static bool is_of_an_earlier_one(const struct webhook_target *target,
+                                 const struct store_task *stored)
+{
+    return stored->row.id < target->state.row.id && !stored->task.replay;
+}
+
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare(const struct webhook_sender *sender,
                                       struct courier_delivery *delivery)
@@ -87,10 +109,10 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
     sending->plan = webhook_plan_ref(*sender->plan);
     if (!find_target(sender, delivery))
         return down;
-    if (!sending->target) /* of others: it was introduced meanwhile */
-        return webhook_plan_is_of_others(sending->plan, delivery->stored.lane)
-                   ? down
-                   : settle(TASK_REASON_REMOVED);
+    if (!sending->target)
+        return judge_missing(sender, delivery);
+    if (is_of_an_earlier_one(sending->target, &delivery->stored))
+        return settle(TASK_REASON_REMOVED);
     if (sending->target->state.is_disabled && !delivery->stored.task.replay)
         return settle(TASK_REASON_DISABLED);
     if (read_event(sender, delivery, &is_there) != STORE_DONE)
@@ -260,10 +282,14 @@ static const struct webhook_target *target_of(const struct courier_kind *kind, s
     return roster_find((*sender_of(kind)->plan)->roster, lane);
 }
 
-/* One that the registry does not know was removed by a person: its deliveries are ended here. */
+/* Deliveries to one that was removed, or that the store knows nothing of, are ended here. */
 static bool serves(const struct courier_kind *kind, struct slice lane)
 {
-    return !webhook_plan_is_of_others(*sender_of(kind)->plan, lane);
+    const struct webhook_sender *sender = sender_of(kind);
+    if (target_of(kind, lane) || census_gives_up(sender->census, kind->name, lane))
+        return true;
+    return !census_find(sender->census, kind->name, lane) &&
+           !webhook_plan_is_of_others(*sender->plan, lane);
 }
 
 /* Of a lane without an endpoint nothing is sent, and its tasks end. */

@@ -11,11 +11,13 @@
 
 #include "courier/courier.h"
 #include "courier/series.h"
+#include "webhook/census.h"
 #include "webhook/plan.h"
 #include "webhook/told.h"
 
 struct webhook_sender {
     struct store *store;
+    struct census *census;
     struct webhook_plan **plan; /* the one in force, whenever a delivery begins */
     struct told *told;
     struct courier_kind kind; /* filled in by webhook_sender_init */

@@ -5,7 +5,6 @@
 #include "base/crash.h"
 #include "base/mem.h"
 #include "store/tasks.h"
-#include "webhook/endpoint.h"
 
 #define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)256 * 1024 * 1024)
@@ -16,6 +15,7 @@
 /* What one commit brings. */
 struct commit {
     const struct fanout *fanout;
+    struct audience audience;
     struct store_task tasks[TABLE_BRINGS_MAX];
     struct store_event events[PAGE];
     struct table_change changes[TABLE_BRINGS_MAX];
@@ -43,7 +43,7 @@ static enum store_status save(struct commit *commit)
     return status;
 }
 
-static struct store_task make_task(const struct webhook_endpoint *endpoint,
+static struct store_task make_task(const struct audience_member *endpoint,
                                    const struct store_event *event, int64_t now)
 {
     struct store_task task = {.kind = SLICE(WEBHOOK_KIND),
@@ -61,7 +61,7 @@ static struct store_task make_task(const struct webhook_endpoint *endpoint,
     return task;
 }
 
-static void add_task(struct commit *commit, const struct webhook_endpoint *endpoint,
+static void add_task(struct commit *commit, const struct audience_member *endpoint,
                      const struct store_event *event, int64_t now)
 {
     struct store_task *task = &commit->tasks[commit->n_tasks++];
@@ -76,16 +76,16 @@ static void add_mark(struct commit *commit, const struct store_event *event, int
     *marked = *event;
     marked->is_new = false;
     marked->fanned_at = now;
-    marked->gone_at = clock_after(now, commit->fanout->keep_us);
+    marked->gone_at = clock_after(now, commit->audience.keep_us);
     commit->changes[commit->n++] =
         (struct table_change){.table = &event_table, .act = TABLE_UPDATE, .row = &marked->row};
 }
 
-static size_t count_wanting(const struct fanout *fanout, const struct store_event *event)
+static size_t count_wanting(const struct audience *audience, const struct store_event *event)
 {
     size_t n = 0;
-    for (size_t i = 0; i < fanout->roster->n; i++)
-        n += webhook_endpoint_wants(fanout->roster->targets[i].endpoint, event);
+    for (size_t i = 0; i < audience->n; i++)
+        n += audience_wants(&audience->at[i], event);
     return n;
 }
 
@@ -120,9 +120,9 @@ static enum store_status fan_alone(struct commit *commit, const struct store_eve
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found there;
     enum store_status status = find_tasks(fanout, event->row.id, TASKS_MOST, &arena, &there);
-    for (size_t i = 0; i < fanout->roster->n && status == STORE_DONE; i++) {
-        const struct webhook_endpoint *endpoint = fanout->roster->targets[i].endpoint;
-        if (!webhook_endpoint_wants(endpoint, event) || has_task(&there, endpoint->name))
+    for (size_t i = 0; i < commit->audience.n && status == STORE_DONE; i++) {
+        const struct audience_member *endpoint = &commit->audience.at[i];
+        if (!audience_wants(endpoint, event) || has_task(&there, endpoint->name))
             continue;
         add_task(commit, endpoint, event, now);
         if (commit->n < TABLE_BRINGS_MAX - 1)
@@ -141,15 +141,15 @@ static enum store_status fan_alone(struct commit *commit, const struct store_eve
 /* As many as fit into one commit, from the first one on. 0: not even that one. */
 static size_t gather(struct commit *commit, const struct store_found *found, size_t first)
 {
-    const struct fanout *fanout = commit->fanout;
+    const struct audience *audience = &commit->audience;
     size_t at = first;
     for (; at < found->n; at++) {
         const struct store_event *event = (const struct store_event *)found->rows[at];
-        if (commit->n + count_wanting(fanout, event) + 1 > TABLE_BRINGS_MAX)
+        if (commit->n + count_wanting(audience, event) + 1 > TABLE_BRINGS_MAX)
             break;
-        for (size_t i = 0; i < fanout->roster->n; i++)
-            if (webhook_endpoint_wants(fanout->roster->targets[i].endpoint, event))
-                add_task(commit, fanout->roster->targets[i].endpoint, event, found->now);
+        for (size_t i = 0; i < audience->n; i++)
+            if (audience_wants(&audience->at[i], event))
+                add_task(commit, &audience->at[i], event, found->now);
         add_mark(commit, event, found->now);
     }
     return at - first;
@@ -193,9 +193,12 @@ enum store_status fanout_step(const struct fanout *fanout, size_t *ret_n, bool *
     if (!commit)
         return STORE_NO_MEMORY;
     commit->fanout = fanout;
-    status = fan_page(commit, &found, ret_n);
+    status = fanout->gather(fanout->argument, &arena, &commit->audience);
+    bool is_for_anybody = status == STORE_DONE && commit->audience.n > 0;
+    if (is_for_anybody)
+        status = fan_page(commit, &found, ret_n);
     mem_free(commit);
-    *ret_more = status == STORE_CONFLICT || found.n == PAGE;
+    *ret_more = is_for_anybody && (status == STORE_CONFLICT || found.n == PAGE);
     return status == STORE_CONFLICT ? STORE_DONE : status;
 }
 

@@ -9,16 +9,16 @@
 #ifndef PAWL_WEBHOOK_FANOUT_H
 #define PAWL_WEBHOOK_FANOUT_H
 
-#include "webhook/roster.h"
-
-#define WEBHOOK_KIND "webhook"
+#include "webhook/audience.h"
 
 struct fanout {
     struct store *store;
     struct parker *parker;
-    /* Of a step. */
-    const struct roster *roster; /* the endpoints */
-    int64_t keep_us;             /* how long an event is known from then on, at least */
+    /* Of a step: asked for once its events were read, so that an endpoint which was there before an
+     * event is told of it. STORE_DONE: `*ret_audience`, in the arena; empty: nobody may be told
+     * now, and the events stay new. */
+    enum store_status (*gather)(void *argument, struct arena *arena, struct audience *ret_audience);
+    void *argument;
 };
 
 /* Makes the tasks of a page of new events. STORE_DONE: `*ret_n` of them were marked, `*ret_more`:

@@ -51,6 +51,17 @@ static enum store_status read_request(const struct webhook_handler *handler,
     return status;
 }
 
+/* It was removed; or a reload took it out meanwhile, or it is declared again. */
+static struct courier_verdict judge_missing(const struct webhook_handler *handler,
+                                            const struct courier_delivery *delivery)
+{
+    enum store_roster_state state;
+    enum store_status status = census_ask(handler->store, delivery->parker, SLICE(HANDLER_KIND),
+                                          delivery->stored.lane, &state);
+    return status == STORE_DONE && state == STORE_ROSTER_REMOVED ? settle(TASK_REASON_REMOVED)
+                                                                 : down;
+}
+
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare(const struct webhook_handler *handler,
                                       const struct courier_delivery *delivery)
@@ -59,7 +70,7 @@ static struct courier_verdict prepare(const struct webhook_handler *handler,
     calling->plan = webhook_plan_ref(*handler->plan);
     calling->source = webhook_plan_source(calling->plan, delivery->stored.lane);
     if (!calling->source)
-        return down; /* a reload took it out meanwhile: it is left to others */
+        return judge_missing(handler, delivery);
     if (read_request(handler, delivery) != STORE_DONE)
         return down;
     return calling->request ? (struct courier_verdict){.claim = COURIER_CLAIMED}
@@ -145,9 +156,12 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
 
 /* ---- the kind ---- */
 
+/* Events of one that was removed are ended here. */
 static bool serves(const struct courier_kind *kind, struct slice lane)
 {
-    return webhook_plan_source(*handler_of(kind)->plan, lane);
+    const struct webhook_handler *handler = handler_of(kind);
+    return webhook_plan_source(*handler->plan, lane) ||
+           census_gives_up(handler->census, kind->name, lane);
 }
 
 /* Of a source that others have, none. */

@@ -10,12 +10,14 @@
 #define PAWL_WEBHOOK_HANDLER_H
 
 #include "courier/courier.h"
+#include "webhook/census.h"
 #include "webhook/plan.h"
 
 #define HANDLER_KIND "inbox" /* of tasks */
 
 struct webhook_handler {
     struct store *store;
+    struct census *census;
     struct webhook_plan **plan; /* the one in force, whenever a call begins */
     struct courier_kind kind;   /* filled in by webhook_handler_init */
 };

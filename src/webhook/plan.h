@@ -20,6 +20,7 @@ struct webhook_wanted {
     struct rule_set *rules;        /* of which the plan takes a reference */
     webhook_reader *read;          /* of stored endpoints */
     int64_t connect_timeout_us;
+    int64_t roster_gone_us; /* until what no process has is given up */
 };
 
 /* A source of the inbox. */

@@ -6,9 +6,11 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "fiber/fiber.h"
+#include "webhook/declaration.h"
 #include "webhook/delivery.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
+#include "webhook/unserved.h"
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -28,9 +30,17 @@ struct webhook_service {
     const struct courier_kind *kinds[2];
     struct webhook_plan *plan; /* in force */
     struct webhook_plan *next; /* prepared */
-    struct parker *fanout;     /* of the fiber that makes tasks; NULL: it has ended */
-    bool is_woken;             /* since it began to look: its store took the parker's wake */
-    int64_t refresh_at;        /* boot time */
+    bool takes_next;           /* it is to be declared, and then in force */
+    bool is_declared;          /* the plan in force is */
+    struct declaration declaration;
+    struct census census;
+    struct unserved unserved;
+    int64_t roster_version; /* of the census with which the registry was read last */
+    int64_t tend_at;        /* boot time */
+    int64_t since;          /* store time at which it began to look */
+    struct parker *fanout;  /* of the fiber that makes tasks; NULL: it has ended */
+    bool is_woken;          /* since it began to look: its store took the parker's wake */
+    int64_t refresh_at;     /* boot time */
     int64_t sweep_at;
     bool draining;
     struct loop_post reload_post, drain_post;
@@ -44,12 +54,38 @@ struct webhook_service {
 
 /* ---- in the loop ---- */
 
-/* Without endpoints there is nobody to tell: another process, or the next config, may have some, so
- * events stay new. Nor is one left out that is not known. */
+/* Nothing is told before this process has declared what it serves, nor while an endpoint is left
+ * out that is not known. */
 static bool may_fan_out(const struct webhook_service *service)
 {
-    const struct roster *roster = service->plan->roster;
-    return !service->draining && roster->is_whole && roster->n > 0;
+    return !service->draining && service->is_declared && service->plan->roster->is_whole;
+}
+
+/* Where the roster has moved, endpoints that commands made may have, too. */
+static enum store_status refresh_all(struct webhook_service *service)
+{
+    struct parker *parker = fiber_parker();
+    enum store_status status = census_refresh(&service->census, service->store, parker);
+    int64_t version = service->census.head.row.version;
+    if (status != STORE_DONE || version == service->roster_version)
+        return status;
+    status = webhook_plan_refresh(service->plan, service->store, parker);
+    if (status == STORE_DONE)
+        service->roster_version = version;
+    return status;
+}
+
+static enum store_status gather(void *argument, struct arena *arena, struct audience *ret_audience)
+{
+    struct webhook_service *service = argument;
+    *ret_audience = (struct audience){0};
+    enum store_status status = refresh_all(service);
+    if (status != STORE_DONE || !service->plan->roster->is_whole)
+        return status;
+    return audience_make(arena, service->plan->roster, &service->census,
+                         service->plan->wanted.webhooks.keep_us, ret_audience)
+               ? STORE_DONE
+               : STORE_NO_MEMORY;
 }
 
 /* Makes tasks until there is no new event. */
@@ -58,13 +94,10 @@ static void fan_out(struct webhook_service *service)
     bool more = true, made = false;
     enum store_status status = STORE_DONE;
     while (status == STORE_DONE && more && may_fan_out(service)) {
-        struct roster *roster = roster_ref(service->plan->roster);
-        const struct fanout fanout = {service->store, fiber_parker(), roster,
-                                      service->plan->wanted.webhooks.keep_us};
+        const struct fanout fanout = {service->store, fiber_parker(), gather, service};
         size_t n = 0;
         status = fanout_step(&fanout, &n, &more);
         made = made || n > 0;
-        roster_unref(roster);
     }
     if (made)
         courier_wake(service->courier);
@@ -82,24 +115,93 @@ static void sweep(struct webhook_service *service)
     }
 }
 
+/* What nobody serves is looked for every now and then, and shown as it was read. */
+static void tend(struct webhook_service *service)
+{
+    const struct unserved_look look = {fiber_parker(), &service->census, service->plan->roster,
+                                       service->since, service->plan->wanted.roster_gone_us};
+    if (!service->is_declared)
+        return;
+    if (clock_boot_us() >= service->tend_at &&
+        unserved_tend(&service->unserved, &look) == STORE_DONE)
+        service->tend_at = clock_after(clock_boot_us(), CENSUS_EVERY_US);
+    unserved_show(&service->unserved, &look);
+}
+
 static void refresh(struct webhook_service *service)
 {
     if (clock_boot_us() < service->refresh_at)
         return;
-    struct webhook_plan *plan = webhook_plan_ref(service->plan);
-    if (webhook_plan_refresh(plan, service->store, fiber_parker()) == STORE_DONE) {
-        told_show(&service->told, plan->roster);
-        service->refresh_at = clock_after(clock_boot_us(), POLL_US);
-    }
-    webhook_plan_unref(plan);
+    struct parker *parker = fiber_parker();
+    enum store_status status = webhook_plan_refresh(service->plan, service->store, parker);
+    if (status == STORE_DONE)
+        status = census_refresh(&service->census, service->store, parker);
+    if (status != STORE_DONE)
+        return;
+    told_show(&service->told, service->plan->roster);
+    service->refresh_at = clock_after(clock_boot_us(), POLL_US);
+    tend(service);
+}
+
+/* ---- what this process serves ---- */
+
+static void put_in_force(struct webhook_service *service, struct webhook_plan *plan)
+{
+    struct webhook_plan *old = service->plan;
+    service->plan = plan;
+    service->refresh_at = service->roster_version = 0;
+    courier_wake(service->courier);
+    if (service->is_declared)
+        (void)declaration_retire(&service->declaration, old, plan);
+    webhook_plan_unref(old);
+}
+
+/* To the main thread, which waits for it. */
+static void tell_taken(struct webhook_service *service)
+{
+    atomic_store(&service->reloading, false);
+    parker_wake(&service->reloaded.parker);
+}
+
+/* Once the registry knows its endpoints: one that it does not know counts as removed. */
+static bool declare_plan(struct webhook_service *service, struct webhook_plan *plan)
+{
+    return webhook_plan_refresh(plan, service->store, fiber_parker()) == STORE_DONE &&
+           declaration_make(&service->declaration, plan) == STORE_DONE;
+}
+
+/* A store that does not take the declaration now stops no config: it is declared later, and nothing
+ * is fanned out here before. */
+static void take_next(struct webhook_service *service)
+{
+    struct webhook_plan *next = service->next;
+    service->next = NULL;
+    service->takes_next = false;
+    service->is_declared = declare_plan(service, next);
+    put_in_force(service, next);
+    tell_taken(service);
+}
+
+static void declare(struct webhook_service *service)
+{
+    if (service->takes_next)
+        take_next(service);
+    else if (!service->is_declared)
+        service->is_declared = declaration_make(&service->declaration, service->plan) == STORE_DONE;
+    else if (declaration_beat(&service->declaration) == STORE_CONFLICT)
+        service->is_declared = false;
 }
 
 static void run_fanout(void *argument)
 {
     struct webhook_service *service = argument;
     service->fanout = fiber_parker();
+    service->since = store_now(service->store);
+    declare(service);
+    tell_taken(service);
     while (!service->draining) {
         service->is_woken = false;
+        declare(service);
         refresh(service);
         fan_out(service);
         sweep(service);
@@ -119,6 +221,7 @@ static void run_courier(void *argument)
         fiber_sleep_until(clock_after(clock_boot_us(), POLL_US));
     webhook_plan_unref(plan);
     (void)courier_run(service->courier, COURIER_FOLLOW);
+    declaration_end(&service->declaration);
 }
 
 static void wake_fanout(struct webhook_service *service)
@@ -131,14 +234,8 @@ static void wake_fanout(struct webhook_service *service)
 static void take_plan(void *argument)
 {
     struct webhook_service *service = argument;
-    webhook_plan_unref(service->plan);
-    service->plan = service->next;
-    service->next = NULL;
-    service->refresh_at = 0;
+    service->takes_next = true;
     wake_fanout(service);
-    courier_wake(service->courier);
-    atomic_store(&service->reloading, false);
-    parker_wake(&service->reloaded.parker);
 }
 
 static void start_drain(void *argument)
@@ -178,6 +275,7 @@ void webhook_service_write_series(struct webhook_service *service, struct buf *p
 {
     courier_write_series(service->courier, page);
     told_write(&service->told, page);
+    unserved_write(&service->unserved, page);
 }
 
 /* ---- on the main thread ---- */
@@ -192,15 +290,20 @@ static void drop(struct webhook_service *service)
         close(service->ended);
     thread_parker_fini(&service->reloaded);
     told_fini(&service->told);
+    census_fini(&service->census);
+    unserved_fini(&service->unserved);
     mem_free(service);
 }
 
 static bool prepare(struct webhook_service *service, const struct webhook_wanted *wanted)
 {
-    service->sender = (struct webhook_sender){
-        .store = service->store, .plan = &service->plan, .told = &service->told};
+    service->sender = (struct webhook_sender){.store = service->store,
+                                              .census = &service->census,
+                                              .plan = &service->plan,
+                                              .told = &service->told};
     webhook_sender_init(&service->sender);
-    service->handler = (struct webhook_handler){.store = service->store, .plan = &service->plan};
+    service->handler = (struct webhook_handler){
+        .store = service->store, .census = &service->census, .plan = &service->plan};
     webhook_handler_init(&service->handler);
     service->kinds[0] = &service->sender.kind;
     service->kinds[1] = &service->handler.kind;
@@ -216,19 +319,32 @@ static bool prepare(struct webhook_service *service, const struct webhook_wanted
     return service->courier && service->plan && service->loop && service->ended >= 0;
 }
 
-struct webhook_service *webhook_service_start(struct store *store,
+static void wait_until_taken(struct webhook_service *service)
+{
+    while (atomic_load(&service->reloading))
+        service->reloaded.parker.park(&service->reloaded.parker, CLOCK_NEVER);
+}
+
+/* The first plan is declared as every other: it is in force once that was tried. */
+struct webhook_service *webhook_service_start(struct store *store, struct log *log,
                                               const struct webhook_wanted *wanted)
 {
     struct webhook_service *service = mem_zalloc(1, sizeof *service);
     if (!service)
         return NULL;
     service->store = store;
+    service->declaration.store = store;
+    service->census = census_make();
+    unserved_init(&service->unserved, store, log);
     thread_parker_init(&service->reloaded);
     told_init(&service->told);
+    atomic_store(&service->reloading, true);
     if (prepare(service, wanted) && fiber_spawn(service->loop, "fanout", run_fanout, service) &&
         fiber_spawn(service->loop, "courier", run_courier, service) &&
-        thread_start(&service->thread, "pawl-courier", run_thread, service))
+        thread_start(&service->thread, "pawl-courier", run_thread, service)) {
+        wait_until_taken(service);
         return service;
+    }
     drop(service);
     return NULL;
 }
@@ -251,8 +367,7 @@ void webhook_service_reload(struct webhook_service *service, bool keep)
     atomic_store(&service->reloading, true);
     service->reload_post = (struct loop_post){.run = take_plan, .argument = service};
     loop_post(service->loop, &service->reload_post);
-    while (atomic_load(&service->reloading))
-        service->reloaded.parker.park(&service->reloaded.parker, CLOCK_NEVER);
+    wait_until_taken(service);
 }
 
 int webhook_service_drain(struct webhook_service *service)

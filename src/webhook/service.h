@@ -8,12 +8,14 @@
 #ifndef PAWL_WEBHOOK_SERVICE_H
 #define PAWL_WEBHOOK_SERVICE_H
 
+#include "base/log.h"
 #include "webhook/plan.h"
 
 struct webhook_service;
 
-/* Starts its thread. The store outlives it. NULL: no memory or thread. */
-struct webhook_service *webhook_service_start(struct store *store,
+/* Starts its thread, and waits until what it serves is declared, or the store did not take that in
+ * time. The store and the log outlive it. NULL: no memory or thread. */
+struct webhook_service *webhook_service_start(struct store *store, struct log *log,
                                               const struct webhook_wanted *wanted);
 
 /* All from the main thread. Makes what delivering by another config needs; false: no memory. */

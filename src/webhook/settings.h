@@ -9,6 +9,7 @@
 #include "core/rule.h"
 #include "core/signature.h"
 
+#define WEBHOOK_KIND "webhook" /* of tasks; the lane is an endpoint's name */
 #define WEBHOOK_TYPES_MAX 16
 #define WEBHOOK_TENANTS_MAX 16
 #define WEBHOOK_MEMBERS_MAX 8 /* of an envelope of the endpoint's own */

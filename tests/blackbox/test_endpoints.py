@@ -159,7 +159,7 @@ def test_a_name_is_one_endpoint_s(pawl, receiver):
     assert "there is an endpoint `billing`" in refused(
         box, "add", "--name", "billing", "--url", "https://x.example/", "--types", "*")
     assert "is changed there" in refused(box, "rotate", "billing")
-    assert "is changed there" in refused(box, "remove", "billing")
+    assert "of a config that is in force" in refused(box, "remove", "billing")
     add(box, receiver, "ledger")
     gateway.configure(config(sink("ledger", receiver)))
     gateway.signal(signal.SIGHUP)
@@ -250,6 +250,20 @@ def test_what_is_due_to_an_endpoint_that_was_removed_is_dead(box, receiver):
     box.gateway.clock.step(2)
     box.done("replay", "--dead")
     box.until("done", step=1)
+
+
+def test_a_name_that_is_used_again_gets_no_delivery_of_the_endpoint_before(box, receiver):
+    """found: R9"""
+    add(box, receiver)
+    receiver.default = say(503)
+    box.publish()
+    receiver.wait_for(1)
+    box.done("endpoint", "remove", "billing")
+    receiver.default = receiver.created
+    box.done("endpoint", "add", "--name", "billing", "--types", "other.*",
+             "--url", f"http://127.0.0.1:{receiver.port}/another")
+    assert box.until("dead", step=30)[0]["reason"] == "endpoint_removed"
+    assert {request.target for request in receiver.requests} == {"/billing"}
 
 
 def test_a_delivery_that_fails_after_its_endpoint_was_removed_does_not_bring_it_back(box, receiver):

@@ -310,10 +310,8 @@ def test_after_a_crash_at_any_point_each_event_is_told(pawl, receiver, point):
     assert told == {(event, f"/e{i}") for event in events for i in range(len(endpoints))}
 
 
-def test_events_wait_for_a_config_that_has_endpoints(outbox, receiver):
-    box = Outbox(outbox().gateway)
-    box.gateway.configure(config())
-    box.gateway.restart()
+def test_events_wait_for_a_config_that_has_endpoints(pawl, receiver):
+    box = Outbox(pawl(config()))
     event = box.publish()
     for _ in range(5):
         box.gateway.clock.step(1)

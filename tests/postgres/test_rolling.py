@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import signal
 from typing import Any, Iterator
 
 import pytest
 
+from pawltest.admin import Admin, with_admin
 from pawltest.gateway import Gateway
 from pawltest.tasks import Tasks
 from pawltest.upstream import Upstream, say
@@ -17,6 +19,7 @@ from pawltest.wire import eventually
 pytestmark = pytest.mark.hooks
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 EVENTS = 8  # fewer than open the breaker of a lane
+MANY = 20
 
 
 class Outbox(Tasks):
@@ -92,6 +95,122 @@ def test_what_one_gateway_knows_no_endpoint_of_is_left_to_the_one_that_does(pawl
     assert {row["state"] for row in box.list()} <= {"waiting", "sending", "done"}
     box.until(*["done"] * EVENTS, step=5)
     assert told(receiver) == sorted((event, "/crm") for event in events)
+
+
+def test_whoever_fans_out_tells_the_endpoints_of_all(pawl, receiver):
+    """found: R1"""
+    pawl(config(sink("billing", receiver)))
+    pawl(config())
+    box = Outbox(pawl(config(sink("billing", receiver, types=["other"]), sink("crm", receiver))))
+    events = [box.publish() for _ in range(MANY)]
+    box.until(*["done"] * 2 * MANY)
+    assert told(receiver) == sorted((event, f"/{name}") for event in events
+                                    for name in ("billing", "crm"))
+
+
+def test_a_declaration_ends_with_the_last_gateway_that_has_it(pawl, receiver):
+    first, second = (pawl(config(sink("billing", receiver), sink("crm", receiver)))
+                     for _ in range(2))
+    box = Outbox(second)
+    for gateway, lanes in ((first, {"billing", "crm"}), (second, {"billing"})):
+        gateway.configure(config(sink("billing", receiver)))
+        gateway.signal(signal.SIGHUP)
+        eventually(lambda gateway=gateway: any(line["event"] == "config_reloaded"
+                                               for line in gateway.log), "the reload")
+        event = box.publish()
+        eventually(lambda event=event: lanes_of(box, event), "its deliveries")
+        assert lanes_of(box, event) == lanes
+
+
+def lanes_of(box: Outbox, event: str) -> set[str]:
+    return {row["lane"] for row in box.list() if row["key"] == event}
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_what_was_declared_last_counts_when_nobody_has_it(pawl, receiver, how):
+    other = pawl(config(sink("billing", receiver)))
+    gateway = pawl(config(sink("crm", receiver)))
+    gateway.stop() if how == "stopped" else gateway.kill9()
+    for _ in range(4):
+        other.clock.step(60)
+    box = Outbox(other)
+    event = box.publish()
+    eventually(lambda: lanes_of(box, event) == {"billing", "crm"}, "both deliveries")
+    assert [row["state"] for row in box.list() if row["lane"] == "crm"] == ["waiting"]
+    gateway.start()
+    box.until("done", "done")
+
+
+def test_what_no_gateway_has_for_a_day_is_dead_and_shown_until_then(pawl, receiver):
+    other, admin = with_admin(pawl, config(sink("billing", receiver, types=["other"])))
+    gateway = pawl(config(sink("crm", receiver)))
+    gateway.stop()
+    box = Outbox(other)
+    box.publish()
+    eventually(lambda: step(other, 31) and unserved(admin) == {"crm"}, "it to be shown")
+    assert [row["state"] for row in box.list() if row["lane"] == "crm"] == ["waiting"]
+    for _ in range(24):
+        other.clock.step(3600)
+    eventually(lambda: step(other, 31) and box.list("--dead"), "the end")
+    assert box.list("--dead")[0]["reason"] == "endpoint_removed"
+    assert unserved(admin) == set()
+    events = [line["event"] for line in other.log if line.get("name") == "crm"]
+    assert events == ["roster_unserved", "roster_removed"]
+    events = [box.publish(), box.publish("other")]
+    eventually(lambda: lanes_of(box, events[1]) == {"billing"}, "its delivery")
+    assert not lanes_of(box, events[0])
+
+
+def step(gateway: Gateway, seconds: float) -> bool:
+    gateway.clock.step(seconds)
+    return True
+
+
+def unserved(admin: Admin) -> set[str]:
+    return {dict(labels)["name"] for (name, labels), value in admin.series().items()
+            if name == "pawl_roster_unserved" and value == 1}
+
+
+def test_an_event_is_told_to_an_endpoint_that_was_there_before_it(pawl, receiver):
+    """found: I2"""
+    pawl(config(sink("crm", receiver)))
+    box = Outbox(pawl(config(sink("billing", receiver))))
+    names = [f"e{i}" for i in range(MANY)]
+    for name in names:
+        box.done("endpoint", "add", "--name", name, "--types", f"only.{name}",
+                 "--url", f"http://127.0.0.1:{receiver.port}/{name}")
+        box.publish(f"only.{name}")
+    box.until(*["done"] * MANY)
+    assert {target for _, target in told(receiver)} == {f"/{name}" for name in names}
+
+
+def test_an_endpoint_that_a_gateway_has_is_not_removed(pawl, receiver):
+    pawl(config(sink("billing", receiver, types=["other"])))
+    gateway = pawl(config(sink("crm", receiver)))
+    box = Outbox(gateway)
+    ran = box.run("endpoint", "remove", "crm", "--force")
+    assert ran.returncode == 65 and "of a config that is in force" in ran.stderr
+    receiver.default = say(503, effect=False)
+    box.publish()
+    receiver.wait_for(1)
+    gateway.stop()
+    box.done("endpoint", "remove", "crm", "--force")
+    assert box.until("dead", step=5)[0]["reason"] == "endpoint_removed"
+
+
+def test_rows_of_dead_gateways_go_and_stop_no_event(pawl, receiver, database):
+    names = [f"e{i}" for i in range(40)]
+    gateway = pawl(config(*(sink(name, receiver, types=[f"only.{name}"]) for name in names)))
+    for _ in range(5):
+        gateway.kill9()
+        gateway.clock.step(60)
+        gateway.start()
+    box = Outbox(gateway)
+    box.publish("only.e39")
+    box.until("done")
+    gateway.clock.step(200)
+    eventually(lambda: step(gateway, 1) and int(database.sql(
+        "SELECT count(*) FROM pawl.serves")[0][0]) == len(names), "rows of those that live alone")
 
 
 def test_deliveries_of_a_gateway_that_stopped_wait_for_the_next_one_that_knows_them(pawl, receiver):

@@ -31,7 +31,8 @@ static bool fill(const struct config *config, int stop_fd, struct webhook_wanted
                                           .inbox = config->inbox,
                                           .rules = config->gateway.rules,
                                           .read = config_read_endpoint,
-                                          .connect_timeout_us = config->gateway.connect_timeout_us};
+                                          .connect_timeout_us = config->gateway.connect_timeout_us,
+                                          .roster_gone_us = config->roster_gone_us};
     return !needs_upstream(&config->inbox) ||
            resolve_upstream(config, stop_fd, &ret_wanted->upstream, ret_problem);
 }
@@ -70,7 +71,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     part->daemon = daemon;
     if (check_names(daemon, daemon->config, ret_problem) &&
         fill(daemon->config, -1, &wanted, ret_problem))
-        part->service = webhook_service_start(daemon->store, &wanted);
+        part->service = webhook_service_start(daemon->store, daemon->log, &wanted);
     http_upstream_drop(&wanted.upstream);
     atomic_store(&daemon->webhooks, part->service);
     return part->service;

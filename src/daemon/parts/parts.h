@@ -7,9 +7,9 @@
 
 #define DAEMON_PARTS(X)                                                                            \
     X(store)                                                                                       \
+    X(courier)                                                                                     \
     X(gateway)                                                                                     \
     X(prober)                                                                                      \
-    X(courier)                                                                                     \
     X(admin)
 
 #define X(name) extern const struct part name##_part;

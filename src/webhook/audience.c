@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "webhook/audience.h"
+
+#include "core/task.h"
+#include "webhook/endpoint.h"
+
+static void add_own(struct audience *audience, const struct webhook_endpoint *endpoint,
+                    const struct census_entry *entry)
+{
+    bool is_told = entry && census_is_told(entry);
+    audience->at[audience->n++] = (struct audience_member){.name = endpoint->name,
+                                                           .ordered = endpoint->ordered,
+                                                           .skips = endpoint->skips,
+                                                           .retry = endpoint->retry,
+                                                           .endpoint = endpoint,
+                                                           .entry = is_told ? entry : NULL};
+}
+
+static void add_others(struct audience *audience, const struct census_entry *entry)
+{
+    const struct store_terms *terms = census_terms(entry);
+    audience->at[audience->n++] = (struct audience_member){.name = entry->row.name,
+                                                           .ordered = terms->ordered,
+                                                           .skips = terms->skips,
+                                                           .retry = census_profile(terms),
+                                                           .entry = entry};
+    if (terms->keep_us > audience->keep_us)
+        audience->keep_us = terms->keep_us;
+}
+
+bool audience_make(struct arena *arena, const struct roster *roster, const struct census *census,
+                   int64_t keep_us, struct audience *ret_audience)
+{
+    struct slice kind = SLICE(WEBHOOK_KIND);
+    ret_audience->n = 0;
+    ret_audience->keep_us = keep_us;
+    ret_audience->at = arena_alloc(arena, (roster->n + census->n + 1) * sizeof *ret_audience->at);
+    if (!ret_audience->at)
+        return false;
+    for (size_t i = 0; i < roster->n; i++) {
+        const struct webhook_endpoint *endpoint = roster->targets[i].endpoint;
+        add_own(ret_audience, endpoint, census_find(census, kind, endpoint->name));
+    }
+    for (size_t i = 0; i < census->n; i++) {
+        const struct census_entry *entry = &census->entries[i];
+        if (slice_eq(entry->row.kind, kind) && census_is_told(entry) &&
+            !roster_find(roster, entry->row.name))
+            add_others(ret_audience, entry);
+    }
+    if (ret_audience->keep_us == 0) /* only stored ones */
+        ret_audience->keep_us = TASK_KEEP_DONE_US;
+    return true;
+}
+
+bool audience_wants(const struct audience_member *member, const struct store_event *event)
+{
+    return (member->endpoint && webhook_endpoint_wants(member->endpoint, event)) ||
+           (member->entry && census_wants(member->entry, event));
+}

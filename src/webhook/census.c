@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "webhook/census.h"
+
+#include "base/check.h"
+#include "core/event_type.h"
+#include "store/find.h"
+#include <stdlib.h>
+
+#define ARENA_MAX ((size_t)64 * 1024 * 1024)
+#define PAGE ((size_t)500)
+#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+
+struct census census_make(void)
+{
+    return (struct census){.arena = arena_make(ARENA_MAX)};
+}
+
+void census_fini(struct census *census)
+{
+    arena_fini(&census->arena);
+}
+
+/* ---- reading ---- */
+
+/* All rows of a table, however many. */
+struct rows {
+    const struct table_row **at;
+    size_t n;
+    int64_t now;
+};
+
+struct reading {
+    struct store *store;
+    struct parker *parker;
+    struct arena *arena;
+};
+
+static bool append(struct rows *rows, const struct store_found *found, struct arena *arena)
+{
+    const struct table_row **at = arena_alloc(arena, (rows->n + found->n + 1) * sizeof *at);
+    if (!at)
+        return false;
+    if (rows->n > 0)
+        memcpy(at, rows->at, rows->n * sizeof *at);
+    if (found->n > 0)
+        memcpy(at + rows->n, found->rows, found->n * sizeof *at);
+    rows->at = at;
+    rows->n += found->n;
+    rows->now = found->now;
+    return true;
+}
+
+static enum store_status read_all(const struct reading *reading, const struct table *table,
+                                  struct rows *ret_rows)
+{
+    struct store_found found;
+    enum store_status status;
+    *ret_rows = (struct rows){0};
+    do {
+        const struct table_query query = {
+            .table = table,
+            .after = ret_rows->n > 0 ? ret_rows->at[ret_rows->n - 1]->id : 0,
+            .limit = PAGE};
+        found = (struct store_found){.arena = reading->arena};
+        status = store_find_rows(reading->store, &query, reading->parker,
+                                 clock_after(clock_boot_us(), STORE_US), &found);
+        if (status == STORE_DONE && !append(ret_rows, &found, reading->arena))
+            status = STORE_NO_MEMORY;
+    } while (status == STORE_DONE && found.n == PAGE);
+    return status;
+}
+
+static enum store_status read_head(const struct reading *reading, struct store_roster *ret_head,
+                                   int64_t *ret_now)
+{
+    struct store_found found = {.arena = reading->arena};
+    const struct store_roster like = {.gone_at = CLOCK_NEVER};
+    const struct table_query query = {
+        .table = &roster_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
+    enum store_status status = store_find_rows(reading->store, &query, reading->parker,
+                                               clock_after(clock_boot_us(), STORE_US), &found);
+    *ret_head = like;
+    if (status == STORE_DONE && found.n == 1)
+        ret_head->row = *found.rows[0];
+    *ret_now = found.now;
+    return status;
+}
+
+/* ---- putting it together ---- */
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct store_roster *one = &((const struct census_entry *)a)->row;
+    const struct store_roster *other = &((const struct census_entry *)b)->row;
+    int order = slice_compare(one->kind, other->kind);
+    return order != 0 ? order : slice_compare(one->name, other->name);
+}
+
+static int compare_serves(const void *a, const void *b)
+{
+    const struct store_serves *one = *(const struct store_serves *const *)a;
+    const struct store_serves *other = *(const struct store_serves *const *)b;
+    int order = slice_compare(one->kind, other->kind);
+    if (order == 0)
+        order = slice_compare(one->name, other->name);
+    return order != 0 ? order : (one->row.id > other->row.id) - (one->row.id < other->row.id);
+}
+
+/* Both in the order of their ids. */
+static bool is_living(const struct rows *processes, int64_t id, int64_t now, int64_t *until)
+{
+    for (size_t i = 0; i < processes->n; i++) {
+        const struct store_process *process = (const struct store_process *)processes->at[i];
+        if (process->row.id != id || !process->is_in_force || process->lives_until <= now)
+            continue;
+        *until = clock_first(*until, process->lives_until);
+        return true;
+    }
+    return false;
+}
+
+/* Drops the declarations of the dead, and orders the others by kind and name, the newest last. */
+static void order_living(struct rows *serves, const struct rows *processes, struct census *census)
+{
+    size_t n = 0;
+    int64_t last = 0;
+    bool lives = false;
+    for (size_t i = 0; i < serves->n; i++) {
+        int64_t process = ((const struct store_serves *)serves->at[i])->process;
+        if (process != last)
+            lives = is_living(processes, process, census->now, &census->until);
+        last = process;
+        if (lives)
+            serves->at[n++] = serves->at[i];
+    }
+    serves->n = n;
+    if (n > 0)
+        qsort(serves->at, n, sizeof *serves->at, compare_serves);
+}
+
+static bool is_of(const struct census_entry *entry, const struct table_row *serves)
+{
+    const struct store_serves *row = (const struct store_serves *)serves;
+    return slice_eq(entry->row.kind, row->kind) && slice_eq(entry->row.name, row->name);
+}
+
+/* Each name has a row of the roster, but for a moment in which it is being declared. */
+static void take_living(struct census *census, struct rows *serves)
+{
+    size_t known = census->n;
+    for (size_t i = 0, n; i < serves->n; i += n) {
+        const struct store_serves *first = (const struct store_serves *)serves->at[i];
+        struct census_entry like = {.row = {.kind = first->kind, .name = first->name}};
+        struct census_entry *entry =
+            known == 0 ? NULL
+                       : bsearch(&like, census->entries, known, sizeof like, compare_entries);
+        if (!entry) {
+            entry = &census->entries[census->n++];
+            *entry = like;
+            entry->row.state = STORE_ROSTER_DECLARED;
+        }
+        for (n = 1; i + n < serves->n && is_of(entry, serves->at[i + n]); n++) {
+        }
+        entry->living = &serves->at[i];
+        entry->n_living = n;
+    }
+}
+
+static enum store_status build(struct census *census, struct rows *serves, const struct rows *names,
+                               const struct rows *processes)
+{
+    order_living(serves, processes, census);
+    census->entries =
+        arena_alloc(&census->arena, (names->n + serves->n + 1) * sizeof *census->entries);
+    if (!census->entries)
+        return STORE_NO_MEMORY;
+    for (size_t i = 0; i < names->n; i++) {
+        const struct store_roster *row = (const struct store_roster *)names->at[i];
+        if (row->kind.len > 0)
+            census->entries[census->n++] = (struct census_entry){.row = *row};
+    }
+    qsort(census->entries, census->n, sizeof *census->entries, compare_entries);
+    take_living(census, serves);
+    qsort(census->entries, census->n, sizeof *census->entries, compare_entries);
+    return STORE_DONE;
+}
+
+enum store_status census_read(struct census *census, struct store *store, struct parker *parker)
+{
+    struct census read = census_make();
+    const struct reading reading = {store, parker, &read.arena};
+    struct rows serves, names, processes;
+    enum store_status status = read_head(&reading, &read.head, &read.now);
+    if (status == STORE_DONE)
+        status = read_all(&reading, &serves_table, &serves);
+    if (status == STORE_DONE)
+        status = read_all(&reading, &process_table, &processes);
+    if (status == STORE_DONE)
+        status = read_all(&reading, &roster_table, &names);
+    if (status == STORE_DONE) {
+        read.until = clock_after(read.now, CENSUS_EVERY_US);
+        status = build(&read, &serves, &names, &processes);
+    }
+    if (status != STORE_DONE) {
+        census_fini(&read);
+        return status;
+    }
+    census_fini(census);
+    *census = read;
+    return STORE_DONE;
+}
+
+enum store_status census_refresh(struct census *census, struct store *store, struct parker *parker)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    const struct reading reading = {store, parker, &arena};
+    struct store_roster head;
+    int64_t now;
+    enum store_status status = read_head(&reading, &head, &now);
+    bool is_same = census->now != 0 && now < census->until && head.row.id == census->head.row.id &&
+                   head.row.version == census->head.row.version;
+    return status != STORE_DONE || is_same ? status : census_read(census, store, parker);
+}
+
+/* ---- what it says ---- */
+
+struct census_entry *census_find(const struct census *census, struct slice kind, struct slice name)
+{
+    const struct census_entry like = {.row = {.kind = kind, .name = name}};
+    return census->n == 0
+               ? NULL
+               : bsearch(&like, census->entries, census->n, sizeof like, compare_entries);
+}
+
+static const struct store_terms *terms_at(const struct census_entry *entry, size_t at)
+{
+    return &((const struct store_serves *)entry->living[at])->terms;
+}
+
+bool census_is_told(const struct census_entry *entry)
+{
+    return entry->n_living > 0 || entry->row.state == STORE_ROSTER_DECLARED;
+}
+
+static bool terms_want(const struct store_terms *terms, const struct store_event *event)
+{
+    struct slice types = terms->types, tenants = terms->tenants, text;
+    bool wants_type = false, wants_tenant = tenants.len == 0;
+    while (store_list_next(&types, &text))
+        wants_type |= event_type_matches(text, event->type);
+    while (store_list_next(&tenants, &text))
+        wants_tenant |= slice_eq(text, event->tenant);
+    return wants_type && wants_tenant;
+}
+
+bool census_wants(const struct census_entry *entry, const struct store_event *event)
+{
+    bool wants =
+        entry->n_living == 0 && census_is_told(entry) && terms_want(&entry->row.terms, event);
+    for (size_t i = 0; i < entry->n_living; i++)
+        wants |= terms_want(terms_at(entry, i), event);
+    return wants;
+}
+
+const struct store_terms *census_terms(const struct census_entry *entry)
+{
+    return entry->n_living > 0 ? terms_at(entry, entry->n_living - 1) : &entry->row.terms;
+}
+
+/* One of a newer version is as the default. */
+enum retry_profile census_profile(const struct store_terms *terms)
+{
+    bool is_known = terms->retry >= 0 && terms->retry < RETRY_PROFILE_COUNT;
+    return is_known ? (enum retry_profile)terms->retry : RETRY_PROFILE_webhook;
+}
+
+static void add_stray(struct census *census, struct slice kind, struct slice lane)
+{
+    for (size_t i = 0; i < census->n_strays; i++)
+        if (slice_eq(census->strays[i].kind, kind) && slice_eq(census->strays[i].name, lane))
+            return;
+    if (census->now == 0 || census->n_strays == CENSUS_STRAYS_MOST)
+        return; /* the others once these are known */
+    struct slice name = arena_copy(&census->arena, lane);
+    if (name.len == lane.len)
+        census->strays[census->n_strays++] = (struct census_stray){kind, name};
+}
+
+bool census_gives_up(struct census *census, struct slice kind, struct slice lane)
+{
+    struct census_entry *entry = census_find(census, kind, lane);
+    if (!entry) {
+        add_stray(census, kind, lane);
+        return false;
+    }
+    entry->is_due = true;
+    return entry->row.state == STORE_ROSTER_REMOVED && entry->n_living == 0;
+}
+
+enum store_status census_ask(struct store *store, struct parker *parker, struct slice kind,
+                             struct slice name, enum store_roster_state *ret_state)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct store_found found = {.arena = &arena};
+    const struct store_roster like = {.kind = kind, .name = name};
+    const struct table_query query = {
+        .table = &roster_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
+    enum store_status status =
+        store_find_rows(store, &query, parker, clock_after(clock_boot_us(), STORE_US), &found);
+    bool is_there = status == STORE_DONE && found.n == 1;
+    *ret_state =
+        is_there ? ((const struct store_roster *)found.rows[0])->state : (enum store_roster_state)0;
+    return status;
+}
+
+struct table_change census_moved(struct census *census)
+{
+    enum table_act act = census->head.row.id != 0 ? TABLE_TOUCH : TABLE_INSERT;
+    return (struct table_change){.table = &roster_table, .act = act, .row = &census->head.row};
+}
