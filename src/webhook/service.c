@@ -32,6 +32,7 @@ struct webhook_service {
     struct webhook_plan *next; /* prepared */
     bool takes_next;           /* it is to be declared, and then in force */
     bool is_declared;          /* the plan in force is */
+    struct roster *told_by;    /* of the fan-out's step: a delivery may replace the plan's */
     struct declaration declaration;
     struct census census;
     struct unserved unserved;
@@ -82,7 +83,8 @@ static enum store_status gather(void *argument, struct arena *arena, struct audi
     enum store_status status = refresh_all(service);
     if (status != STORE_DONE || !service->plan->roster->is_whole)
         return status;
-    return audience_make(arena, service->plan->roster, &service->census,
+    service->told_by = roster_ref(service->plan->roster);
+    return audience_make(arena, service->told_by, &service->census,
                          service->plan->wanted.webhooks.keep_us, ret_audience)
                ? STORE_DONE
                : STORE_NO_MEMORY;
@@ -98,6 +100,8 @@ static void fan_out(struct webhook_service *service)
         size_t n = 0;
         status = fanout_step(&fanout, &n, &more);
         made = made || n > 0;
+        roster_unref(service->told_by);
+        service->told_by = NULL;
     }
     if (made)
         courier_wake(service->courier);
@@ -118,14 +122,16 @@ static void sweep(struct webhook_service *service)
 /* What nobody serves is looked for every now and then, and shown as it was read. */
 static void tend(struct webhook_service *service)
 {
-    const struct unserved_look look = {fiber_parker(), &service->census, service->plan->roster,
-                                       service->since, service->plan->wanted.roster_gone_us};
     if (!service->is_declared)
         return;
+    struct roster *roster = roster_ref(service->plan->roster);
+    const struct unserved_look look = {fiber_parker(), &service->census, roster, service->since,
+                                       service->plan->wanted.roster_gone_us};
     if (clock_boot_us() >= service->tend_at &&
         unserved_tend(&service->unserved, &look) == STORE_DONE)
         service->tend_at = clock_after(clock_boot_us(), CENSUS_EVERY_US);
     unserved_show(&service->unserved, &look);
+    roster_unref(roster);
 }
 
 static void refresh(struct webhook_service *service)

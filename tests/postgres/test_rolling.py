@@ -213,6 +213,65 @@ def test_rows_of_dead_gateways_go_and_stop_no_event(pawl, receiver, database):
         "SELECT count(*) FROM pawl.serves")[0][0]) == len(names), "rows of those that live alone")
 
 
+def test_however_many_rows_the_roster_has_every_event_is_told(pawl, receiver, database):
+    """Those of a process whose declaration never came into force."""
+    box = Outbox(pawl(config(sink("billing", receiver))))
+    database.sql("INSERT INTO pawl.process (id, version, is_in_force, started_at, lives_until)"
+                 " VALUES (7, 0, 0, 0, 9000000000000000)")
+    database.sql("INSERT INTO pawl.serves (id, version, process, kind, name, types, tenants,"
+                 " ordered, skips, retry, keep_us) SELECT 100 + n, 0, 7, 'webhook',"
+                 " convert_to('e' || n, 'UTF8'), '8:refund.*,', '', 0, 0, 0, 0"
+                 " FROM generate_series(1, 20000) n")
+    database.sql("UPDATE pawl.roster SET version = version + 1 WHERE kind = ''")
+    box.publish()
+    assert [row["lane"] for row in box.until("done")] == ["billing"]
+
+
+def changed(gateway: Gateway, text: str, how: str = "stop") -> None:
+    gateway.stop() if how == "stop" else gateway.kill9()
+    gateway.configure(text)
+    gateway.start()
+
+
+def test_a_rolling_deployment_loses_no_delivery(pawl, receiver, upstream):
+    """Three versions of a config, one gateway after the other, with a kill and a step back.
+
+    found: R1
+    """
+    old = config(sink("billing", receiver), sink("crm", receiver), inbox=True)
+    new = config(sink("billing", receiver, types=["refund.*", "charge.*"]),
+                 sink("mail", receiver, types=["*"]), inbox=True)
+    first, second, third = pawl(old), pawl(old), pawl(config())
+    box, inbox = Outbox(third), Inbox(first)
+    wanted: set[tuple[str, str]] = set()
+
+    def publish(refund: set[str], charge: set[str]) -> None:
+        for type_, lanes in (("refund.created", refund), ("charge.paid", charge)):
+            if not lanes:
+                continue
+            event = box.publish(type_)
+            eventually(lambda event=event, lanes=lanes: lanes_of(box, event) == lanes,
+                       f"deliveries of {type_} to {lanes}")
+            wanted.update((event, f"/{lane}") for lane in lanes)
+
+    upstream.then(say(503, effect=False))
+    assert inbox.send("e1").status == 200
+    publish({"billing", "crm"}, set())
+    changed(second, new)
+    publish({"billing", "crm", "mail"}, {"billing", "mail"})
+    changed(first, new, "kill")  # so nobody has crm any more, which may come back
+    assert inbox.send("e2").status == 200
+    publish({"billing", "crm", "mail"}, {"billing", "mail"})
+    changed(second, config())
+    publish({"billing", "crm", "mail"}, {"billing", "mail"})
+    changed(second, old)
+    publish({"billing", "crm", "mail"}, {"billing", "mail"})
+    eventually(lambda: step(first, 1) and {row["state"] for row in box.list()} == {"done"}
+               and {row["state"] for row in inbox.list()} == {"done"}, "the end of all of them")
+    assert {(row["key"], "/" + row["lane"]) for row in box.list()} == wanted == set(told(receiver))
+    assert upstream.effects("/internal/gh") == 2
+
+
 def test_deliveries_of_a_gateway_that_stopped_wait_for_the_next_one_that_knows_them(pawl, receiver):
     """found: R1"""
     other = pawl(config())
