@@ -340,6 +340,35 @@ def test_a_reload_changes_where_events_go_and_what_it_takes_out_waits(outbox, re
     assert rows["billing"]["reason"] == "endpoint_removed"
 
 
+def test_what_a_restart_leaves_out_is_kept_for_a_day(outbox, receiver):
+    """It may come back: who takes it out for good does so by a reload."""
+    box = outbox()
+    box.gateway.configure(config(sink("other", receiver)))
+    box.gateway.restart()
+    box.publish()
+    rows = {row["lane"]: row["state"] for row in box.until("waiting", "done")}
+    assert rows == {"billing": "waiting", "other": "done"}
+    for _ in range(25):
+        box.gateway.clock.step(3600)
+    rows = {row["lane"]: row["reason"] for row in box.until("dead", "done", step=31)}
+    assert rows["billing"] == "endpoint_removed"
+    box.publish()
+    box.until("dead", "done", "done")
+
+
+def test_on_a_file_of_its_own_the_declaration_of_a_killed_process_ends_with_the_next(outbox,
+                                                                                   receiver):
+    box = outbox()
+    box.gateway.kill9()
+    box.gateway.start()
+    box.gateway.configure(config(sink("other", receiver)))
+    box.gateway.signal(signal.SIGHUP)
+    eventually(lambda: any(line["event"] == "config_reloaded" for line in box.gateway.log),
+               "the reload")
+    box.publish()
+    assert [row["lane"] for row in box.until("done")] == ["other"]
+
+
 # ---- the admin listener ----
 
 @pytest.fixture

@@ -272,6 +272,20 @@ def test_a_rolling_deployment_loses_no_delivery(pawl, receiver, upstream):
     assert upstream.effects("/internal/gh") == 2
 
 
+def test_a_gateway_that_stood_still_for_longer_declares_itself_anew(pawl, receiver, database):
+    gateway = pawl(config(sink("crm", receiver)))
+    other = pawl(config())
+    gateway.pause()
+    other.clock.advance(600)
+    eventually(lambda: not database.sql("SELECT id FROM pawl.process"), "its row to be swept")
+    gateway.go_on()
+    eventually(lambda: database.sql("SELECT id FROM pawl.serves"), "its next declaration")
+    box = Outbox(other)
+    event = box.publish()
+    box.until("done")
+    assert told(receiver) == [(event, "/crm")]
+
+
 def test_deliveries_of_a_gateway_that_stopped_wait_for_the_next_one_that_knows_them(pawl, receiver):
     """found: R1"""
     other = pawl(config())
