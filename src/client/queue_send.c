@@ -121,14 +121,35 @@ static bool make_operation(struct courier_delivery *delivery, const struct store
     return url_read(request->url, &operation->url, &problem) && unpack_body(sending, request);
 }
 
+/* A step of a list that is parked waits with it. */
+static enum store_status judge_list(struct courier_delivery *delivery, struct store *store,
+                                    bool *ret_is_parked)
+{
+    int64_t id = delivery->stored.list_id;
+    struct store_found found = {.arena = &sending_of(delivery)->arena};
+    const struct table_query query = {.table = &task_list_table, .after = id - 1, .limit = 1};
+    *ret_is_parked = false;
+    if (id == 0)
+        return STORE_DONE;
+    enum store_status status = store_find_rows(store, &query, delivery->parker,
+                                               clock_after(clock_boot_us(), STORE_US), &found);
+    *ret_is_parked = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id &&
+                     ((const struct store_task_list *)found.rows[0])->state == STEPS_PARKED;
+    return status;
+}
+
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare(const struct queue_sender *sender,
                                       struct courier_delivery *delivery, struct store *store)
 {
     struct sending *sending = sending_of(delivery);
     const struct store_request *request = NULL;
-    if (read_request(delivery, store, &request) != STORE_DONE)
+    bool is_parked;
+    if (judge_list(delivery, store, &is_parked) != STORE_DONE ||
+        read_request(delivery, store, &request) != STORE_DONE)
         return down;
+    if (is_parked)
+        return settle(TASK_DEAD, TASK_REASON_ODD_ROW);
     if (!request || !make_operation(delivery, request))
         return sending->arena.failed ? down : settle(TASK_DEAD, TASK_REASON_UNREADABLE);
     if (!gather_headers(sending, request))

@@ -48,7 +48,8 @@ enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED
     X(LIST, "list", "a step before it in its list failed")                                         \
     X(DISABLED, "endpoint_disabled", "the endpoint is disabled")                                   \
     X(REMOVED, "endpoint_removed", "there is no such endpoint any more")                           \
-    X(GONE, "gone", "the endpoint says that it is gone (410)")
+    X(GONE, "gone", "the endpoint says that it is gone (410)")                                     \
+    X(ODD_ROW, "odd_row", "its row, or that of its list, is none that pawl wrote")
 
 enum task_reason {
 #define X(name, word, text) TASK_REASON_##name,
@@ -84,6 +85,10 @@ struct task {
     int64_t gone_at;  /* when it is swept; CLOCK_NEVER: it has not ended */
 };
 
+/* Of one whose row no pawl wrote: dead until a person retries or drops it, whatever it was, and
+ * never swept. */
+void task_hold(struct task *task, bool holds);
+
 /* How a task goes on, and what is left of it. */
 struct task_terms {
     int64_t done_us;                       /* how long it is kept once it is done */
@@ -91,6 +96,8 @@ struct task_terms {
     bool holds;                            /* its death holds its order */
     const struct retry_schedule *schedule; /* NULL: its profile's */
 };
+#define TASK_ATTEMPTS_MOST 1000000000
+#define TASK_STATUS_MOST 999
 #define TASK_KEEP_DONE_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
 #define TASK_KEEP_DEAD_US (INT64_C(30) * 86400 * CLOCK_US_PER_S)
 

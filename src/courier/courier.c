@@ -156,6 +156,7 @@ static enum store_status lose_some(struct pass *pass)
                                       .like = &like.row,
                                       .index = &task_indexes[TASK_BY_LEASE],
                                       .prefix = 1,
+                                      .is_sound_only = true,
                                       .limit = PAGE};
     struct store_found found;
     enum store_status status = courier_find(courier, &query, &arena, &found);
@@ -244,6 +245,7 @@ static enum store_status serve_lane(struct pass *pass, struct slice lane, int ro
                                       .like = &like.row,
                                       .index = &task_indexes[TASK_BY_LANE],
                                       .prefix = 2,
+                                      .is_sound_only = true,
                                       .limit =
                                           (size_t)(room + in_flight) + pass->courier->paused.n};
     struct store_found found;
@@ -315,6 +317,7 @@ static enum store_status visit_page(struct pass *pass, struct buf *turn, struct 
                                       .prefix = 1,
                                       .behind = behind->len > 0 ? &from.row : NULL,
                                       .is_first_of_each = true,
+                                      .is_sound_only = true,
                                       .limit = PAGE};
     struct store_found found;
     enum store_status status = courier_find(pass->courier, &query, &arena, &found);

@@ -57,6 +57,8 @@
       "Pending records whose lease has lapsed because their owner died.")                          \
     X(EXPIRED, "pawl_expired_records", GAUGE, "",                                                  \
       "Expired records that are not deleted yet, counted up to a bound.")                          \
+    X(ROWS_HELD, "pawl_rows_held", GAUGE, "table",                                                 \
+      "Rows that no pawl wrote, by table; of each at most 1,000 are counted.")                     \
     X(TASKS, "pawl_tasks", GAUGE, "kind,state",                                                    \
       "Tasks in the store, by state; of each at most 10,000 are counted.")                         \
     X(TASK_OLDEST, "pawl_task_oldest_seconds", GAUGE, "kind",                                      \

@@ -14,16 +14,21 @@ static const struct table_column columns[] = {
     COLUMN(INT, PLAIN, force, "forced"), COLUMN(BYTES, PLAIN, attempt_id, "attempt_id"),
 };
 
-static bool is_status(enum record_status status)
-{
-    return (unsigned)status <= RECORD_UNKNOWN;
-}
+static const struct table_relation relations[] = {
+    TABLE_GROWS(2, STORE_ACT_RESOLVE, STORE_ACT_FORGET),
+    TABLE_GROWS(7, RECORD_ABSENT, RECORD_UNKNOWN),
+    TABLE_GROWS(8, RECORD_ABSENT, RECORD_UNKNOWN),
+};
 
-static bool is_sound(const void *row)
+static void hold(void *row)
 {
-    const struct store_audit *audit = row;
-    return audit->act >= STORE_ACT_RESOLVE && audit->act <= STORE_ACT_FORGET &&
-           is_status(audit->from) && is_status(audit->to);
+    struct store_audit *audit = row;
+    if (audit->act < STORE_ACT_RESOLVE || audit->act > STORE_ACT_FORGET)
+        audit->act = STORE_ACT_ODD;
+    if ((unsigned)audit->from > RECORD_UNKNOWN)
+        audit->from = RECORD_ABSENT;
+    if ((unsigned)audit->to > RECORD_UNKNOWN)
+        audit->to = RECORD_ABSENT;
 }
 
 const struct table audit_table = {
@@ -33,7 +38,9 @@ const struct table audit_table = {
     .row_size = sizeof(struct store_audit),
     .keep_us = STORE_AUDIT_KEEP_US,
     .is_log = true,
-    .is_sound = is_sound,
+    .relations = relations,
+    .n_relations = sizeof relations / sizeof *relations,
+    .hold = hold,
 };
 
 #undef COLUMN
@@ -54,9 +61,10 @@ const struct table reason_table = {
 
 const char *store_act_name(enum store_act act)
 {
-    static const char *const names[] = {[STORE_ACT_RESOLVE] = "resolve",
+    static const char *const names[] = {[STORE_ACT_ODD] = "odd_row",
+                                        [STORE_ACT_RESOLVE] = "resolve",
                                         [STORE_ACT_RELEASE] = "release",
                                         [STORE_ACT_FORGET] = "forget"};
-    CHECK(act >= STORE_ACT_RESOLVE && act <= STORE_ACT_FORGET);
+    CHECK(act >= STORE_ACT_ODD && act <= STORE_ACT_FORGET);
     return names[act];
 }

@@ -12,6 +12,7 @@
 
 /* What operators do; the store keeps these numbers. */
 enum store_act {
+    STORE_ACT_ODD = 0, /* of a row that no pawl wrote */
     STORE_ACT_RESOLVE = 1,
     STORE_ACT_RELEASE = 2,
     STORE_ACT_FORGET = 3,

@@ -22,6 +22,7 @@
 #ifndef PAWL_STORE_BACKEND_H
 #define PAWL_STORE_BACKEND_H
 
+#include "store/counts.h"
 #include "store/op.h"
 #include "store/settings.h"
 #include "store/terms.h"
@@ -63,6 +64,8 @@ struct backend_holder {
     int64_t since;       /* store time at which it took the life lock of that role */
     bool alive;          /* somebody holds that lock */
 };
+
+#define BACKEND_ODD_MOST STORE_ODD_MOST
 
 /* See struct store_counts. */
 struct backend_gauges {
@@ -253,6 +256,8 @@ struct backend {
     struct backend_owner self;          /* this process; beat_at: the backend's */
     struct backend_clock clock;
     struct backend_space space;
+    struct buf odd_rows;  /* lines of a table and an id, as the last maintain with `gauge` found
+                             them, BACKEND_ODD_MOST of each table: see store_odd_rows */
     struct buf decisions; /* of SQL functions, as the last maintain with `gauge` read them: see
                              store_decisions */
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/events.h"
 
+#include "base/clock.h"
+
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 /* X(kind, role, field, name). */
@@ -38,6 +40,23 @@ const struct table_index event_indexes[EVENT_INDEX_COUNT] = {
                        .is_partial = true},
 };
 
+static const struct table_relation event_relations[] = {
+    TABLE_WITHIN(COLUMN_created_at, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_fanned_at, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_gone_at, 1, CLOCK_NEVER),
+    TABLE_WHERE(COLUMN_is_new, 1, 1, COLUMN_fanned_at, 0, 0),
+    TABLE_WHERE(COLUMN_is_new, 1, 1, COLUMN_gone_at, CLOCK_NEVER, CLOCK_NEVER),
+    TABLE_WHERE(COLUMN_is_new, 0, 0, COLUMN_fanned_at, 1, CLOCK_NEVER),
+};
+
+/* Its deliveries that are there go on; it gets no others, and is not removed. */
+static void hold_event(void *row)
+{
+    struct store_event *event = row;
+    event->created_at = event->created_at > 0 ? event->created_at : 0;
+    event->gone_at = CLOCK_NEVER;
+}
+
 const struct table event_table = {
     .name = "pawl_event",
     .columns = event_columns,
@@ -45,6 +64,9 @@ const struct table event_table = {
     .indexes = event_indexes,
     .n_indexes = COUNT_OF(event_indexes),
     .row_size = sizeof(struct store_event),
+    .relations = event_relations,
+    .n_relations = COUNT_OF(event_relations),
+    .hold = hold_event,
 };
 
 #define ENDPOINT(kind, role, field, name)                                                          \
@@ -58,11 +80,29 @@ static const struct table_column endpoint_columns[] = {
     ENDPOINT(INT, PLAIN, changed_at, "changed_at"),
 };
 
+static const struct table_relation endpoint_relations[] = {
+    TABLE_WITHIN(3, 0, CLOCK_NEVER),
+    TABLE_WITHIN(4, 0, CLOCK_NEVER),
+};
+
+static void hold_endpoint(void *row)
+{
+    struct store_endpoint *endpoint = row;
+    if (endpoint->failing_since < 0)
+        endpoint->failing_since = 0;
+    if (endpoint->changed_at < 0)
+        endpoint->changed_at = 0;
+}
+
 const struct table endpoint_table = {
     .name = "pawl_endpoint",
     .columns = endpoint_columns,
     .n_columns = COUNT_OF(endpoint_columns),
     .row_size = sizeof(struct store_endpoint),
+    .relations = endpoint_relations,
+    .n_relations = COUNT_OF(endpoint_relations),
+    .hold = hold_endpoint,
+    .heal = "pawl_webhook_endpoint",
 };
 
 #define SETTINGS(kind, role, field)                                                                \

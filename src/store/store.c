@@ -29,6 +29,11 @@ static const struct table *const tables[] = {&audit_table,
                                              &roster_table,
                                              NULL};
 
+const struct table *const *store_tables(void)
+{
+    return tables;
+}
+
 struct store_config store_config_default(void)
 {
     return (struct store_config){

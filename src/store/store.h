@@ -123,6 +123,13 @@ struct store_counts store_counts(struct store *store);
  * of labels, as Prometheus writes them, and a count behind a space. From any thread. */
 void store_decisions(struct store *store, struct buf *lines);
 
+/* Appends which rows of modules no pawl wrote, as they were up to five seconds ago: lines of a
+ * table and an id, STORE_ODD_MOST of each table. From any thread. */
+void store_odd_rows(struct store *store, struct buf *lines);
+
+/* The tables of all modules, NULL behind the last. */
+const struct table *const *store_tables(void);
+
 /* With no_thread: does one batch, wakes its owners; false when there was nothing to do. */
 bool store_step(struct store *store);
 

@@ -2,6 +2,7 @@
 #include "store/table.h"
 
 #include "base/check.h"
+#include "base/digest.h"
 
 static const char *field(const struct table_column *column, const void *row)
 {
@@ -51,6 +52,110 @@ void table_set_text(const struct table_column *column, void *row, struct slice v
     CHECK(column->size == sizeof value);
     memcpy((char *)row + column->offset, &value, sizeof value);
 }
+
+/* ---- what holds of every row ---- */
+
+bool table_fits(const struct table_column *column, int64_t value)
+{
+    if (column->size == sizeof(int32_t))
+        return value >= INT32_MIN && value <= INT32_MAX;
+    return column->size != sizeof(bool) || value == 0 || value == 1;
+}
+
+static bool is_within(int64_t value, int64_t least, int64_t most)
+{
+    return value >= least && value <= most;
+}
+
+static bool holds(const struct table *table, const struct table_relation *relation, const void *row)
+{
+    const struct table_column *columns = table->columns, *column = &columns[relation->column];
+    if (relation->when != TABLE_ALWAYS &&
+        !is_within(table_number(&columns[relation->when], row), relation->from, relation->to))
+        return true;
+    switch (relation->claim) {
+    case TABLE_IS_WITHIN:
+        return is_within(table_number(column, row), relation->least, relation->most);
+    case TABLE_IS_EMPTY:
+        return table_text(column, row).len == 0;
+    case TABLE_IS_AS:
+        return slice_eq(table_text(column, row), table_text(&columns[relation->as], row));
+    }
+    UNREACHABLE();
+}
+
+bool table_is_sound(const struct table *table, const void *row)
+{
+    for (size_t i = 0; i < table->n_relations; i++)
+        if (!holds(table, &table->relations[i], row))
+            return false;
+    return true;
+}
+
+static void write_fits(const struct table_column *column, enum table_dialect dialect,
+                       struct buf *sql)
+{
+    if (column->kind != TABLE_INT)
+        return;
+    if (dialect == TABLE_SQLITE)
+        buf_printf(sql, " AND typeof(\"%s\") = 'integer'", column->name);
+    if (column->size == sizeof(int32_t))
+        buf_printf(sql, " AND \"%s\" BETWEEN %d AND %d", column->name, INT32_MIN, INT32_MAX);
+    else if (column->size == sizeof(bool))
+        buf_printf(sql, " AND \"%s\" IN (0, 1)", column->name);
+}
+
+static void write_claim(const struct table *table, const struct table_relation *relation,
+                        struct buf *sql)
+{
+    const char *name = table->columns[relation->column].name;
+    switch (relation->claim) {
+    case TABLE_IS_WITHIN:
+        buf_printf(sql, "\"%s\" BETWEEN %lld AND %lld", name, (long long)relation->least,
+                   (long long)relation->most);
+        return;
+    case TABLE_IS_EMPTY:
+        buf_printf(sql, "\"%s\" = ''", name);
+        return;
+    case TABLE_IS_AS:
+        buf_printf(sql, "\"%s\" = \"%s\"", name, table->columns[relation->as].name);
+        return;
+    }
+    UNREACHABLE();
+}
+
+void table_write_sound(const struct table *table, enum table_dialect dialect, struct buf *sql)
+{
+    buf_add_str(sql, "(1 = 1");
+    for (size_t i = 0; i < table->n_columns; i++)
+        write_fits(&table->columns[i], dialect, sql);
+    for (size_t i = 0; i < table->n_relations; i++) {
+        const struct table_relation *relation = &table->relations[i];
+        if (relation->may_grow && dialect == TABLE_POSTGRES_CHECK)
+            continue;
+        buf_add_str(sql, " AND (");
+        if (relation->when != TABLE_ALWAYS)
+            buf_printf(sql, "\"%s\" NOT BETWEEN %lld AND %lld OR ",
+                       table->columns[relation->when].name, (long long)relation->from,
+                       (long long)relation->to);
+        write_claim(table, relation, sql);
+        buf_add_char(sql, ')');
+    }
+    buf_add_char(sql, ')');
+}
+
+bool table_mark(const struct table *table, enum table_dialect dialect,
+                char ret_mark[TABLE_MARK_SIZE])
+{
+    struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
+    table_write_sound(table, dialect, &sql);
+    struct digest digest = digest_of(buf_slice(&sql));
+    hex_encode(digest.bytes, TABLE_MARK_SIZE / 2, ret_mark);
+    ret_mark[TABLE_MARK_SIZE - 1] = '\0';
+    return buf_ok(&sql);
+}
+
+/* ---- roles ---- */
 
 const struct table_column *table_column_of(const struct table *table, enum table_role role)
 {

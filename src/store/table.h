@@ -11,7 +11,8 @@
 #ifndef PAWL_STORE_TABLE_H
 #define PAWL_STORE_TABLE_H
 
-#include "base/slice.h"
+#include "base/buf.h"
+#include <limits.h>
 
 enum table_kind {
     TABLE_INT,   /* int64_t, int, bool, an enum */
@@ -49,6 +50,52 @@ struct table_row {
     int64_t version; /* another one after each change; of a log 0 */
 };
 
+/* What holds of every row that a pawl wrote: where `when` is from `from` to `to`, what is claimed
+ * of `column`. A row of which one of them does not hold, or that has a number which its field
+ * cannot hold, is odd: no pawl wrote it. */
+enum table_claim {
+    TABLE_IS_WITHIN, /* a number from `least` to `most` */
+    TABLE_IS_EMPTY,  /* a text */
+    TABLE_IS_AS,     /* the text that `as` is */
+};
+
+#define TABLE_ALWAYS UCHAR_MAX /* in place of a number column `when` */
+
+struct table_relation {
+    enum table_claim claim;
+    unsigned char when; /* places among the columns of the table */
+    unsigned char column;
+    unsigned char as;
+    bool may_grow; /* a later version may widen it: it is judged, and no CHECK on PostgreSQL */
+    int64_t from, to;
+    int64_t least, most;
+};
+
+#define TABLE_WITHIN(column, least, most)                                                          \
+    {                                                                                              \
+        TABLE_IS_WITHIN, TABLE_ALWAYS, column, 0, false, 0, 0, least, most                         \
+    }
+#define TABLE_GROWS(column, least, most)                                                           \
+    {                                                                                              \
+        TABLE_IS_WITHIN, TABLE_ALWAYS, column, 0, true, 0, 0, least, most                          \
+    }
+/* Where `when` is from a to b, which may be one argument for both. */
+#define TABLE_WHERE(...) TABLE_WHERE_OF(__VA_ARGS__)
+#define TABLE_WHERE_OF(when, a, b, column, least, most)                                            \
+    {                                                                                              \
+        TABLE_IS_WITHIN, when, column, 0, false, a, b, least, most                                 \
+    }
+#define TABLE_EMPTY(...) TABLE_EMPTY_OF(__VA_ARGS__)
+#define TABLE_EMPTY_OF(when, a, b, column)                                                         \
+    {                                                                                              \
+        TABLE_IS_EMPTY, when, column, 0, false, a, b, 0, 0                                         \
+    }
+#define TABLE_AS(...) TABLE_AS_OF(__VA_ARGS__)
+#define TABLE_AS_OF(when, a, b, column, other)                                                     \
+    {                                                                                              \
+        TABLE_IS_AS, when, column, other, false, a, b, 0, 0                                        \
+    }
+
 #define TABLE_INDEX_COLUMNS 4
 
 struct table_index {
@@ -70,7 +117,12 @@ struct table {
     size_t row_size;            /* at most TABLE_ROW_MAX */
     int64_t keep_us;
     bool is_log; /* rows are only added: ids ascend with TABLE_GONE, nothing has a version */
-    bool (*is_sound)(const void *row); /* false: it is none that pawl wrote; NULL: all are */
+    const struct table_relation *relations; /* of every row that a pawl wrote */
+    size_t n_relations;
+    void (*hold)(void *row); /* makes of an odd row, as it was read, what it counts as until a
+                                person acts on it; NULL: an odd one does no harm */
+    const char *heal;        /* the command with which a person does, its words joined by `_`: the
+                                name of the CHECK on PostgreSQL ends with it; NULL: it has none */
     const char *sqlite_view; /* CREATE VIEW IF NOT EXISTS of what people read of it; NULL: none */
     const char *postgres_view;
 };
@@ -82,6 +134,24 @@ int64_t table_number(const struct table_column *column, const void *row);
 struct slice table_text(const struct table_column *column, const void *row);
 void table_set_number(const struct table_column *column, void *row, int64_t value);
 void table_set_text(const struct table_column *column, void *row, struct slice value);
+
+/* Whether the field can hold it: an int has 32 bits, a bool one. */
+bool table_fits(const struct table_column *column, int64_t value);
+
+/* Whether all relations of the table hold. */
+bool table_is_sound(const struct table *table, const void *row);
+
+enum table_dialect { TABLE_SQLITE, TABLE_POSTGRES, TABLE_POSTGRES_CHECK };
+
+/* The same as a condition in SQL, with whether all numbers fit their fields. As a CHECK it leaves
+ * out what may grow. */
+void table_write_sound(const struct table *table, enum table_dialect dialect, struct buf *sql);
+
+/* What names an index or CHECK of that condition ends with, so that another condition has another
+ * name: 8 hex digits. False: no memory. */
+#define TABLE_MARK_SIZE 9
+bool table_mark(const struct table *table, enum table_dialect dialect,
+                char ret_mark[TABLE_MARK_SIZE]);
 
 /* The column of a role; NULL: the table has none. With several it is the first. */
 const struct table_column *table_column_of(const struct table *table, enum table_role role);
@@ -137,6 +207,7 @@ struct table_query {
     bool is_backward;      /* by index: from the last one */
     bool is_count;         /* by an index that does not end with TABLE_DUE: one row is shown, whose
                               id says how many there are, counted up to `limit` */
+    bool is_sound_only;    /* by index: odd rows are left out */
     size_t limit;
     void (*restart)(void *argument); /* before the first row of each try; NULL: not called */
     void (*each)(void *argument, const struct table_row *row);

@@ -83,11 +83,64 @@ const struct table_index task_indexes[TASK_INDEX_COUNT] = {
                        .is_partial = true},
 };
 
-static bool is_task(const void *row)
+/* What core/task.c and store_task_settle make of a task. */
+#define FINISHED TASK_DONE, TASK_DROPPED
+#define UNFINISHED TASK_WAITING, TASK_SENDING
+
+static const struct table_relation task_relations[] = {
+    TABLE_GROWS(COLUMN_state, 0, TASK_STATE_COUNT - 1),
+    TABLE_GROWS(COLUMN_profile, 0, RETRY_PROFILE_COUNT - 1),
+    TABLE_GROWS(COLUMN_reason, 0, TASK_REASON_COUNT - 1),
+    TABLE_WITHIN(COLUMN_due_at, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_first_at, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_deadline_at, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_lasts_us, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_attempts, 0, TASK_ATTEMPTS_MOST),
+    TABLE_WITHIN(COLUMN_tries, 0, TASK_ATTEMPTS_MOST),
+    TABLE_WITHIN(COLUMN_status, 0, TASK_STATUS_MOST),
+    TABLE_WITHIN(COLUMN_created_at, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_event, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_list_id, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_step, -(int64_t)STEPS_MOST, (int64_t)STEPS_MOST),
+    TABLE_WHERE(COLUMN_holds, 1, 1, COLUMN_state, TASK_DEAD, TASK_DEAD),
+    TABLE_WHERE(COLUMN_state, TASK_SENDING, TASK_DROPPED, COLUMN_due_at, CLOCK_NEVER, CLOCK_NEVER),
+    TABLE_WHERE(COLUMN_state, TASK_SENDING, TASK_SENDING, COLUMN_attempts, 1, TASK_ATTEMPTS_MOST),
+    TABLE_WHERE(COLUMN_state, TASK_SENDING, TASK_SENDING, COLUMN_tries, 1, TASK_ATTEMPTS_MOST),
+    TABLE_WHERE(COLUMN_state, TASK_SENDING, TASK_SENDING, COLUMN_lease_until, 1, CLOCK_NEVER),
+    TABLE_WHERE(COLUMN_state, TASK_WAITING, TASK_WAITING, COLUMN_lease_until, 0, 0),
+    TABLE_WHERE(COLUMN_state, TASK_WAITING, TASK_WAITING, COLUMN_owner, 0, 0),
+    TABLE_WHERE(COLUMN_state, FINISHED, COLUMN_lease_until, 0, 0),
+    TABLE_WHERE(COLUMN_state, FINISHED, COLUMN_owner, 0, 0),
+    TABLE_WHERE(COLUMN_state, UNFINISHED, COLUMN_ended_at, 0, 0),
+    TABLE_WHERE(COLUMN_state, UNFINISHED, COLUMN_gone_at, CLOCK_NEVER, CLOCK_NEVER),
+    TABLE_WHERE(COLUMN_state, FINISHED, COLUMN_ended_at, 1, CLOCK_NEVER),
+    TABLE_WHERE(COLUMN_state, FINISHED, COLUMN_gone_at, 1, CLOCK_NEVER),
+    TABLE_EMPTY(COLUMN_state, TASK_WAITING, TASK_WAITING, COLUMN_running_ord),
+    TABLE_EMPTY(COLUMN_state, FINISHED, COLUMN_running_ord),
+    TABLE_EMPTY(COLUMN_state, TASK_DONE, TASK_DONE, COLUMN_open_ord),
+    TABLE_EMPTY(COLUMN_state, TASK_DROPPED, TASK_DROPPED, COLUMN_open_ord),
+    TABLE_AS(COLUMN_state, TASK_SENDING, TASK_SENDING, COLUMN_running_ord, COLUMN_ord),
+    TABLE_AS(COLUMN_state, UNFINISHED, COLUMN_open_ord, COLUMN_ord),
+    TABLE_AS(COLUMN_holds, 1, 1, COLUMN_open_ord, COLUMN_ord),
+};
+
+static int64_t or_none(int64_t number)
 {
-    const struct task *task = &((const struct store_task *)row)->task;
-    return (unsigned)task->state <= TASK_DROPPED && (unsigned)task->profile < RETRY_PROFILE_COUNT &&
-           (unsigned)task->reason < TASK_REASON_COUNT;
+    return number > 0 ? number : 0;
+}
+
+/* Its order waits for it where it did, or where it would have to be sent. */
+static void hold_task(void *row)
+{
+    struct store_task *stored = row;
+    bool was_open = stored->open.len > 0 || (unsigned)stored->task.state <= TASK_SENDING;
+    task_hold(&stored->task, was_open && stored->ord.len > 0);
+    stored->lasts_us = or_none(stored->lasts_us);
+    stored->event = or_none(stored->event);
+    stored->list_id = or_none(stored->list_id);
+    if (stored->step < -(int64_t)STEPS_MOST || stored->step > (int64_t)STEPS_MOST)
+        stored->step = 0;
+    store_task_settle(stored);
 }
 
 const struct table task_table = {
@@ -97,7 +150,10 @@ const struct table task_table = {
     .indexes = task_indexes,
     .n_indexes = COUNT_OF(task_indexes),
     .row_size = sizeof(struct store_task),
-    .is_sound = is_task,
+    .relations = task_relations,
+    .n_relations = COUNT_OF(task_relations),
+    .hold = hold_task,
+    .heal = "pawl_queue_retry",
 };
 
 void store_task_settle(struct store_task *stored)
@@ -142,9 +198,13 @@ static const struct table_column attempt_columns[] = {
 const struct table_index attempt_index = {
     .name = "n", .columns = {0, 1}, .n_columns = 2, .is_unique = true};
 
-static bool is_attempt(const void *row)
+static const struct table_relation attempt_relations[] = {
+    TABLE_GROWS(6, 0, TASK_REASON_COUNT - 1),
+};
+
+static void hold_attempt(void *row)
 {
-    return (unsigned)((const struct store_attempt *)row)->reason < TASK_REASON_COUNT;
+    ((struct store_attempt *)row)->reason = TASK_REASON_ODD_ROW;
 }
 
 const struct table attempt_table = {
@@ -155,7 +215,9 @@ const struct table attempt_table = {
     .n_indexes = 1,
     .parent = &task_table,
     .row_size = sizeof(struct store_attempt),
-    .is_sound = is_attempt,
+    .relations = attempt_relations,
+    .n_relations = COUNT_OF(attempt_relations),
+    .hold = hold_attempt,
 };
 
 /* ---- lanes, lists, counters ---- */
@@ -168,10 +230,18 @@ static const struct table_column lane_columns[] = {
     LANE(INT, PLAIN, since),
 };
 
-static bool is_lane(const void *row)
+static const struct table_relation lane_relations[] = {
+    TABLE_GROWS(3, STORE_LANE_PAUSED, STORE_LANE_BROKEN),
+    TABLE_WITHIN(4, 0, CLOCK_NEVER),
+    TABLE_WITHIN(6, 0, CLOCK_NEVER),
+};
+
+static void hold_lane(void *row)
 {
-    enum store_lane_state state = ((const struct store_lane *)row)->state;
-    return state >= STORE_LANE_PAUSED && state <= STORE_LANE_BROKEN;
+    struct store_lane *lane = row;
+    lane->state = STORE_LANE_PAUSED;
+    lane->until = CLOCK_NEVER;
+    lane->since = or_none(lane->since);
 }
 
 const struct table lane_table = {
@@ -179,7 +249,10 @@ const struct table lane_table = {
     .columns = lane_columns,
     .n_columns = COUNT_OF(lane_columns),
     .row_size = sizeof(struct store_lane),
-    .is_sound = is_lane,
+    .relations = lane_relations,
+    .n_relations = COUNT_OF(lane_relations),
+    .hold = hold_lane,
+    .heal = "pawl_queue_resume",
 };
 
 #define LIST(kind, role, field) TABLE_COLUMN(struct store_task_list, kind, role, field, #field)
@@ -191,10 +264,21 @@ static const struct table_column list_columns[] = {
     LIST(INT, GONE, gone_at),
 };
 
-static bool is_list(const void *row)
+static const struct table_relation list_relations[] = {
+    TABLE_GROWS(1, STEPS_RUNNING, STEPS_PARKED),
+    TABLE_WITHIN(2, 0, CLOCK_NEVER),
+    TABLE_WITHIN(3, 1, CLOCK_NEVER),
+    TABLE_WHERE(1, STEPS_RUNNING, STEPS_RUNNING, 3, CLOCK_NEVER, CLOCK_NEVER),
+    TABLE_WHERE(1, STEPS_UNDOING, STEPS_UNDOING, 3, CLOCK_NEVER, CLOCK_NEVER),
+    TABLE_WHERE(1, STEPS_PARKED, STEPS_PARKED, 3, CLOCK_NEVER, CLOCK_NEVER),
+};
+
+static void hold_list(void *row)
 {
-    enum steps_state state = ((const struct store_task_list *)row)->state;
-    return state >= STEPS_RUNNING && state <= STEPS_PARKED;
+    struct store_task_list *list = row;
+    list->state = STEPS_PARKED;
+    list->created_at = or_none(list->created_at);
+    list->gone_at = CLOCK_NEVER;
 }
 
 const struct table task_list_table = {
@@ -202,7 +286,10 @@ const struct table task_list_table = {
     .columns = list_columns,
     .n_columns = COUNT_OF(list_columns),
     .row_size = sizeof(struct store_task_list),
-    .is_sound = is_list,
+    .relations = list_relations,
+    .n_relations = COUNT_OF(list_relations),
+    .hold = hold_list,
+    .heal = "pawl_queue_retry",
 };
 
 #define COUNTER(kind, role, field) TABLE_COLUMN(struct store_counter, kind, role, field, #field)

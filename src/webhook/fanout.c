@@ -182,6 +182,7 @@ enum store_status fanout_step(const struct fanout *fanout, size_t *ret_n, bool *
                                       .like = &like.row,
                                       .index = &event_indexes[EVENT_BY_NEW],
                                       .prefix = 1,
+                                      .is_sound_only = true,
                                       .limit = PAGE};
     struct store_found found;
     enum store_status status = find(fanout, &query, &arena, &found);
@@ -228,6 +229,7 @@ enum store_status fanout_sweep(const struct fanout *fanout, bool *ret_more)
                                       .by = TABLE_BY_INDEX,
                                       .like = &like.row,
                                       .index = &event_indexes[EVENT_BY_GONE],
+                                      .is_sound_only = true,
                                       .limit = PAGE};
     struct store_found found;
     enum store_status status = find(fanout, &query, &arena, &found);

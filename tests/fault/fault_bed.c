@@ -165,6 +165,8 @@ static void bring_task(struct fault_bed *bed, uint64_t key, struct store_op *op)
             .kind = SLICE("fault"), .lane = SLICE("lane"), .key = slice_make(&keys[key], 1)};
     task->task.state = ends ? TASK_DONE : TASK_SENDING;
     task->task.lease_until = bed->now + LEASE;
+    task->task.attempts = task->task.tries = 1;
+    task->task.ended_at = ends ? bed->now : 0;
     store_task_settle(task);
     bed->attempt = (struct store_attempt){.task = task->row.id, .n = 1};
     bed->changes[0] = (struct table_change){

@@ -20,6 +20,7 @@
 struct store_part {
     struct daemon *daemon;
     struct tallies *tallies;
+    struct buf odd_rows; /* lines of a table and an id */
     bool down;
     bool clock_refused;
     uint64_t clock_jumps;
@@ -56,6 +57,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
         return false;
     struct store_part *part = self;
     part->daemon = daemon;
+    part->odd_rows = buf_make(SIZE_MAX);
     part->tallies = tallies_new(daemon->store, daemon->metrics);
     daemon->engine = engine_new(daemon->store, daemon->config->cache);
     if (daemon->engine && part->tallies)
@@ -92,6 +94,7 @@ static void free_store(void *self)
     struct store_part *part = self;
     engine_free(part->daemon->engine);
     tallies_free(part->tallies);
+    buf_fini(&part->odd_rows);
 }
 
 /* ---- readiness and log ---- */
@@ -155,9 +158,41 @@ static void log_clock(struct store_part *part)
     part->clock_refused = counts.clock_refused;
 }
 
+static bool has_line(struct slice lines, struct slice wanted)
+{
+    for (struct slice line; slice_next(&lines, '\n', &line);)
+        if (slice_eq(line, wanted))
+            return true;
+    return false;
+}
+
+/* Once each, for as long as it is odd. */
+static void log_odd_rows(struct store_part *part)
+{
+    struct buf now BUF_AUTO = buf_make(SIZE_MAX);
+    store_odd_rows(part->daemon->store, &now);
+    if (!buf_ok(&now))
+        return;
+    struct slice rest = buf_slice(&now), row, table;
+    while (slice_next(&rest, '\n', &row)) {
+        struct log_line line;
+        uint64_t number = 0;
+        if (row.len == 0 || has_line(buf_slice(&part->odd_rows), row))
+            continue;
+        (void)slice_to_u64(slice_cut(row, ' ', &table), INT64_MAX, &number);
+        log_line_start(&line, LOG_LEVEL_ERROR, "row_held");
+        log_line_str(&line, "table", table);
+        log_line_i64(&line, "id", (int64_t)number);
+        log_line_end(part->daemon->log, &line);
+    }
+    buf_clear(&part->odd_rows);
+    buf_add_slice(&part->odd_rows, buf_slice(&now));
+}
+
 static void watch(void *self)
 {
     log_store(self);
+    log_odd_rows(self);
     log_clock(self);
     tallies_watch(((struct store_part *)self)->tallies);
 }
@@ -235,6 +270,26 @@ static void write_decisions(struct buf *page, struct store *store)
     }
 }
 
+static uint64_t count_rows(struct slice lines, struct slice table)
+{
+    uint64_t n = 0;
+    for (struct slice line, of; slice_next(&lines, '\n', &line);) {
+        (void)slice_cut(line, ' ', &of);
+        n += slice_eq(of, table);
+    }
+    return n;
+}
+
+static void write_held(struct buf *page, struct store *store)
+{
+    struct buf rows BUF_AUTO = buf_make(SIZE_MAX);
+    store_odd_rows(store, &rows);
+    page_begin(page, SERIES(ROWS_HELD));
+    for (const struct table *const *table = store_tables(); *table; table++)
+        page_sample(page, SERIES(ROWS_HELD), "table", (*table)->name,
+                    count_rows(buf_slice(&rows), slice_of((*table)->name)));
+}
+
 static void write_metrics(void *self, struct buf *page)
 {
     struct store *store = ((struct store_part *)self)->daemon->store;
@@ -247,6 +302,7 @@ static void write_metrics(void *self, struct buf *page)
     write_space(page, &counts);
     write_work(page, &counts.work);
     write_decisions(page, store);
+    write_held(page, store);
     tallies_write(((struct store_part *)self)->tallies, page);
 }
 

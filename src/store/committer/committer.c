@@ -331,6 +331,7 @@ struct store *committer_new(const struct store_config *config, struct backend *b
     cond_init(&c->cond);
     c->backend = backend;
     c->decisions = buf_make(SIZE_MAX); /* the backend has its limit */
+    c->odd_rows = buf_make(SIZE_MAX);
     c->config = *config;
     atomic_init(&c->timeout_us, config->limits.timeout_us);
     atomic_init(&c->disk_reserve, config->limits.disk_reserve);
@@ -358,6 +359,7 @@ void committer_free(struct store *c)
     waiters_fini(&c->waiters);
     rowset_fini(&c->rows);
     buf_fini(&c->decisions);
+    buf_fini(&c->odd_rows);
     c->backend->ops->close(c->backend);
     cond_fini(&c->cond);
     mutex_fini(&c->mutex);

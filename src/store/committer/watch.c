@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the committer reports of itself: counts, gauges, free space. */
+#include "base/check.h"
 #include "store/committer/batch.h"
 #include "store/store.h"
-
 #include <stdio.h>
 
 #define RESERVE_MOST ((uint64_t)64 * 1024 * 1024)
@@ -31,6 +31,8 @@ void committer_note_batch(struct store *c, const struct batch *batch)
     if (batch->chores.gauge) {
         buf_clear(&c->decisions);
         buf_add_slice(&c->decisions, buf_slice(&c->backend->decisions));
+        buf_clear(&c->odd_rows);
+        buf_add_slice(&c->odd_rows, buf_slice(&c->backend->odd_rows));
     }
     if (!batch->save.changed) {
         work->reads += operations;
@@ -118,5 +120,13 @@ void store_decisions(struct store *c, struct buf *lines)
 {
     mutex_lock(&c->mutex);
     buf_add_slice(lines, buf_slice(&c->decisions));
+    mutex_unlock(&c->mutex);
+}
+
+void store_odd_rows(struct store *c, struct buf *lines)
+{
+    mutex_lock(&c->mutex);
+    CHECK(c->odd_rows.len == 0 || c->odd_rows.at[c->odd_rows.len - 1] == '\n');
+    buf_add_slice(lines, buf_slice(&c->odd_rows));
     mutex_unlock(&c->mutex);
 }

@@ -116,6 +116,19 @@ static void read_decisions(struct postgres_backend *postgres, struct backend_cho
     buf_add_slice(&postgres->backend.decisions, postgres_bytes(postgres->results[AT_CHORE], 0, 0));
 }
 
+static void queue_odd(struct postgres_backend *postgres, const struct backend_chores *chores)
+{
+    (void)chores;
+    postgres_tables_odd(postgres);
+}
+
+static void read_odd(struct postgres_backend *postgres, struct backend_chores *chores)
+{
+    (void)chores;
+    buf_clear(&postgres->backend.odd_rows);
+    buf_add_slice(&postgres->backend.odd_rows, postgres_bytes(postgres->results[AT_CHORE], 0, 0));
+}
+
 /* Nobody is told of what it does, and all of it may be done again. What fails is left for another
  * time, so that the batch goes on; what would stop the batch, too, its load finds. */
 static enum backend_status do_chore(struct postgres_backend *postgres,
@@ -147,6 +160,8 @@ enum backend_status postgres_maintain(struct backend *backend, struct backend_ch
         status = do_chore(postgres, chores, queue_gauge, read_gauges);
     if (status == BACKEND_OK && chores->gauge)
         status = do_chore(postgres, chores, queue_decisions, read_decisions);
+    if (status == BACKEND_OK && chores->gauge && postgres->may_find_odd)
+        status = do_chore(postgres, chores, queue_odd, read_odd);
     postgres->maintained = chores->beaten || chores->swept > 0;
     return status;
 }

@@ -24,6 +24,7 @@ static void postgres_close(struct backend *backend)
     PQclear(postgres->found);
     postgres_params_fini(&postgres->params);
     buf_fini(&postgres->backend.decisions);
+    buf_fini(&postgres->backend.odd_rows);
     mem_free(postgres->url);
     mem_free(postgres->place);
     mem_free(postgres);
@@ -161,6 +162,7 @@ struct backend *postgres_backend_open(const struct store_config *config,
                                          .has_round_trips = true,
                                          .outcome_max = POSTGRES_OUTCOME_MAX,
                                          .space.free = UINT64_MAX,
+                                         .odd_rows = buf_make(SIZE_MAX),
                                          .decisions = buf_make(DECISIONS_SIZE)};
     postgres->params = postgres_params_make(POSTGRES_MESSAGE_MAX);
     postgres->timeout_ms = timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX;

@@ -33,7 +33,7 @@
 #define POSTGRES_MESSAGE_MAX ((size_t)1000 * 1024 * 1024)
 #define POSTGRES_STATEMENTS_MAX 24 /* of one pipeline */
 #define POSTGRES_TABLES_MAX 16
-#define POSTGRES_TABLE_SQL_MAX 8192
+#define POSTGRES_TABLE_SQL_MAX 32768
 
 /* Types of the schema, whose numbers differ from database to database: X(name). */
 #define POSTGRES_TYPES(X)                                                                          \
@@ -73,6 +73,7 @@ struct postgres_backend {
     int64_t retry_at;       /* boot time: not before */
     int64_t backoff_us;     /* of the next failure */
     Oid types[TYPE_COUNT];  /* of this database */
+    bool may_find_odd;      /* the schema has the indexes of odd rows, as this version has them */
     bool lacks_schema;      /* as it was found last: it may be installed */
     bool knows_secret;      /* which store it is, since it was first connected */
     struct digest identity; /* of the secret: each batch says which store it means */
@@ -193,6 +194,8 @@ void postgres_table_is_set(const struct table_column *column, struct buf *sql);
 void postgres_table_statement(const struct table_change *change, struct buf *sql);
 void postgres_table_values(const struct table_change *change, int64_t place,
                            struct postgres_params *params);
+/* Queues what looks for rows that no pawl wrote: lines of a table and an id. */
+void postgres_tables_odd(struct postgres_backend *postgres);
 /* Queues what sweeps the table. */
 void postgres_table_sweep(struct postgres_backend *postgres, const struct table *table,
                           size_t most);

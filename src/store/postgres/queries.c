@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "store/postgres/postgres.h"
-#include <stdio.h>
 
 /* ---- SQL ---- */
 
@@ -77,6 +76,10 @@ static void add_prefix(struct statement *statement)
     for (size_t i = 0; i < query->prefix; i++) {
         buf_printf(statement->sql, " AND \"%s\" = ", column_at(statement, i)->name);
         add_value(statement, column_at(statement, i), query->like);
+    }
+    if (query->is_sound_only) {
+        buf_add_str(statement->sql, " AND ");
+        table_write_sound(query->table, TABLE_POSTGRES, statement->sql);
     }
 }
 
@@ -175,55 +178,47 @@ static void add_query(struct statement *statement)
 
 /* ---- rows ---- */
 
-/* False: it is none that pawl wrote. */
-static bool read_row(const PGresult *result, int at, const struct table *table,
+/* One that no pawl wrote is what its table makes of it. */
+static void read_row(const PGresult *result, int at, const struct table *table,
                      struct table_row *ret_row)
 {
+    bool is_sound = true;
     ret_row->id = postgres_number(result, at, 0);
     ret_row->version = postgres_number(result, at, 1);
     for (size_t i = 0; i < table->n_columns; i++) {
         const struct table_column *column = &table->columns[i];
+        int64_t number = column->kind == TABLE_INT ? postgres_number(result, at, (int)i + 2) : 0;
+        is_sound = is_sound && table_fits(column, number);
         if (column->kind == TABLE_INT)
-            table_set_number(column, ret_row, postgres_number(result, at, (int)i + 2));
+            table_set_number(column, ret_row, number);
         else
             table_set_text(column, ret_row, postgres_bytes(result, at, (int)i + 2));
     }
-    return !table->is_sound || table->is_sound(ret_row);
-}
-
-static enum backend_status refuse_row(struct postgres_backend *postgres, const struct table *table,
-                                      const struct table_row *row)
-{
-    snprintf(postgres->backend.problem, sizeof postgres->backend.problem,
-             "%s: row %lld of pawl.%s is none that pawl wrote; restore a backup", postgres->place,
-             (long long)row->id, postgres_table_name(table));
-    return BACKEND_FATAL;
+    if (table->hold && !(is_sound && table_is_sound(table, ret_row)))
+        table->hold(ret_row);
 }
 
 /* The first one that is not due ends a query by time, but not one for the first of each value. */
-static enum backend_status read_rows(struct postgres_backend *postgres, const PGresult *result,
-                                     const struct table_query *query, int64_t now,
-                                     int64_t *ret_next)
+static void read_rows(const PGresult *result, const struct table_query *query, int64_t now,
+                      int64_t *ret_next)
 {
     _Alignas(max_align_t) unsigned char bytes[TABLE_ROW_MAX] = {0};
     struct table_row *row = (struct table_row *)bytes;
     const struct table_column *due = table_query_due(query);
     size_t shown = 0;
     for (int at = 0; at < PQntuples(result); at++) {
-        if (!read_row(result, at, query->table, row))
-            return refuse_row(postgres, query->table, row);
+        read_row(result, at, query->table, row);
         bool is_over = query->by == TABLE_BY_INDEX && shown == query->limit;
         bool is_early = due && table_number(due, row) > now;
         if (due && (is_over || is_early))
             *ret_next = clock_first(*ret_next, table_number(due, row));
         if (is_early ? !query->is_first_of_each : is_over)
-            return BACKEND_OK;
+            return;
         if (is_early)
             continue;
         query->each(query->argument, row);
         shown++;
     }
-    return BACKEND_OK;
 }
 
 static void show_count(const PGresult *result, const struct table_query *query)
@@ -253,6 +248,6 @@ enum backend_status postgres_query(struct backend *backend, const struct table_q
     if (status == BACKEND_OK && query->is_count)
         show_count(postgres->results[1], query);
     else if (status == BACKEND_OK)
-        status = read_rows(postgres, postgres->results[1], query, now, ret_next);
+        read_rows(postgres->results[1], query, now, ret_next);
     return status;
 }

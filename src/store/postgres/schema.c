@@ -21,10 +21,11 @@ static enum backend_status refuse(struct postgres_backend *postgres, const char 
     return BACKEND_AWAY;
 }
 
-/* Asks for nothing but what every database knows: is there a store, and is it whole; our types. */
+/* Asks for nothing but what every database knows: is there a store, and is it whole; our types; has
+ * it our indexes of odd rows, without which nobody looks for any. */
 static void queue_check(struct postgres_backend *postgres)
 {
-    struct buf sql BUF_AUTO = buf_make(4096);
+    struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
     buf_add_str(&sql, "SELECT pg_catalog.to_regclass('pawl.store') IS NOT NULL, true");
     for (size_t i = 0; i < postgres->n_tables; i++)
         buf_printf(&sql,
@@ -35,6 +36,14 @@ static void queue_check(struct postgres_backend *postgres)
 #define X(name) buf_add_str(&sql, ", coalesce(pg_catalog.to_regtype('pawl." #name "')::oid, 0)");
     POSTGRES_TYPES(X)
 #undef X
+    buf_add_str(&sql, ", true");
+    for (size_t i = 0; i < postgres->n_tables; i++) {
+        char mark[TABLE_MARK_SIZE];
+        if (!table_mark(postgres->tables[i], TABLE_POSTGRES, mark))
+            sql.failed = true;
+        buf_printf(&sql, " AND pg_catalog.to_regclass('pawl.%s_odd_%s') IS NOT NULL",
+                   postgres_table_name(postgres->tables[i]), mark);
+    }
     buf_add_char(&sql, 0);
     if (buf_ok(&sql))
         postgres_queue(postgres, sql.at, NULL);
@@ -101,6 +110,7 @@ enum backend_status postgres_schema_check(struct postgres_backend *postgres)
         postgres->types[i] = (Oid)postgres_number(there, 0, i + 2);
         whole = whole && postgres->types[i] != 0;
     }
+    postgres->may_find_odd = postgres_number(there, 0, TYPE_COUNT + 2) != 0;
     postgres->lacks_schema = !any;
     if (!any)
         return refuse(postgres, "there is no pawl store in this database; as its owner run"

@@ -69,6 +69,45 @@ static void write_time_index(const struct table *table, struct buf *sql)
                    name, gone->name, name, gone->name, name, gone->name, gone->name);
 }
 
+/* Of odd rows alone, so that to look for them takes as long as there are. */
+static void write_odd_index(const struct table *table, struct buf *sql)
+{
+    char mark[TABLE_MARK_SIZE];
+    const char *name = postgres_table_name(table);
+    if (!table_mark(table, TABLE_POSTGRES, mark))
+        sql->failed = true;
+    buf_printf(sql, "DO $$ BEGIN IF to_regclass('pawl.%s_odd_%s') IS NULL THEN CREATE", name, mark);
+    buf_printf(sql, " INDEX %s_odd_%s ON pawl.%s(id) WHERE NOT ", name, mark, name);
+    table_write_sound(table, TABLE_POSTGRES, sql);
+    buf_add_str(sql, END_MISSING);
+}
+
+/* So that whoever changes a row by SQL is told of the command that does it. Those of another pawl
+ * are in the way of none. */
+static void write_check(const struct table *table, struct buf *sql)
+{
+    char mark[TABLE_MARK_SIZE];
+    const char *name = postgres_table_name(table);
+    if (!table->heal)
+        return;
+    if (!table_mark(table, TABLE_POSTGRES_CHECK, mark))
+        sql->failed = true;
+    buf_printf(
+        sql,
+        "DO $$ DECLARE c name; BEGIN FOR c IN SELECT conname FROM pg_constraint"
+        " WHERE conrelid = 'pawl.%s'::regclass AND contype = 'c' AND conname <> '%s_see_%s_%s'"
+        " AND conname LIKE '%%\\_see\\_pawl\\_%%' LOOP"
+        " EXECUTE format('ALTER TABLE pawl.%s DROP CONSTRAINT %%I', c); END LOOP;",
+        name, name, table->heal, mark, name);
+    buf_printf(sql,
+               " IF NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'pawl.%s'::regclass"
+               " AND conname = '%s_see_%s_%s') THEN"
+               " ALTER TABLE pawl.%s ADD CONSTRAINT %s_see_%s_%s CHECK ",
+               name, name, table->heal, mark, name, name, table->heal, mark);
+    table_write_sound(table, TABLE_POSTGRES_CHECK, sql);
+    buf_add_str(sql, " NOT VALID" END_MISSING);
+}
+
 static void write_table(const struct table *table, struct buf *sql)
 {
     const char *name = postgres_table_name(table);
@@ -86,6 +125,8 @@ static void write_table(const struct table *table, struct buf *sql)
     write_time_index(table, sql);
     for (size_t i = 0; i < table->n_indexes; i++)
         write_index(table, &table->indexes[i], sql);
+    write_odd_index(table, sql);
+    write_check(table, sql);
     buf_add_str(sql, table->postgres_view ? table->postgres_view : "");
 }
 
@@ -296,9 +337,10 @@ void postgres_table_sweep(struct postgres_backend *postgres, const struct table 
     struct buf sql BUF_AUTO = buf_make(POSTGRES_TABLE_SQL_MAX);
     buf_printf(&sql,
                "WITH gone AS (DELETE FROM pawl.%s WHERE id = ANY (ARRAY(SELECT id FROM pawl.%s"
-               " WHERE \"%s\" < " NEVER " AND \"%s\" <= pawl.clock($1) - $2 ORDER BY \"%s\""
-               " LIMIT $3 FOR UPDATE SKIP LOCKED)) RETURNING id)",
-               name, name, gone, gone, gone);
+               " WHERE \"%s\" < " NEVER " AND \"%s\" <= pawl.clock($1) - $2 AND ",
+               name, name, gone, gone);
+    table_write_sound(table, TABLE_POSTGRES, &sql);
+    buf_printf(&sql, " ORDER BY \"%s\" LIMIT $3 FOR UPDATE SKIP LOCKED)) RETURNING id)", gone);
     write_orphans(&(struct tables){postgres->tables, postgres->n_tables}, table, &sql);
     buf_add_str(&sql, " SELECT id FROM gone");
     buf_add_char(&sql, 0);
@@ -307,6 +349,28 @@ void postgres_table_sweep(struct postgres_backend *postgres, const struct table 
     postgres_add_number(&postgres->params, postgres_test_time());
     postgres_add_number(&postgres->params, table->keep_us);
     postgres_add_number(&postgres->params, (int64_t)most);
+    if (buf_ok(&sql))
+        postgres_queue(postgres, sql.at, &postgres->params);
+}
+
+/* ---- odd rows ---- */
+
+void postgres_tables_odd(struct postgres_backend *postgres)
+{
+    struct buf sql BUF_AUTO = buf_make(8 * POSTGRES_TABLE_SQL_MAX);
+    buf_add_str(&sql, "SELECT convert_to(coalesce(string_agg(format(E'pawl_%s %s\\n', o.t, o.id),"
+                      " '' ORDER BY o.t, o.id), ''), 'UTF8') FROM (");
+    for (size_t i = 0; i < postgres->n_tables; i++) {
+        const char *name = postgres_table_name(postgres->tables[i]);
+        buf_printf(&sql, "%s(SELECT '%s' AS t, id FROM pawl.%s WHERE NOT ",
+                   i > 0 ? " UNION ALL " : "", name, name);
+        table_write_sound(postgres->tables[i], TABLE_POSTGRES, &sql);
+        buf_printf(&sql, " ORDER BY id LIMIT %d)", BACKEND_ODD_MOST);
+    }
+    buf_add_str(&sql, ") o");
+    buf_add_char(&sql, 0);
+    CHECK(!sql.too_large);
+    postgres_params_clear(&postgres->params);
     if (buf_ok(&sql))
         postgres_queue(postgres, sql.at, &postgres->params);
 }

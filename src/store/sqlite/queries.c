@@ -54,6 +54,10 @@ static void add_query(struct buf *sql, const struct table_query *query, enum cur
     for (size_t i = 0; i < query->prefix; i++)
         buf_printf(sql, " AND %s=?", table_index_column(table, index, i)->name);
     add_place(sql, query, cursor);
+    if (query->is_sound_only) {
+        buf_add_str(sql, " AND ");
+        table_write_sound(table, TABLE_SQLITE, sql);
+    }
     add_order(sql, query);
     if (query->is_count)
         buf_add_char(sql, ')');
@@ -81,8 +85,9 @@ static struct sqlite_binding bind_query(struct sqlite_backend *sqlite,
 {
     struct sqlite_query shape = {
         .index = query->index,
-        .shape = (unsigned)query->prefix << 4 | (unsigned)cursor << 2 |
-                 (unsigned)query->is_count << 1 | query->is_backward,
+        .shape = (unsigned)query->prefix << 5 | (unsigned)cursor << 3 |
+                 (unsigned)query->is_sound_only << 2 | (unsigned)query->is_count << 1 |
+                 query->is_backward,
     };
     struct sqlite_query *found = find_query(sqlite_table_find(sqlite, query->table), &shape);
     if (!found->statement) {
@@ -109,24 +114,34 @@ static void bind_place(struct sqlite_binding *binding, const struct table_query 
 
 /* ---- rows ---- */
 
-/* As sqlite_ok: false if pawl did not write the row. */
-static bool read_row(const struct sqlite_binding *binding, const struct table *table,
+/* A number as its field has it. False: it is none that the field can hold. */
+static bool read_number(sqlite3_stmt *s, int at, const struct table_column *column,
+                        struct table_row *ret_row)
+{
+    int64_t number = sqlite3_column_int64(s, at);
+    table_set_number(column, ret_row, number);
+    return sqlite3_column_type(s, at) == SQLITE_INTEGER && table_fits(column, number);
+}
+
+/* One that no pawl wrote is what its table makes of it. */
+static void read_row(const struct sqlite_binding *binding, const struct table *table,
                      struct table_row *ret_row)
 {
     sqlite3_stmt *s = binding->statement;
+    bool is_sound = true;
     int at = 0;
     ret_row->id = sqlite3_column_int64(s, at++);
     ret_row->version = table->is_log ? 0 : sqlite3_column_int64(s, at++);
     for (size_t i = 0; i < table->n_columns; i++, at++)
         if (table->columns[i].kind == TABLE_INT)
-            table_set_number(&table->columns[i], ret_row, sqlite3_column_int64(s, at));
+            is_sound = read_number(s, at, &table->columns[i], ret_row) && is_sound;
         else
             table_set_text(&table->columns[i], ret_row,
                            table->columns[i].kind == TABLE_TEXT
                                ? sqlite_column_text(binding->sqlite, s, at)
                                : sqlite_column_bytes(s, at));
-    bool is_sound = !table->is_sound || table->is_sound(ret_row);
-    return is_sound || sqlite_fail(binding->sqlite, SQLITE_CORRUPT);
+    if (table->hold && !(is_sound && table_is_sound(table, ret_row)))
+        table->hold(ret_row);
 }
 
 /* The rows of a bound query; `*ret_next`: see backend.h. */
@@ -136,7 +151,8 @@ static void read_rows(const struct sqlite_binding *binding, const struct table_q
     _Alignas(max_align_t) unsigned char bytes[TABLE_ROW_MAX] = {0};
     struct table_row *row = (struct table_row *)bytes;
     const struct table_column *due = table_query_due(query);
-    for (size_t n = 0; sqlite_step(binding) && read_row(binding, query->table, row); n++) {
+    for (size_t n = 0; sqlite_step(binding); n++) {
+        read_row(binding, query->table, row);
         if (due && (n == query->limit || table_number(due, row) > now)) {
             *ret_next = table_number(due, row);
             break;
@@ -192,7 +208,9 @@ static bool read_first(struct firsts *firsts, struct table_row *place, struct bu
     struct sqlite_binding binding = bind_query(firsts->sqlite, query, cursor);
     bind_place(&binding, query, cursor, firsts->behind);
     sqlite_bind_number(&binding, 1);
-    bool found = sqlite_step(&binding) && read_row(&binding, query->table, row);
+    bool found = sqlite_step(&binding);
+    if (found)
+        read_row(&binding, query->table, row);
     int64_t due_at = found && due ? table_number(due, row) : 0;
     bool is_left_out = due_at > firsts->now || firsts->n == query->limit;
     if (found && is_left_out && due)

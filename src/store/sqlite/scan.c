@@ -174,4 +174,6 @@ void sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chor
         chores->swept = sweep_all(sqlite, chores->sweep_most);
     if (chores->gauge)
         read_gauges(sqlite, &chores->gauges);
+    if (chores->gauge && sqlite->n_tables > 0)
+        sqlite_find_odd(sqlite);
 }

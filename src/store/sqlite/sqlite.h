@@ -227,7 +227,7 @@ struct sqlite_query {
 };
 
 #define SQLITE_QUERIES_MAX 16 /* of one table; more than that are made again and again */
-#define SQLITE_TABLE_SQL_MAX 4096
+#define SQLITE_TABLE_SQL_MAX 32768
 
 struct sqlite_table {
     const struct table *table;
@@ -263,6 +263,7 @@ struct sqlite_backend {
     sqlite3_stmt *statements[SQL_COUNT];
     struct sqlite_table tables[SQLITE_TABLES_MAX];
     size_t n_tables;
+    sqlite3_stmt *odd_rows;   /* of them; NULL: not used yet */
     sqlite3_stmt *tables_due; /* whether anything in them is to be swept; NULL: not used yet */
     struct sqlite_keys keys;
     struct sqlite_inserts claims; /* of the save under way */
@@ -469,6 +470,8 @@ void sqlite_bind_column(struct sqlite_binding *binding, const struct table_colum
                         const struct table_row *row);
 enum backend_status sqlite_query(struct backend *backend, const struct table_query *query,
                                  int64_t now, int64_t *ret_next);
+/* Looks for rows that no pawl wrote: backend.odd_rows. */
+void sqlite_find_odd(struct sqlite_backend *sqlite);
 /* Deletes at most `max` rows whose time is over, of all tables; returns how many. */
 size_t sqlite_sweep_tables(struct sqlite_backend *sqlite, size_t max);
 

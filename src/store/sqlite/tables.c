@@ -76,7 +76,7 @@ static void add_update(struct buf *sql, const struct table *table)
     for (size_t i = 0; i < table->n_columns; i++)
         if (table->columns[i].role != TABLE_KEY)
             buf_printf(sql, ", %s=?", table->columns[i].name);
-    buf_add_str(sql, " WHERE id=? AND version IN (?, ?)");
+    buf_add_str(sql, " WHERE id=? AND CAST(version AS INTEGER) IN (?, ?)");
 }
 
 static void add_query(struct buf *sql, const struct table *table, enum sqlite_table_statement which)
@@ -97,13 +97,20 @@ static void add_query(struct buf *sql, const struct table *table, enum sqlite_ta
     buf_add_char(sql, ')');
 }
 
-/* The ids of rows whose time is over. SQLite ends its walk over the index at the first of the two
- * bounds alone; the other one says that it may use that index. */
+static void add_is_sound(struct buf *sql, const struct table *table)
+{
+    buf_add_str(sql, " AND ");
+    table_write_sound(table, TABLE_SQLITE, sql);
+}
+
+/* The ids of rows whose time is over, but for odd ones. SQLite ends its walk over the index at the
+ * first of the two bounds alone; the other one says that it may use that index. */
 static void add_gone(struct buf *sql, const struct table *table)
 {
     const char *gone = table_column_of(table, TABLE_GONE)->name;
-    buf_printf(sql, "SELECT id FROM %s WHERE %s <= ? AND %s < " NEVER " ORDER BY %s LIMIT ?",
-               table->name, gone, gone, gone);
+    buf_printf(sql, "SELECT id FROM %s WHERE %s <= ? AND %s < " NEVER, table->name, gone, gone);
+    add_is_sound(sql, table);
+    buf_printf(sql, " ORDER BY %s LIMIT ?", gone);
 }
 
 static void add_sweep(struct buf *sql, const struct table *table)
@@ -112,6 +119,7 @@ static void add_sweep(struct buf *sql, const struct table *table)
         buf_printf(sql,
                    "DELETE FROM %s WHERE %s <= ? AND id IN (SELECT id FROM %s ORDER BY id LIMIT ?)",
                    table->name, table_column_of(table, TABLE_GONE)->name, table->name);
+        add_is_sound(sql, table);
         return;
     }
     buf_printf(sql, "DELETE FROM %s WHERE id IN (", table->name);
@@ -147,13 +155,14 @@ static void add_statement(struct buf *sql, const struct table *table,
         add_sum(sql, table);
         return;
     case TABLE_SQL_TOUCH:
-        buf_printf(sql, "UPDATE %s SET version=? WHERE id=? AND version IN (?, ?)", table->name);
+        buf_printf(sql, "UPDATE %s SET version=? WHERE id=? AND CAST(version AS INTEGER) IN (?, ?)",
+                   table->name);
         return;
     case TABLE_SQL_UPDATE:
         add_update(sql, table);
         return;
     case TABLE_SQL_REMOVE:
-        buf_printf(sql, "DELETE FROM %s WHERE id=? AND version=?", table->name);
+        buf_printf(sql, "DELETE FROM %s WHERE id=? AND CAST(version AS INTEGER)=?", table->name);
         return;
     case TABLE_SQL_LIST:
     case TABLE_SQL_FIND:
@@ -199,6 +208,18 @@ static void add_time_index(struct buf *sql, const struct table *table)
                    table->name, gone->name, table->name, gone->name, gone->name);
 }
 
+/* Of odd rows alone, so that to look for them takes as long as there are. False: no memory. */
+static bool add_odd_index(struct buf *sql, const struct table *table)
+{
+    char mark[TABLE_MARK_SIZE];
+    bool has_mark = table_mark(table, TABLE_SQLITE, mark);
+    buf_printf(sql, "CREATE INDEX IF NOT EXISTS %s_odd_%s ON %s(id) WHERE NOT ", table->name, mark,
+               table->name);
+    table_write_sound(table, TABLE_SQLITE, sql);
+    buf_add_char(sql, ';');
+    return has_mark;
+}
+
 static void add_table(struct buf *sql, const struct table *table)
 {
     static const char *const types[] = {
@@ -221,6 +242,7 @@ static void add_table(struct buf *sql, const struct table *table)
 
 void sqlite_tables_init(struct sqlite_backend *sqlite, const struct table *const *tables)
 {
+    sqlite->backend.odd_rows = buf_make(SIZE_MAX);
     for (; *tables; tables++) {
         CHECK(sqlite->n_tables < SQLITE_TABLES_MAX && (*tables)->row_size <= TABLE_ROW_MAX);
         sqlite->tables[sqlite->n_tables++] = (struct sqlite_table){.table = *tables};
@@ -244,10 +266,14 @@ int sqlite_view_install(struct sqlite_backend *sqlite, const char *view)
 int sqlite_tables_install(struct sqlite_backend *sqlite)
 {
     struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
-    for (size_t i = 0; i < sqlite->n_tables; i++)
+    bool ok = true;
+    for (size_t i = 0; i < sqlite->n_tables; i++) {
         add_table(&sql, sqlite->tables[i].table);
+        ok = add_odd_index(&sql, sqlite->tables[i].table) && ok;
+    }
     buf_add_char(&sql, 0);
-    int code = buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
+    int code =
+        ok && buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
     for (size_t i = 0; i < sqlite->n_tables && code == SQLITE_OK; i++)
         if (sqlite->tables[i].table->sqlite_view)
             code = sqlite_view_install(sqlite, sqlite->tables[i].table->sqlite_view);
@@ -264,6 +290,8 @@ void sqlite_tables_fini(struct sqlite_backend *sqlite)
             sqlite3_finalize(table->queries[k].statement);
     }
     sqlite3_finalize(sqlite->tables_due);
+    sqlite3_finalize(sqlite->odd_rows);
+    buf_fini(&sqlite->backend.odd_rows);
 }
 
 /* ---- statements ---- */
@@ -419,9 +447,12 @@ static void add_is_due(struct buf *sql, const struct table *table)
     if (table->is_log)
         buf_printf(sql, " OR (SELECT %s FROM %s ORDER BY id LIMIT 1) <= ?1 - %lld", gone,
                    table->name, (long long)table->keep_us);
-    else
-        buf_printf(sql, " OR EXISTS(SELECT 1 FROM %s WHERE %s <= ?1 - %lld AND %s < " NEVER ")",
+    else {
+        buf_printf(sql, " OR EXISTS(SELECT 1 FROM %s WHERE %s <= ?1 - %lld AND %s < " NEVER,
                    table->name, gone, (long long)table->keep_us, gone);
+        add_is_sound(sql, table);
+        buf_add_char(sql, ')');
+    }
 }
 
 /* Of all tables at once: mostly nothing is due, and one statement takes a third of the time that
@@ -452,4 +483,31 @@ size_t sqlite_sweep_tables(struct sqlite_backend *sqlite, size_t max)
         if (table_column_of(sqlite->tables[i].table, TABLE_GONE))
             steps += sweep_rows(sqlite, sqlite->tables[i].table, max - steps);
     return steps;
+}
+
+/* ---- odd rows ---- */
+
+static void add_odd(struct buf *sql, const struct table *table)
+{
+    buf_printf(sql, "%sSELECT '%s', id FROM (SELECT id FROM %s WHERE NOT ",
+               sql->len > 0 ? " UNION ALL " : "", table->name, table->name);
+    table_write_sound(table, TABLE_SQLITE, sql);
+    buf_printf(sql, " ORDER BY id LIMIT %d)", BACKEND_ODD_MOST);
+}
+
+void sqlite_find_odd(struct sqlite_backend *sqlite)
+{
+    struct buf *odd = &sqlite->backend.odd_rows;
+    if (!sqlite->odd_rows) {
+        struct buf sql BUF_AUTO = buf_make(SQLITE_TABLE_SQL_MAX);
+        for (size_t i = 0; i < sqlite->n_tables; i++)
+            add_odd(&sql, sqlite->tables[i].table);
+        sqlite_note(sqlite, sqlite_table_prepare(sqlite, &sql, &sqlite->odd_rows));
+    }
+    struct sqlite_binding binding = {.sqlite = sqlite, .statement = sqlite->odd_rows};
+    buf_clear(odd);
+    while (sqlite_step(&binding))
+        buf_printf(odd, "%s %lld\n", (const char *)sqlite3_column_text(binding.statement, 0),
+                   (long long)sqlite3_column_int64(binding.statement, 1));
+    sqlite3_reset(binding.statement);
 }
