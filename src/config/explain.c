@@ -321,12 +321,47 @@ static bool add_path(const struct explain *explain, const struct reader *reader,
     return false;
 }
 
+/* One of the environment, and nothing beside it. */
+static bool is_variable(struct slice text)
+{
+    return slice_starts(text, SLICE("${")) && slice_find(text, '}') == (ptrdiff_t)text.len - 1;
+}
+
+/* A URL that names a password: user:PASSWORD@, or among its parameters. */
+static bool has_password(struct slice url)
+{
+    const char *scheme = url.len > 0 ? memmem(url.at, url.len, "://", 3) : NULL;
+    if (!scheme)
+        return false;
+    struct slice rest = slice_skip(url, (size_t)(scheme - url.at) + 3), user;
+    bool has_user = slice_find(rest, '@') >= 0;
+    slice_cut(rest, '@', &user);
+    ptrdiff_t colon = has_user ? slice_find(user, ':') : -1;
+    return (colon >= 0 && !is_variable(slice_skip(user, (size_t)colon + 1))) ||
+           memmem(rest.at, rest.len, "password=", strlen("password="));
+}
+
+/* A secret in the config itself; a file or the environment's variable is only named. */
+static bool is_hidden(const struct node *node)
+{
+    struct slice text = node->written;
+    if (node->kind != NODE_SCALAR)
+        return node->is_secret && node->count > 0;
+    if (!node->is_secret)
+        return has_password(text);
+    return !slice_starts(text, SLICE("file:")) && !is_variable(text);
+}
+
 /* Adds a value as it is written, in one line. `option`: the option that it is the value of; NULL:
  * it is a part of one. Recursion is bounded by NODE_DEPTH_MAX. */
 static void add_value(const struct explain *explain, const struct reader *reader,
                       const struct option *option, const struct node *node)
 {
     bool is_map = node->kind == NODE_MAP;
+    if (is_hidden(node)) {
+        add_scalar(explain, SLICE("(hidden)"), false);
+        return;
+    }
     if (node->kind == NODE_SCALAR) {
         add_scalar(explain, node->written, node->is_null);
         return;
@@ -392,38 +427,6 @@ static void add_fallback(const struct explain *explain, const struct option *opt
         explain->to->failed = true;
 }
 
-/* One of the environment, and nothing beside it. */
-static bool is_variable(struct slice text)
-{
-    return slice_starts(text, SLICE("${")) && slice_find(text, '}') == (ptrdiff_t)text.len - 1;
-}
-
-/* The URL of a database that names a password: user:PASSWORD@, or among its parameters. */
-static bool has_password(struct slice url)
-{
-    const char *scheme = url.len > 0 ? memmem(url.at, url.len, "://", 3) : NULL;
-    if (!scheme)
-        return false;
-    struct slice rest = slice_skip(url, (size_t)(scheme - url.at) + 3), user;
-    bool has_user = slice_find(rest, '@') >= 0;
-    slice_cut(rest, '@', &user);
-    ptrdiff_t colon = has_user ? slice_find(user, ':') : -1;
-    return (colon >= 0 && !is_variable(slice_skip(user, (size_t)colon + 1))) ||
-           memmem(rest.at, rest.len, "password=", strlen("password="));
-}
-
-/* A secret in the config itself; a file or the environment's variable is only named. */
-static bool is_secret(const struct option *option, const struct node *node)
-{
-    struct slice text = node->written;
-    if (option == option_at(OPTION_probe_headers))
-        return node->count > 0;
-    if (option == option_at(OPTION_store))
-        return node->kind == NODE_SCALAR && has_password(text);
-    return option == option_at(OPTION_admin_token) && !slice_starts(text, SLICE("file:")) &&
-           !is_variable(text);
-}
-
 static void add_effective(const struct explain *explain, const struct reader *reader,
                           const struct option *option, struct origin origin)
 {
@@ -431,9 +434,7 @@ static void add_effective(const struct explain *explain, const struct reader *re
         add_fallback(explain, option);
     else if (origin.instead)
         add_scalar(explain, slice_of(origin.instead), false);
-    else if (is_secret(option, origin.node))
-        add_scalar(explain, SLICE("(hidden)"), false);
-    else if (!add_path(explain, reader, NULL, origin.node))
+    else if (is_hidden(origin.node) || !add_path(explain, reader, NULL, origin.node))
         add_value(explain, reader, option, origin.node);
 }
 

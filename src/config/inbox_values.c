@@ -68,7 +68,7 @@ static READER_NAMED(read_encoding)
 static const struct option verify_members[] = {
     CONFIG_MEMBER(scheme, verify_draft, verify.scheme, scheme, 0, 0, "(its own)",
                   "how the sender signs: " SCHEMES),
-    CONFIG_MEMBER(secret, verify_draft, secret, later, 0, 0, "(required)",
+    CONFIG_SECRET(secret, verify_draft, secret, later, "(required)",
                   "the sender's secret, or a list while it rotates"),
     CONFIG_MEMBER(tolerance, verify_draft, verify.tolerance_us, duration, CLOCK_US_PER_S, DAY, "5m",
                   "how far the time of a request may be from now, in either direction"),

@@ -26,6 +26,7 @@ enum node_kind {
 struct node {
     enum node_kind kind;
     bool is_null;         /* scalar: nothing, `~` or `null`, without quotes */
+    bool is_secret;       /* the value of an OPTION_SECRET, once that is read */
     struct slice text;    /* scalar: its value */
     struct slice written; /* scalar: as in the file, before the environment; fit for messages */
     struct slice key;     /* its name in the map that holds it; an item has its list's */

@@ -173,8 +173,9 @@ bool options_read_members(struct reader *reader, const struct option *option,
         return false;
     }
     fill_defaults(reader, members, n, into);
-    for (const struct node *one = node->first; one; one = one->next) {
+    for (struct node *one = node->first; one; one = one->next) {
         const struct option *member = find(members, n, one->key);
+        one->is_secret = member && member->where & OPTION_SECRET;
         if (member)
             member->read(reader, member, one, (char *)into + member->offset);
         else
@@ -200,9 +201,10 @@ static bool read_section(struct reader *reader, const struct node *node)
 
 /* ---- maps ---- */
 
-static void read_member(struct reader *reader, const struct node *node, unsigned where)
+static void read_member(struct reader *reader, struct node *node, unsigned where)
 {
     const struct option *option = find(options, OPTION_COUNT, node->key);
+    node->is_secret = option && option->where & OPTION_SECRET;
     if (option && option->where & where) {
         reader->draft->set[option - options] = node;
         option->read(reader, option, node, field_of(reader, option));
@@ -218,7 +220,7 @@ static void read_member(struct reader *reader, const struct node *node, unsigned
 
 void options_read_map(struct reader *reader, const struct node *map, unsigned where)
 {
-    for (const struct node *node = map->first; node; node = node->next)
+    for (struct node *node = map->first; node; node = node->next)
         read_member(reader, node, where);
 }
 

@@ -24,6 +24,7 @@
 #define OPTION_RULE 4u
 #define OPTION_RESTART 8u  /* beside these: has an effect at a start only, and a reload says so */
 #define OPTION_GATEWAY 16u /* likewise: of the gateway, which there is with `upstream` */
+#define OPTION_SECRET 32u  /* likewise: never shown, but for file:PATH and ${VARIABLE} */
 
 #define SHARED (OPTION_DEFAULTS | OPTION_RULE)
 #define OPTION_AT_START (OPTION_TOP | OPTION_RESTART)
@@ -50,7 +51,7 @@
       "true: start on a store that may lose what it acknowledged, and say so at every start")      \
     X(admin, OPTION_AT_START, config, admin, listen, 0, 0, "(off)",                                \
       "HOST:PORT for metrics, health and the keys API; off loopback it needs admin_token")         \
-    X(admin_token, OPTION_AT_START, config, admin_token, token, 0, 0, "(none)",                    \
+    X(admin_token, OPTION_AT_START | OPTION_SECRET, config, admin_token, token, 0, 0, "(none)",    \
       "bearer token that the admin listener requires; file:PATH reads it from a file")             \
     X(log_keys, OPTION_TOP, config, gateway.log_keys_hashed, log_keys, 0, 0, "plain",              \
       "how log lines show idempotency keys: plain | hashed")                                       \
@@ -190,8 +191,8 @@
       "participant")                                                                               \
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
       "(the probe's own)", "status of the stored response when a probe finds the operation done")  \
-    X(probe_headers, SHARED, rule_draft, rule.probe_headers, probe_headers, 0, 0, "(none)",        \
-      "headers of probes in the background; written out, even as {}, it turns them on")            \
+    X(probe_headers, SHARED | OPTION_SECRET, rule_draft, rule.probe_headers, probe_headers, 0, 0,  \
+      "(none)", "headers of probes in the background; written out, even as {}, it turns them on")  \
     X(settle, SHARED, rule_draft, rule.settle_us, duration, 0, DAY, "(the rule's timeout)",        \
       "how long to wait after the last possible send before trusting \"not found\"")               \
     X(remember, SHARED, rule_draft, remember, remember, 0, 0, "final",                             \
@@ -372,6 +373,13 @@ struct option {
 #define CONFIG_MEMBER(name, owner, field, reader, lowest, highest, fallback, help)                 \
     {                                                                                              \
         SLICE(#name), 0, 0, offsetof(struct owner, field), read_##reader, lowest, highest,         \
+            fallback, help                                                                         \
+    }
+
+/* One that is never shown. */
+#define CONFIG_SECRET(name, owner, field, reader, fallback, help)                                  \
+    {                                                                                              \
+        SLICE(#name), OPTION_SECRET, 0, offsetof(struct owner, field), read_##reader, 0, 0,        \
             fallback, help                                                                         \
     }
 

@@ -194,7 +194,7 @@ static const struct option endpoint_members[] = {
                   "where events are sent"),
     CONFIG_MEMBER(types, webhook_endpoint, types, types, 0, 0, "(required)",
                   "types of events that it wants, such as [refund.*]"),
-    CONFIG_MEMBER(secret, webhook_endpoint, secrets, secrets, 0, 0, "(required)",
+    CONFIG_SECRET(secret, webhook_endpoint, secrets, secrets, "(required)",
                   "what its requests are signed with; several sign while they rotate"),
     CONFIG_MEMBER(tenants, webhook_endpoint, tenants, tenants, 0, 0, "(all)",
                   "tenants whose events are sent to it"),

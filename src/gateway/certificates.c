@@ -2,7 +2,6 @@
 #include "gateway/certificates.h"
 
 #include "base/headers.h"
-#include "gateway/server.h"
 
 #define TRIES 8 /* places that are looked at for a mark */
 #define NAME_SHOWN 64
@@ -67,17 +66,16 @@ static bool tell(struct certificates_told *told, unsigned long long mark)
     return false;
 }
 
-void certificates_removed(const struct client *client, struct slice name)
+void certificates_removed(struct certificates_told *told, struct log *log, struct slice peer,
+                          struct slice name)
 {
-    struct server *server = client->server;
     struct log_line line;
-    if (!server->config->log ||
-        !tell(&server->shared->told, mark_of(client->address, family_of(name))))
+    if (!log || !tell(told, mark_of(peer, family_of(name))))
         return;
     log_line_start(&line, LOG_LEVEL_WARN, "certificate_header_removed");
-    log_line_str(&line, "client", client->address);
+    log_line_str(&line, "client", peer);
     log_line_str(&line, "header", slice_first(name, NAME_SHOWN));
     log_line_str(&line, "hint",
                  SLICE("if this peer is a proxy of yours, add it to trust_forwarded"));
-    log_line_end(server->config->log, &line);
+    log_line_end(log, &line);
 }

@@ -7,11 +7,8 @@
 #ifndef PAWL_GATEWAY_CERTIFICATES_H
 #define PAWL_GATEWAY_CERTIFICATES_H
 
-#include "base/slice.h"
+#include "base/log.h"
 #include <stdatomic.h>
-#include <stdbool.h>
-
-struct client;
 
 #define CERTIFICATES_TOLD 1024 /* lines of a process */
 
@@ -22,7 +19,8 @@ struct certificates_told {
 /* Whether a service may take it for such a header: one that reads `_` as `-`, too (CGI). */
 bool certificates_names(struct slice name);
 
-/* It was removed from a request of this client. */
-void certificates_removed(const struct client *client, struct slice name);
+/* It was removed from a request of this peer. `log` NULL: there is none. */
+void certificates_removed(struct certificates_told *told, struct log *log, struct slice peer,
+                          struct slice name);
 
 #endif

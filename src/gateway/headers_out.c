@@ -72,7 +72,9 @@ static bool is_forged_certificate(const struct outgoing *out, struct slice name)
 {
     if (!certificates_names(name) || may_say_origin(out, name))
         return false;
-    certificates_removed(out->extra->client, name);
+    const struct client *client = out->extra->client;
+    const struct server *server = client->server;
+    certificates_removed(&server->shared->told, server->config->log, client->address, name);
     return true;
 }
 

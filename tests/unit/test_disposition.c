@@ -107,16 +107,14 @@ static void a_providers_duplicate_is_final_under_every_policy(void **state)
         struct remember_policy policy = remember_policy_of(remembers[r]);
         remember_policy_move(&policy, 200, SORT_IN_DOUBT);
         remember_policy_move(&policy, 409, SORT_NOT_DONE);
-        assert_int_equal(
-            disposition_of_exchange(EXCHANGE_RESPONDED, 200, SAYS_DUPLICATE, RECORD_UNKNOWN_HOLD,
-                                    &policy)
-                .write,
-            WRITE_COMPLETE);
-        assert_int_equal(
-            disposition_of_exchange(EXCHANGE_RESPONDED, 409, SAYS_DUPLICATE, RECORD_UNKNOWN_HOLD,
-                                    &policy)
-                .write,
-            WRITE_FAIL);
+        assert_int_equal(disposition_of_exchange(EXCHANGE_RESPONDED, 200, SAYS_DUPLICATE,
+                                                 RECORD_UNKNOWN_HOLD, &policy)
+                             .write,
+                         WRITE_COMPLETE);
+        assert_int_equal(disposition_of_exchange(EXCHANGE_RESPONDED, 409, SAYS_DUPLICATE,
+                                                 RECORD_UNKNOWN_HOLD, &policy)
+                             .write,
+                         WRITE_FAIL);
     }
 }
 

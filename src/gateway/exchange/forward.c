@@ -12,8 +12,7 @@ static struct disposition disposition_of(const struct exchange *x, enum exchange
     enum response_says says = end == EXCHANGE_RESPONDED
                                   ? disposition_says(status, &x->call.response.headers)
                                   : SAYS_NOTHING;
-    return disposition_of_exchange(end, status, says, x->rule->unknown,
-                                   &x->rule->responses);
+    return disposition_of_exchange(end, status, says, x->rule->unknown, &x->rule->responses);
 }
 
 /* The rest of a response that is passed live is still to be read. */

@@ -27,9 +27,9 @@ static void verify(void *argument)
 static enum signature_verdict verdict_of(const struct exchange *x)
 {
     const struct inbox_verify *by = &x->rule->inbox->verify;
-    struct verifying verifying = {.verify = by,
-                                  .received = {&x->request->headers, buf_slice(&x->body),
-                                               clock_wall_us(), by->tolerance_us}};
+    struct verifying verifying = {
+        .verify = by,
+        .received = {&x->request->headers, buf_slice(&x->body), clock_wall_us(), by->tolerance_us}};
     bool is_large = x->body.len >= OFFLOAD_LEAST;
     if (!is_large || !fiber_offload(x->server->config->workers, verify, &verifying))
         verify(&verifying);
