@@ -39,7 +39,9 @@ enum pawl_verdict {
 
 /* Where keys and responses are kept: a SQLite file, which is made 0600 if it is not there, or
  * postgres://USER@HOST/DATABASE. It may be the store of a gateway or of `pawl send`. Threads share
- * one. NULL: `problem` (of `size` bytes, cut off) says why. */
+ * one. NULL: `problem` (of `size` bytes, cut off) says why. A store that may lose what it
+ * acknowledged (fsync = off, NFS, tmpfs) is refused unless the environment has
+ * PAWL_ACCEPT_WEAKER=true. */
 struct pawl_store;
 struct pawl_store *pawl_store_open(const char *path, char *problem, size_t size);
 /* After all calls that use it. Accepts NULL. */

@@ -48,7 +48,8 @@
     X(store, OPTION_AT_START, config, store, store, 0, 0, "(--store, else $PAWL_STORE, else XDG)", \
       "where records are kept: sqlite:PATH, postgres://USER@HOST/DATABASE, file:PATH")             \
     X(accept_weaker, OPTION_AT_START, config, accept_weaker, bool, 0, 0, "false",                  \
-      "true: start on a store that may lose what it acknowledged, and say so at every start")      \
+      "true: start on a store that may lose what it acknowledged (fsync = off, NFS, tmpfs, an "    \
+      "asynchronous failover), and say so at every start; for commands PAWL_ACCEPT_WEAKER=true")   \
     X(admin, OPTION_AT_START, config, admin, listen, 0, 0, "(off)",                                \
       "HOST:PORT for metrics, health and the keys API; off loopback it needs admin_token")         \
     X(admin_token, OPTION_AT_START | OPTION_SECRET, config, admin_token, token, 0, 0, "(none)",    \

@@ -34,7 +34,10 @@
     X(PARTICIPANT_COMPLETES, "participant-completes")                                              \
     X(INBOX_ID_UNSIGNED, "inbox-id-unsigned")                                                      \
     X(EMIT_UNHEARD, "emit-unheard")                                                                \
-    X(MEMORY_LIMIT, "memory-limit")
+    X(MEMORY_LIMIT, "memory-limit")                                                                \
+    X(ASYNC_STANDBY, "async-standby")                                                              \
+    X(STORE_IN_IMAGE, "store-in-image")                                                            \
+    X(DURABILITY_UNKNOWN, "durability-unknown")
 
 enum warning {
 #define X(name, text) WARNING_##name,

@@ -64,6 +64,35 @@ bool check_start(const struct part *const *parts, const struct config *config,
     return can && (!store_path || folder_is_there(store_path, ret_problem));
 }
 
+/* ---- what the store may lose ---- */
+
+static const struct {
+    bool has_class;
+    enum warning warning;
+} weakness_classes[] = {
+    [WEAKNESS_NONE] = {0},
+    [WEAKNESS_LOSES] = {0},
+    [WEAKNESS_STANDBY] = {true, WARNING_ASYNC_STANDBY},
+    [WEAKNESS_IMAGE] = {true, WARNING_STORE_IN_IMAGE},
+    [WEAKNESS_UNREAD] = {true, WARNING_DURABILITY_UNKNOWN},
+};
+
+bool check_weakness_is_told(const struct weakness *weakness, const struct config *config)
+{
+    bool allowed = weakness_classes[weakness->kind].has_class &&
+                   warning_is_allowed(config->allowed, weakness_classes[weakness->kind].warning);
+    return weakness->kind != WEAKNESS_NONE && !allowed;
+}
+
+void check_weakness_write(const struct weakness *weakness, struct buf *line)
+{
+    buf_add_str(line, weakness->why);
+    if (weakness_classes[weakness->kind].has_class)
+        buf_printf(line, " [%s]", warning_name(weakness_classes[weakness->kind].warning));
+    else
+        buf_add_str(line, " (accept_weaker: true)");
+}
+
 /* ---- rules that the config does not have ---- */
 
 struct lost {

@@ -16,6 +16,11 @@ bool check_start(const struct part *const *parts, const struct config *config,
  * database. False: as check_start. */
 bool check_store_fits(const struct config *config, const char *store_path, char **ret_problem);
 
+/* Whether it is to be told of: there is one, and the config does not `allow` its class. */
+bool check_weakness_is_told(const struct weakness *weakness, const struct config *config);
+/* Appends what it is and its class; or how it was accepted. */
+void check_weakness_write(const struct weakness *weakness, struct buf *line);
+
 /* Calls `report` with a line for each rule that the store has records of and that the config
  * neither has nor names `formerly`: their retries run again. Looks at the oldest and the newest
  * records only, so that it takes the same time however many there are. From a thread that may

@@ -172,11 +172,17 @@ static void say_ready(const struct daemon *daemon)
 
 static void say_weaker(const struct daemon *daemon)
 {
-    if (store_is_weaker(daemon->store))
-        fprintf(stderr,
-                "pawl serve: warning: the store %s may lose what it acknowledged "
-                "(accept_weaker: true)\n",
-                store_place(daemon->store));
+    struct buf line BUF_AUTO = buf_make(READY_MAX);
+    struct weakness weakness = store_weakness(daemon->store);
+    if (!check_weakness_is_told(&weakness, daemon->config))
+        return;
+    buf_printf(&line, "the store %s%s: ", store_place(daemon->store),
+               weakness.kind == WEAKNESS_LOSES ? " may lose what it acknowledged" : "");
+    check_weakness_write(&weakness, &line);
+    if (weakness.kind == WEAKNESS_UNREAD)
+        fprintf(stderr, "pawl serve: note: %.*s\n", SLICE_ARG(buf_slice(&line)));
+    else
+        daemon_say_warning(NULL, buf_slice(&line));
 }
 
 /* ---- signals ---- */

@@ -75,6 +75,8 @@
       "Age of the oldest record whose outcome is unknown; 0 if there is none.")                    \
     X(STORE_UP, "pawl_store_up", GAUGE, "",                                                        \
       "1 while the store takes new operations and responds in time.")                              \
+    X(STORE_WEAKER, "pawl_store_weaker", GAUGE, "",                                                \
+      "1 while a crash or failover could lose what the store acknowledged.")                       \
     X(STORE_QUEUED, "pawl_store_queued", GAUGE, "", "Operations that wait for the store.")         \
     X(STORE_FREE, "pawl_store_free_bytes", GAUGE, "",                                              \
       "Free space on the store's file system; NaN if unknown.")                                    \

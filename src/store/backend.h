@@ -26,6 +26,7 @@
 #include "store/op.h"
 #include "store/settings.h"
 #include "store/terms.h"
+#include "store/weakness.h"
 
 enum backend_status {
     BACKEND_OK,
@@ -249,7 +250,8 @@ struct backend {
     bool has_round_trips; /* a batch costs some, however small it is: it is worth while to wait */
     bool lacks_terms;     /* they are all 0, and cannot be set */
     unsigned char secret[DIGEST_SIZE];
-    bool is_weaker;                     /* it may lose what it acknowledged, which was accepted */
+    struct weakness weakness;           /* as it was seen last: at the start, or by a maintain with
+                                           `gauge` */
     char problem[BACKEND_PROBLEM_SIZE]; /* what the last failure was, one line */
     uint64_t checkpoints;               /* since it was opened */
     size_t outcome_max;                 /* bytes of one outcome: a larger one is not kept */
@@ -281,6 +283,10 @@ void backend_count_swept(struct backend_counts *counts, enum record_status statu
 
 /* The kept body of a row is not what was kept: says so, BACKEND_FATAL. */
 enum backend_status backend_condemn(struct backend *backend, int64_t row);
+
+/* For backends at their opening: whether the config takes it with its weakness; else says so in
+ * its problem. Commands that only look lose nothing. */
+bool backend_may_be_used(struct backend *backend, const struct store_config *config);
 
 /* Opens the SQLite backend. NULL: config problem in `*ret_problem` (mem_free). */
 struct backend *sqlite_backend_open(const struct store_config *config,

@@ -9,6 +9,7 @@
 #include "store/roster.h"
 #include "store/task_audit.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Those of all modules, NULL behind the last. */
 static const struct table *const tables[] = {&audit_table,
@@ -36,12 +37,14 @@ const struct table *const *store_tables(void)
 
 struct store_config store_config_default(void)
 {
+    const char *accepts = getenv("PAWL_ACCEPT_WEAKER");
     return (struct store_config){
         .max_queued = 16384,
         .limits = {.max_waiting = 10000,
                    .max_waiting_per_key = 2000,
                    .timeout_us = 10 * CLOCK_US_PER_S},
         .tables = tables,
+        .accepts_weaker = accepts && strcmp(accepts, "true") == 0,
     };
 }
 
@@ -100,11 +103,6 @@ bool store_is_url(const char *path)
 const char *store_place(const struct store *store)
 {
     return store->backend->place;
-}
-
-bool store_is_weaker(const struct store *store)
-{
-    return store->backend->is_weaker;
 }
 
 void store_schema(struct buf *sql)

@@ -26,11 +26,13 @@
 #include "store/counts.h"
 #include "store/op.h"
 #include "store/settings.h"
+#include "store/weakness.h"
 
 struct backend;
 struct store;
 
-/* Defaults for everything but path and role. */
+/* Defaults for everything but path and role; a weaker store is accepted where
+ * $PAWL_ACCEPT_WEAKER is `true`. */
 struct store_config store_config_default(void);
 
 /* Opens (creates, migrates forward) a store and starts its committer. On failure `*ret_problem`
@@ -99,8 +101,8 @@ bool store_is_alone(const struct store *store);
 /* As the last batch found them. From any thread. */
 struct terms store_terms(struct store *store);
 
-/* Whether it may lose what it acknowledged: its config accepts that. */
-bool store_is_weaker(const struct store *store);
+/* What it may lose of what it acknowledged, as it was seen up to five seconds ago. */
+struct weakness store_weakness(struct store *store);
 
 /* Whether it has failed for good (STORE_DEAD): the process is to end with EXIT_FAIL_STOP. */
 bool store_is_dead(const struct store *store);

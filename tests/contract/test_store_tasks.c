@@ -38,10 +38,19 @@ static struct store_task add(struct bed *bed, const char *key, const char *lane,
     return task;
 }
 
+static void turn(struct store_task *task, enum task_state state)
+{
+    bool is_sent = state == TASK_SENDING, is_over = state > TASK_SENDING;
+    task->task.state = state;
+    task->task.lease_until = is_sent ? 500 : 0;
+    task->task.attempts = task->task.tries = is_sent || is_over;
+    task->task.due_at = state == TASK_WAITING ? task->task.due_at : CLOCK_NEVER;
+    task->task.ended_at = is_over ? 400 : 0;
+}
+
 static void move(struct bed *bed, struct store_task *task, enum task_state state)
 {
-    task->task.state = state;
-    task->task.lease_until = state == TASK_SENDING ? 500 : 0;
+    turn(task, state);
     assert_int_equal(save(bed, TABLE_UPDATE, task), STORE_DONE);
 }
 
@@ -212,12 +221,13 @@ static void of_an_order_one_task_is_being_sent(void **state)
     struct store_task first = add(bed, "a", "lane", "o", 1), second = add(bed, "b", "lane", "o", 1);
     struct store_task free[] = {add(bed, "x", "lane", "", 1), add(bed, "y", "lane", "", 1)};
     move(bed, &first, TASK_SENDING);
-    second.task.state = TASK_SENDING;
+    turn(&second, TASK_SENDING);
     assert_int_equal(save(bed, TABLE_UPDATE, &second), STORE_CONFLICT);
     move(bed, &free[0], TASK_SENDING);
     move(bed, &free[1], TASK_SENDING);
     expect(bed, by(TASK_BY_RUNNING, &first, 2), "a");
     expect(bed, by(TASK_BY_LEASE, &first, 1), "axy");
+    first.task.due_at = 1;
     move(bed, &first, TASK_WAITING);
     move(bed, &second, TASK_SENDING);
     expect(bed, by(TASK_BY_LEASE, &first, 1), "bxy");

@@ -42,9 +42,11 @@ ALWAYS = {
     "max_prepared_transactions": "10",
     "hot_standby": "on",
 }
-# Nothing of it is looked at after a crash, nor kept for long: a vacuum would keep a database from
-# being dropped.
-FLEETING = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
+# Not kept for long: a vacuum would keep a database from being dropped.
+FLEETING = {"autovacuum": "off"}
+# Its settings are a durable server's, which pawl asks for, and it waits for no disk: nothing of it
+# is looked at after a crash of the machine.
+NO_SYNC = Path(__file__).with_name("no_sync.c")
 
 
 def find_programs() -> Path:
@@ -131,8 +133,8 @@ class Database:
 
 
 class Server:
-    """One with its databases. `durable`: it syncs, for a test that crashes it. Start it on the
-    test's own thread: it dies with the thread that started it."""
+    """One with its databases. `durable`: it waits for the disk, and vacuums. Start it on the test's
+    own thread: it dies with the thread that started it."""
 
     def __init__(self, durable: bool = False, **settings: str):
         self.user = User.pick()
@@ -142,8 +144,14 @@ class Server:
         self.log = self.directory / "log"
         self.port = free_port()
         self.settings = {**ALWAYS, **({} if durable else FLEETING), **settings}
+        self.environment = {**os.environ, **({} if durable else self._without_syncs())}
         self.process: subprocess.Popen[bytes] | None = None
         self._names = (f"test_{n}" for n in itertools.count(1))
+
+    def _without_syncs(self) -> dict[str, str]:
+        library = self.directory / "no_sync.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(NO_SYNC)], check=True)
+        return {"LD_PRELOAD": str(library)}
 
     # ---- its life ----
 
@@ -185,7 +193,8 @@ class Server:
             self.process = subprocess.Popen(
                 [str(self.programs / "postgres"), "-D", str(self.data), *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory,
-                start_new_session=True, preexec_fn=die_with_the_test, **self.user.to_popen())
+                env=self.environment, start_new_session=True, preexec_fn=die_with_the_test,
+                **self.user.to_popen())
 
     def is_ready(self) -> bool:
         try:

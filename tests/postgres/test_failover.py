@@ -80,7 +80,9 @@ def test_nothing_that_was_told_is_lost_when_the_standby_takes_over(gateways, ups
     assert int(upstream.requests[-1]["Idempotency-Token"]) > max(tokens)
 
 
-@pytest.mark.parametrize("setting", ["client_min_messages = 'error'", "synchronous_commit = 'off'"])
+@pytest.mark.parametrize("setting", ["client_min_messages = 'error'", "synchronous_commit = 'off'",
+                                     "synchronous_commit = 'local'",
+                                     "synchronous_commit = 'remote_write'"])
 def test_a_cancelled_wait_for_the_standby_is_noticed_whatever_the_role_is_set_to(
         pawl, url, upstream, own_server, standby, setting):
     """Nobody is told of what is on the primary only."""

@@ -23,6 +23,7 @@ struct store_part {
     struct buf odd_rows; /* lines of a table and an id */
     bool down;
     bool clock_refused;
+    enum weakness_kind weakness;
     uint64_t clock_jumps;
 };
 
@@ -189,10 +190,29 @@ static void log_odd_rows(struct store_part *part)
     buf_add_slice(&part->odd_rows, buf_slice(&now));
 }
 
+/* Each change, also one that came after the start was accepted. */
+static void log_weakness(struct store_part *part)
+{
+    struct weakness weakness = store_weakness(part->daemon->store);
+    struct log_line line;
+    if (!check_weakness_is_told(&weakness, part->daemon->config))
+        weakness.kind = WEAKNESS_NONE;
+    if (weakness.kind == part->weakness)
+        return;
+    bool is_weaker = weakness.kind != WEAKNESS_NONE;
+    enum log_level level = weakness.kind == WEAKNESS_LOSES ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO;
+    part->weakness = weakness.kind;
+    log_line_start(&line, level, is_weaker ? "store_weaker" : "store_durable");
+    if (is_weaker)
+        log_line_str(&line, "problem", slice_of(weakness.why));
+    log_line_end(part->daemon->log, &line);
+}
+
 static void watch(void *self)
 {
     log_store(self);
     log_odd_rows(self);
+    log_weakness(self);
     log_clock(self);
     tallies_watch(((struct store_part *)self)->tallies);
 }
@@ -297,6 +317,7 @@ static void write_metrics(void *self, struct buf *page)
     struct buf why BUF_AUTO = buf_make(PROBLEM_MAX);
     write_records(page, &counts, store_now(store));
     page_value(page, SERIES(STORE_UP), is_up(store, &why));
+    page_value(page, SERIES(STORE_WEAKER), store_weakness(store).kind == WEAKNESS_LOSES);
     write_info(page, store);
     page_value(page, SERIES(STORE_QUEUED), (double)counts.queued);
     write_space(page, &counts);

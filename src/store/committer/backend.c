@@ -2,6 +2,7 @@
 /* What backends have in common. */
 #include "store/backend.h"
 
+#include "base/check.h"
 #include <stdio.h>
 
 void backend_judge_lease(struct record *record, const struct backend_owner *owner,
@@ -61,4 +62,16 @@ enum backend_status backend_condemn(struct backend *backend, int64_t row)
              "%s: the kept body of row %lld of pawl_outcome is damaged; restore a backup",
              backend->place, (long long)row);
     return BACKEND_FATAL;
+}
+
+bool backend_may_be_used(struct backend *backend, const struct store_config *config)
+{
+    CHECK(backend->weakness.kind == WEAKNESS_NONE || *backend->weakness.why);
+    bool looks = config->read_only_file && config->role == STORE_COMMAND;
+    if (backend->weakness.kind != WEAKNESS_LOSES || config->accepts_weaker || looks)
+        return true;
+    snprintf(backend->problem, sizeof backend->problem, "%s: %s, or %s", backend->place,
+             backend->weakness.why,
+             config->role == STORE_SERVE ? "accept_weaker: true" : "PAWL_ACCEPT_WEAKER=true");
+    return false;
 }

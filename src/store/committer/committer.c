@@ -332,6 +332,7 @@ struct store *committer_new(const struct store_config *config, struct backend *b
     c->backend = backend;
     c->decisions = buf_make(SIZE_MAX); /* the backend has its limit */
     c->odd_rows = buf_make(SIZE_MAX);
+    c->weakness = backend->weakness;
     c->config = *config;
     atomic_init(&c->timeout_us, config->limits.timeout_us);
     atomic_init(&c->disk_reserve, config->limits.disk_reserve);

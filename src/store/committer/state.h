@@ -55,6 +55,7 @@ struct store {
     struct backend_gauges gauges;       /* mutex: as last read */
     struct buf decisions;               /* mutex: as last read */
     struct buf odd_rows;                /* mutex: as last read */
+    struct weakness weakness;           /* mutex: as last read */
     struct store_work work;             /* mutex */
     struct backend_clock clock;         /* mutex: after the last batch */
     struct terms terms;                 /* mutex: as the last batch found or set them */

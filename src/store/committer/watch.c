@@ -33,6 +33,7 @@ void committer_note_batch(struct store *c, const struct batch *batch)
         buf_add_slice(&c->decisions, buf_slice(&c->backend->decisions));
         buf_clear(&c->odd_rows);
         buf_add_slice(&c->odd_rows, buf_slice(&c->backend->odd_rows));
+        c->weakness = c->backend->weakness;
     }
     if (!batch->save.changed) {
         work->reads += operations;
@@ -114,6 +115,14 @@ struct terms store_terms(struct store *c)
     struct terms terms = c->terms;
     mutex_unlock(&c->mutex);
     return terms;
+}
+
+struct weakness store_weakness(struct store *c)
+{
+    mutex_lock(&c->mutex);
+    struct weakness weakness = c->weakness;
+    mutex_unlock(&c->mutex);
+    return weakness;
 }
 
 void store_decisions(struct store *c, struct buf *lines)

@@ -129,6 +129,19 @@ static void read_odd(struct postgres_backend *postgres, struct backend_chores *c
     buf_add_slice(&postgres->backend.odd_rows, postgres_bytes(postgres->results[AT_CHORE], 0, 0));
 }
 
+/* Likewise in one of its own: a role that may not read it costs no gauge. */
+static void queue_durability(struct postgres_backend *postgres, const struct backend_chores *chores)
+{
+    (void)chores;
+    postgres_queue_durability(postgres);
+}
+
+static void read_durability(struct postgres_backend *postgres, struct backend_chores *chores)
+{
+    (void)chores;
+    postgres_read_durability(postgres, postgres->results[AT_CHORE]);
+}
+
 /* Nobody is told of what it does, and all of it may be done again. What fails is left for another
  * time, so that the batch goes on; what would stop the batch, too, its load finds. */
 static enum backend_status do_chore(struct postgres_backend *postgres,
@@ -162,6 +175,8 @@ enum backend_status postgres_maintain(struct backend *backend, struct backend_ch
         status = do_chore(postgres, chores, queue_decisions, read_decisions);
     if (status == BACKEND_OK && chores->gauge && postgres->may_find_odd)
         status = do_chore(postgres, chores, queue_odd, read_odd);
+    if (status == BACKEND_OK && chores->gauge)
+        status = do_chore(postgres, chores, queue_durability, read_durability);
     postgres->maintained = chores->beaten || chores->swept > 0;
     return status;
 }

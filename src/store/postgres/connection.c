@@ -155,6 +155,8 @@ enum backend_status postgres_connect(struct postgres_backend *postgres)
         return fail_to_connect(postgres);
     PQsetNoticeReceiver(postgres->conn, note_warning, postgres);
     enum backend_status status = postgres_schema_check(postgres);
+    if (status == BACKEND_OK)
+        status = postgres_check_durability(postgres);
     if (status != BACKEND_OK) {
         postgres_disconnect(postgres);
         return status;
@@ -215,8 +217,8 @@ void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limi
 #define DURABLE                                                                                    \
     ", pg_catalog.set_config('client_min_messages', 'warning', true),"                             \
     " pg_catalog.set_config('synchronous_commit',"                                                 \
-    " CASE pg_catalog.current_setting('synchronous_commit') WHEN 'off' THEN 'on'"                  \
-    " ELSE pg_catalog.current_setting('synchronous_commit') END, true)"
+    " CASE pg_catalog.current_setting('synchronous_commit') WHEN 'remote_apply'"                   \
+    " THEN 'remote_apply' ELSE 'on' END, true)"
     static const char *const statements[] = {
         [POSTGRES_READS] = LIMITS("1s") LAZY,
         [POSTGRES_CHORES] = LIMITS("20ms") LAZY,

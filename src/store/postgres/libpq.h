@@ -15,6 +15,7 @@
     X(cmdStatus)                                                                                   \
     X(cmdTuples)                                                                                   \
     X(connectdbParams)                                                                             \
+    X(conninfo)                                                                                    \
     X(conninfoFree)                                                                                \
     X(conninfoParse)                                                                               \
     X(consumeInput)                                                                                \
@@ -58,6 +59,7 @@ const char *libpq_load(void);
 #define PQcmdStatus libpq.cmdStatus
 #define PQcmdTuples libpq.cmdTuples
 #define PQconnectdbParams libpq.connectdbParams
+#define PQconninfo libpq.conninfo
 #define PQconninfoFree libpq.conninfoFree
 #define PQconninfoParse libpq.conninfoParse
 #define PQconsumeInput libpq.consumeInput

@@ -131,6 +131,7 @@ static bool take_config(struct postgres_backend *postgres, const struct store_co
     if (refused)
         *ret_problem = mem_copy(refused, strlen(refused));
     postgres->place = options && !refused ? place_of(options) : NULL;
+    postgres->names_session = options && *option(options, "target_session_attrs");
     postgres->url = mem_copy(config->path, strlen(config->path));
     if (wrong)
         *ret_problem = explain_url(wrong);
@@ -168,7 +169,8 @@ struct backend *postgres_backend_open(const struct store_config *config,
     postgres->timeout_ms = timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX;
     bool taken = take_config(postgres, config, ret_problem);
     postgres->backend.place = postgres->place;
-    if (taken && connect_first(postgres, config)) {
+    if (taken && connect_first(postgres, config) &&
+        backend_may_be_used(&postgres->backend, config)) {
         *ret_result = STORE_OPENED;
         return &postgres->backend;
     }

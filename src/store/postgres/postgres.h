@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The PostgreSQL backend, for its own files: connection.c (libpq), params.c (bytes on the wire),
- * open.c and schema.c, load.c, save.c, chores.c, scan.c (lists, kept responses, who waits),
- * tables.c and queries.c (rows of modules). docs/decisions/0023-postgresql.md has the reasons.
+ * open.c, schema.c, settings.c, load.c, save.c, chores.c, scan.c (lists, kept responses, who
+ * waits), tables.c and queries.c (rows of modules). docs/decisions/0023-postgresql.md has the
+ * reasons.
  *
  * A batch is two round trips, each one pipeline of statements with one Sync behind it, so that no
  * transaction ever waits for this process:
@@ -78,9 +79,12 @@ struct postgres_backend {
     bool knows_secret;      /* which store it is, since it was first connected */
     struct digest identity; /* of the secret: each batch says which store it means */
     bool warned;            /* the server warned at the last statement of the last exchange */
-    struct postgres_failure failure;   /* of the last exchange */
-    bool must_commit;                  /* a save was unsure: the next one writes something */
-    unsigned n_blocked;                /* tries of this save that waited too long for a lock */
+    struct postgres_failure failure; /* of the last exchange */
+    bool names_session;              /* its URL says target_session_attrs */
+    bool follows;        /* so it leads to whichever of several servers accepts writes */
+    bool hides_standbys; /* from this role */
+    bool must_commit;    /* a save was unsure: the next one writes something */
+    unsigned n_blocked;  /* tries of this save that waited too long for a lock */
     const struct backend_save *saving; /* the save under way */
     int64_t counts_as; /* 0; or in place of the incarnation in pawl.tally, since a stranger held
                           a row of that */
@@ -149,6 +153,14 @@ enum backend_status postgres_distrust(struct postgres_backend *postgres,
 enum backend_status postgres_schema_check(struct postgres_backend *postgres);
 /* schema/, one file after the other. */
 extern const char postgres_schema_sql[];
+
+/* ---- settings.c ---- */
+
+/* What may lose acknowledged commits, into backend.weakness: asked of a new connection, and as a
+ * statement of another exchange. */
+enum backend_status postgres_check_durability(struct postgres_backend *postgres);
+void postgres_queue_durability(struct postgres_backend *postgres);
+void postgres_read_durability(struct postgres_backend *postgres, const PGresult *result);
 
 /* ---- load.c ---- */
 

@@ -96,13 +96,19 @@ int sqlite_foreign_journal(struct sqlite_backend *sqlite, bool *ret_is_good)
     char mode[16] = "";
     int code = sqlite_ask_word(sqlite->db, "PRAGMA main.journal_mode", mode, sizeof mode);
     sqlite->is_wal = strcmp(mode, "wal") == 0;
-    sqlite->backend.is_weaker = sqlite->is_wal && sqlite3_libversion_number() < WAL_MENDED;
-    *ret_is_good = !sqlite->backend.is_weaker || sqlite->accepts_weaker;
+    bool is_weaker = sqlite->is_wal && sqlite3_libversion_number() < WAL_MENDED;
+    *ret_is_good = !is_weaker || sqlite->accepts_weaker;
+    struct weakness *weakness = &sqlite->backend.weakness;
+    *weakness = sqlite->medium;
+    if (is_weaker && weakness->kind != WEAKNESS_LOSES) {
+        weakness->kind = WEAKNESS_LOSES;
+        snprintf(weakness->why, sizeof weakness->why,
+                 "journal_mode=WAL, where SQLite before 3.51.3 (this is %s) may damage a file "
+                 "that several processes write; stop pawl and use PRAGMA journal_mode=DELETE",
+                 sqlite3_libversion());
+    }
     if (code == SQLITE_OK && !*ret_is_good)
         snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
-                 "%s: journal_mode=WAL, where SQLite before 3.51.3 (this is %s) may damage a file "
-                 "that several processes write; stop pawl and use PRAGMA journal_mode=DELETE, or "
-                 "set accept_weaker: true",
-                 sqlite->path, sqlite3_libversion());
+                 "%s: %s, or set accept_weaker: true", sqlite->path, weakness->why);
     return code;
 }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "store/sqlite/faults.h"
+#include "store/sqlite/medium.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/vfs.h"
 #include <errno.h>
@@ -268,7 +269,10 @@ static bool open_database(struct sqlite_backend *sqlite, enum store_role role)
 static bool open_all(struct sqlite_backend *sqlite, const struct store_config *config,
                      enum store_open_result *ret_result)
 {
-    if (!create_file(sqlite, config) || !connect_file(sqlite, config) || !open_lock(sqlite))
+    sqlite->medium = sqlite_medium_look(sqlite->path);
+    sqlite->backend.weakness = sqlite->medium;
+    if (!backend_may_be_used(&sqlite->backend, config) || !create_file(sqlite, config) ||
+        !connect_file(sqlite, config) || !open_lock(sqlite))
         return false;
     if (config->role != STORE_COMMAND && !take_life(sqlite, config->role)) {
         *ret_result = STORE_OPEN_IN_USE;

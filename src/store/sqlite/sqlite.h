@@ -255,6 +255,7 @@ struct sqlite_backend {
     bool is_utf16;     /* as the texts of the file are */
     bool is_wal;       /* its journal mode; of a file of our own always */
     bool accepts_weaker;
+    struct weakness medium; /* of what the file lies on */
     struct store_lock lock;
     char *path;
     const char *wal_path;         /* SQLite's */

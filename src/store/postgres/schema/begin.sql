@@ -441,7 +441,7 @@ DECLARE
     row_held boolean;
     refused text;
 BEGIN
-    IF current_setting('synchronous_commit') = 'off' THEN
+    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     IF asked.once <> '' THEN

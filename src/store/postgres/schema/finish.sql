@@ -118,7 +118,7 @@ BEGIN
     ELSIF pawl.is_gone(r, now) THEN
         PERFORM pawl.refuse_stale(token);
     END IF;
-    IF current_setting('synchronous_commit') = 'off' THEN
+    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     IF r.owner > 0 THEN
