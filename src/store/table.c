@@ -124,9 +124,12 @@ static void write_claim(const struct table *table, const struct table_relation *
     UNREACHABLE();
 }
 
+/* In a CASE PostgreSQL's planner sees one condition: it would try to prove each part by each part of
+ * the index of odd rows, which took up to 0.6 s a statement. */
 void table_write_sound(const struct table *table, enum table_dialect dialect, struct buf *sql)
 {
-    buf_add_str(sql, "(1 = 1");
+    bool is_planned = dialect == TABLE_POSTGRES;
+    buf_add_str(sql, is_planned ? "(CASE WHEN 1 = 1" : "(1 = 1");
     for (size_t i = 0; i < table->n_columns; i++)
         write_fits(&table->columns[i], dialect, sql);
     for (size_t i = 0; i < table->n_relations; i++) {
@@ -141,7 +144,7 @@ void table_write_sound(const struct table *table, enum table_dialect dialect, st
         write_claim(table, relation, sql);
         buf_add_char(sql, ')');
     }
-    buf_add_char(sql, ')');
+    buf_add_str(sql, is_planned ? " THEN true ELSE false END)" : ")");
 }
 
 bool table_mark(const struct table *table, enum table_dialect dialect,
