@@ -124,8 +124,8 @@ static void write_claim(const struct table *table, const struct table_relation *
     UNREACHABLE();
 }
 
-/* In a CASE PostgreSQL's planner sees one condition: it would try to prove each part by each part of
- * the index of odd rows, which took up to 0.6 s a statement. */
+/* In a CASE the planner of PostgreSQL sees one condition. Without, it tries to prove each part by
+ * each part of the index of odd rows, which took up to 0.6 s a statement. */
 void table_write_sound(const struct table *table, enum table_dialect dialect, struct buf *sql)
 {
     bool is_planned = dialect == TABLE_POSTGRES;
