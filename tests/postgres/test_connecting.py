@@ -142,6 +142,7 @@ def test_a_file_that_is_not_there_is_named(gateway):
 def test_several_hosts_are_tried_and_the_one_that_takes_writes_is_found(gateway, upstream, server,
                                                                         database):
     """`target_session_attrs` is read-write where the URL says nothing."""
+    gateway.configure(f"accept_weaker: true\n{CONFIG}")
     hosts = f"127.0.0.1:{free_port()},127.0.0.1:{server.port}"
     gateway.move_to(database.url.replace(f"127.0.0.1:{server.port}", hosts))
     assert works(gateway)
