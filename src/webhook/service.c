@@ -18,6 +18,7 @@
 #define POLL_US CLOCK_US_PER_S
 #define SWEEP_US (INT64_C(60) * CLOCK_US_PER_S)
 #define FIBERS_BESIDE 16 /* those of deliveries are as many as may be under way */
+#define PAGES_AT_ONCE 16 /* of events, between two looks at what else there is to do */
 
 struct webhook_service {
     struct store *store;
@@ -90,12 +91,14 @@ static enum store_status gather(void *argument, struct arena *arena, struct audi
                : STORE_NO_MEMORY;
 }
 
-/* Makes tasks until there is no new event. */
+/* Makes tasks until there is no new event; of a backlog a part, as this process must also say that
+ * it lives, and take another plan. */
 static void fan_out(struct webhook_service *service)
 {
     bool more = true, made = false;
     enum store_status status = STORE_DONE;
-    while (status == STORE_DONE && more && may_fan_out(service)) {
+    for (int i = 0; i < PAGES_AT_ONCE && status == STORE_DONE && more && may_fan_out(service);
+         i++) {
         const struct fanout fanout = {service->store, fiber_parker(), gather, service};
         size_t n = 0;
         status = fanout_step(&fanout, &n, &more);
@@ -103,6 +106,7 @@ static void fan_out(struct webhook_service *service)
         roster_unref(service->told_by);
         service->told_by = NULL;
     }
+    service->is_woken |= status == STORE_DONE && more && may_fan_out(service);
     if (made)
         courier_wake(service->courier);
 }
@@ -193,7 +197,7 @@ static void declare(struct webhook_service *service)
     if (service->takes_next)
         take_next(service);
     else if (!service->is_declared)
-        service->is_declared = declaration_make(&service->declaration, service->plan) == STORE_DONE;
+        service->is_declared = declare_plan(service, service->plan);
     else if (declaration_beat(&service->declaration) == STORE_CONFLICT)
         service->is_declared = false;
 }

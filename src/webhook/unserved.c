@@ -63,10 +63,11 @@ static bool judge(const struct unserved_look *look, const struct census_entry *e
 static enum store_status add_strays(struct unserved *unserved, const struct unserved_look *look)
 {
     struct census *census = look->census;
+    const size_t n = census->n_strays; /* there may be more once they are written */
     struct store_roster rows[CENSUS_STRAYS_MOST];
     struct table_change changes[CENSUS_STRAYS_MOST + 1];
     struct store_op op = {.kind = STORE_ROWS, .brings = changes};
-    for (size_t i = 0; i < census->n_strays; i++) {
+    for (size_t i = 0; i < n; i++) {
         rows[i] = (struct store_roster){.kind = census->strays[i].kind,
                                         .name = census->strays[i].name,
                                         .state = STORE_ROSTER_RETIRED,
@@ -75,10 +76,10 @@ static enum store_status add_strays(struct unserved *unserved, const struct unse
         changes[i] =
             (struct table_change){.table = &roster_table, .act = TABLE_INSERT, .row = &rows[i].row};
     }
-    changes[census->n_strays] = census_moved(census);
-    op.n_brings = census->n_strays + 1;
+    changes[n] = census_moved(census);
+    op.n_brings = n + 1;
     store_run(unserved->store, &op, look->parker, clock_after(clock_boot_us(), STORE_US));
-    for (size_t i = 0; op.status == STORE_DONE && i < census->n_strays; i++)
+    for (size_t i = 0; op.status == STORE_DONE && i < n; i++)
         say(unserved, "roster_unserved", LOG_LEVEL_WARN, &rows[i]);
     return op.status == STORE_CONFLICT ? STORE_DONE : op.status;
 }
