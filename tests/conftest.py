@@ -121,6 +121,7 @@ ABOUT_A_FILE = {
     "test_after_kill_9_the_next_attempt_asks",
     "test_an_unknown_record_tells_which_request_it_was_and_why_nobody_knows",
     "test_kill_9_while_the_upstream_works_never_repeats_the_effect",
+    "test_on_a_file_of_its_own_the_declaration_of_a_killed_process_ends_with_the_next",
     "test_readyz_fails_when_the_store_is_gone_and_livez_does_not_ask_it",
 }
 

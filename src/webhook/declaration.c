@@ -8,7 +8,7 @@
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define END_US CLOCK_US_PER_S          /* the same, at the end of the process */
-#define PAGE ((size_t)32)              /* rows of one commit */
+#define PAGE ((size_t)24)              /* rows of one commit */
 #define TRIES_MOST 100                 /* somebody else was first each time */
 
 static enum store_status save(const struct declaration *declaration, struct table_change *changes,

@@ -411,19 +411,22 @@ BEGIN
     now := pawl.clock(at);
 END $$;
 
--- Rows with all that leads to them.
+-- Rows with all that leads to them. Noted once nothing is waited for any more: what is rolled back
+-- for a row that a stranger holds would be counted all the same, and each try of the batch conflict.
 CREATE OR REPLACE FUNCTION pawl.remove(gone bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    newest bigint;
 BEGIN
     IF cardinality(gone) = 0 THEN
         RETURN;
     END IF;
-    PERFORM pawl.note_removal(greatest(
-        (SELECT max(r.token) FROM pawl.record r WHERE r.id = ANY (gone)),
-        (SELECT max(b.id) FROM pawl.bound b WHERE b.holder = ANY (gone))));
+    newest := greatest((SELECT max(r.token) FROM pawl.record r WHERE r.id = ANY (gone)),
+        (SELECT max(b.id) FROM pawl.bound b WHERE b.holder = ANY (gone)));
     DELETE FROM pawl.bound WHERE holder = ANY (gone);
     DELETE FROM pawl.outcome WHERE id = ANY (gone);
     DELETE FROM pawl.unheld WHERE id = ANY (gone);
     DELETE FROM pawl.record WHERE id = ANY (gone);
+    PERFORM pawl.note_removal(newest);
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.count(self bigint, tallies pawl.saved_tally[]) RETURNS void
