@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/unserved.h"
 
+#include "base/utf8.h"
+
 #include "observe/page.h"
 
 #define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
@@ -129,7 +131,8 @@ void unserved_show(struct unserved *unserved, const struct unserved_look *look)
     for (size_t i = 0; i < look->census->n && n < UNSERVED_MOST; i++) {
         const struct census_entry *entry = &look->census->entries[i];
         bool has_work = entry->is_due || entry->row.state == STORE_ROSTER_DECLARED;
-        if (!has_work || is_served(look, entry) || entry->row.state == STORE_ROSTER_REMOVED)
+        if (!has_work || is_served(look, entry) || entry->row.state == STORE_ROSTER_REMOVED ||
+            !utf8_valid(entry->row.name)) /* which no pawl wrote */
             continue;
         buf_printf(&unserved->lines, "%s{", SERIES(ROSTER_UNSERVED)->name);
         page_label(&unserved->lines, "name", entry->row.name);

@@ -411,8 +411,8 @@ BEGIN
     now := pawl.clock(at);
 END $$;
 
--- Rows with all that leads to them. Noted once nothing is waited for any more: what is rolled back
--- for a row that a stranger holds would be counted all the same, and each try of the batch conflict.
+-- Rows with all that leads to them. Noted once nothing is waited for any more: what is rolled
+-- back for a row that a stranger holds would be counted all the same, and each try conflict.
 CREATE OR REPLACE FUNCTION pawl.remove(gone bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     newest bigint;
