@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pawltest.admin import with_admin
+from pawltest.gateway import ROOT
 from pawltest.wire import Later, eventually
 
 CONFIG = """
@@ -13,6 +14,8 @@ rules:
   - {name: refunds.create, match: POST /refunds, store_down: %s}
 """
 AWAY = "DEPENDENCY.store_unavailable"
+GUIDE = (ROOT / "docs/guide/postgresql.md").read_text("utf-8")
+FREEZE = GUIDE.partition("-- freeze.sql\n")[2].partition("```")[0]
 
 
 @pytest.mark.parametrize("store_down", ["refuse", "pass"])
@@ -26,7 +29,7 @@ def test_a_gateway_begins_nothing_in_a_frozen_store_and_stores_what_runs(
     gate = upstream.hold()
     running = Later(lambda: gateway.post("/refunds", {}, key="k2"))
     gate.wait_for()
-    database.sql("UPDATE pawl.store SET frozen = true")
+    database.sql(FREEZE)
     refused = gateway.post("/refunds", {}, key="k3")
     assert refused.is_problem(503, AWAY) and "froze" in refused.json["detail"]
     assert gateway.post("/refunds", {}, key="k1").kept == kept
