@@ -25,7 +25,7 @@ void census_fini(struct census *census)
 /* All rows of a table, however many. */
 struct rows {
     const struct table_row **at;
-    size_t n;
+    size_t n, room;
     int64_t now;
 };
 
@@ -35,16 +35,28 @@ struct reading {
     struct arena *arena;
 };
 
-static bool append(struct rows *rows, const struct store_found *found, struct arena *arena)
+/* What it has outgrown stays in the arena. */
+static bool make_room(struct rows *rows, size_t n, struct arena *arena)
 {
-    const struct table_row **at = arena_alloc(arena, (rows->n + found->n + 1) * sizeof *at);
+    if (rows->n + n <= rows->room)
+        return true;
+    size_t room = 2 * (rows->n + n);
+    const struct table_row **at = arena_alloc(arena, room * sizeof *at);
     if (!at)
         return false;
     if (rows->n > 0)
         memcpy(at, rows->at, rows->n * sizeof *at);
-    if (found->n > 0)
-        memcpy(at + rows->n, found->rows, found->n * sizeof *at);
     rows->at = at;
+    rows->room = room;
+    return true;
+}
+
+static bool append(struct rows *rows, const struct store_found *found, struct arena *arena)
+{
+    if (!make_room(rows, found->n, arena))
+        return false;
+    if (found->n > 0)
+        memcpy(rows->at + rows->n, found->rows, found->n * sizeof *rows->at);
     rows->n += found->n;
     rows->now = found->now;
     return true;
@@ -70,16 +82,24 @@ static enum store_status read_all(const struct reading *reading, const struct ta
     return status;
 }
 
+/* The row of a name: what was found of it, or none. */
+static enum store_status read_name(const struct reading *reading, struct slice kind,
+                                   struct slice name, struct store_found *ret_found)
+{
+    const struct store_roster like = {.kind = kind, .name = name};
+    const struct table_query query = {
+        .table = &roster_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
+    *ret_found = (struct store_found){.arena = reading->arena};
+    return store_find_rows(reading->store, &query, reading->parker,
+                           clock_after(clock_boot_us(), STORE_US), ret_found);
+}
+
 static enum store_status read_head(const struct reading *reading, struct store_roster *ret_head,
                                    int64_t *ret_now)
 {
-    struct store_found found = {.arena = reading->arena};
-    const struct store_roster like = {.gone_at = CLOCK_NEVER};
-    const struct table_query query = {
-        .table = &roster_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
-    enum store_status status = store_find_rows(reading->store, &query, reading->parker,
-                                               clock_after(clock_boot_us(), STORE_US), &found);
-    *ret_head = like;
+    struct store_found found;
+    enum store_status status = read_name(reading, SLICE(""), SLICE(""), &found);
+    *ret_head = (struct store_roster){.gone_at = CLOCK_NEVER};
     if (status == STORE_DONE && found.n == 1)
         ret_head->row = *found.rows[0];
     *ret_now = found.now;
@@ -301,12 +321,9 @@ enum store_status census_ask(struct store *store, struct parker *parker, struct 
                              struct slice name, enum store_roster_state *ret_state)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct store_found found = {.arena = &arena};
-    const struct store_roster like = {.kind = kind, .name = name};
-    const struct table_query query = {
-        .table = &roster_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
-    enum store_status status =
-        store_find_rows(store, &query, parker, clock_after(clock_boot_us(), STORE_US), &found);
+    const struct reading reading = {store, parker, &arena};
+    struct store_found found;
+    enum store_status status = read_name(&reading, kind, name, &found);
     bool is_there = status == STORE_DONE && found.n == 1;
     *ret_state =
         is_there ? ((const struct store_roster *)found.rows[0])->state : (enum store_roster_state)0;

@@ -2,7 +2,6 @@
 #include "webhook/unserved.h"
 
 #include "base/utf8.h"
-
 #include "observe/page.h"
 
 #define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
