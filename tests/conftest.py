@@ -167,6 +167,14 @@ def upstream() -> Iterator[Upstream]:
 
 
 @pytest.fixture
+def receiver() -> Iterator[Upstream]:
+    """Of webhooks, beside the service."""
+    made = Upstream()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
 def clock(tmp_path: Path) -> Clock:
     return Clock(tmp_path / "clock")
 

@@ -7,7 +7,7 @@ import json
 import re
 import signal
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 
@@ -22,13 +22,6 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 class Outbox(Tasks):
     group = "webhook"
-
-
-@pytest.fixture
-def receiver() -> Iterator[Upstream]:
-    made = Upstream()
-    yield made
-    made.stop()
 
 
 def config(receiver: Upstream, emit: dict[str, Any], **rule: Any) -> str:

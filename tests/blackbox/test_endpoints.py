@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 
@@ -16,13 +16,6 @@ from pawltest.wire import eventually
 from test_webhooks import DAY, OLD, SECRET, Outbox, config, signed, sink
 
 pytestmark = pytest.mark.hooks
-
-
-@pytest.fixture
-def receiver() -> Iterator[Upstream]:
-    made = Upstream()
-    yield made
-    made.stop()
 
 
 @pytest.fixture

@@ -3,21 +3,11 @@
 them stops. In a database: tests/postgres/test_odd_rows_checked.py."""
 from __future__ import annotations
 
-from typing import Iterator
-
 import pytest
 
 from pawltest.odd import Odd, nothing_odd_stops_anything, odd_tasks_are_held
-from pawltest.upstream import Upstream
 
 pytestmark = pytest.mark.hooks
-
-
-@pytest.fixture
-def receiver() -> Iterator[Upstream]:
-    made = Upstream()
-    yield made
-    made.stop()
 
 
 @pytest.fixture

@@ -51,13 +51,6 @@ class Outbox(Tasks):
 
 
 @pytest.fixture
-def receiver() -> Iterator[Upstream]:
-    made = Upstream()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
 def outbox(pawl, receiver: Upstream) -> Callable[..., Outbox]:
     def make(*endpoints: dict[str, Any], **more: Any) -> Outbox:
         return Outbox(pawl(config(*(endpoints or (sink("billing", receiver),)), **more)))

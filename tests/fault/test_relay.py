@@ -69,13 +69,6 @@ class App:
 
 
 @pytest.fixture
-def receiver() -> Iterator[Upstream]:
-    made = Upstream()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
 def relay(tmp_path: Path, clock: Clock, receiver: Upstream) -> Iterator[Callable[..., Relay]]:
     made: list[Relay] = []
 

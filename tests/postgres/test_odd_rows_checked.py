@@ -3,22 +3,12 @@
 beside them stops. Whoever writes one by SQL is told of the command that does it."""
 from __future__ import annotations
 
-from typing import Iterator
-
 import pytest
 
 from pawltest.odd import Odd, Server, nothing_odd_stops_anything, odd_tasks_are_held
-from pawltest.upstream import Upstream
 
 
 pytestmark = pytest.mark.hooks
-
-
-@pytest.fixture
-def receiver() -> Iterator[Upstream]:
-    made = Upstream()
-    yield made
-    made.stop()
 
 
 @pytest.fixture

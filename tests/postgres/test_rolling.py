@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import signal
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 
@@ -38,13 +38,6 @@ class Inbox(Tasks):
         return self.gateway.request("POST", "/hooks/gh", [
             ("Content-Type", "application/json"), ("X-Hub-Signature-256", f"sha256={signature}")],
             body)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Upstream]:
-    made = Upstream()
-    yield made
-    made.stop()
 
 
 def sink(name: str, receiver: Upstream, **more: Any) -> dict[str, Any]:
