@@ -66,6 +66,15 @@ def may_run_again(item: pytest.Item, reports: list[pytest.TestReport]) -> bool:
 RUN_AGAIN = pytest.StashKey[int]()
 
 
+def forget_failed_fixtures(item: pytest.Item) -> None:
+    """pytest keeps the failure of a module's fixture, and would raise it again."""
+    item._initrequest()  # pylint: disable=protected-access
+    for definitions in item._fixtureinfo.name2fixturedefs.values():  # pylint: disable=W0212
+        for definition in definitions:
+            if definition.cached_result and definition.cached_result[2]:
+                definition.finish(item._request)  # pylint: disable=protected-access
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     place = {"nodeid": item.nodeid, "location": item.location}
@@ -73,7 +82,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
     if may_run_again(item, reports):
         first = next(report for report in reports if report.failed)
-        item._initrequest()  # pylint: disable=protected-access
+        forget_failed_fixtures(item)
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
         reports[0].user_properties.append((AGAIN, first.longreprtext.strip().splitlines()[-1]))
     for report in reports:
