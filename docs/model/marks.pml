@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Marks: how a gateway notices that the store lost what it had acknowledged. Gateways write to
+ * a primary; a standby applies what was committed there in order, and may lag. It is promoted while
+ * the old primary may go on: from then on each gateway's connections lead to either. How to run it:
+ * README.md.
+ *
+ *   a save, one transaction: the gateway's row is in [low, high]? | write | row := value | commit
+ *
+ * low is the value of the last save that it saw committed, high that of the last one that it sent:
+ * those between were unsure, and each of them may have been the last. Of a row that it did not make
+ * yet low is 0, and so is what is read where there is no row.
+ */
+
+/* ---- what is checked: chosen with spin -D ---------------------------------------------------- */
+#ifndef WRITES
+#define WRITES 3                /* saves of each gateway */
+#endif
+#ifndef LAG
+#define LAG 2                   /* commits that the standby may lack */
+#endif
+#ifndef SYNC
+#define SYNC 0                  /* a save is acknowledged once the standby has it */
+#endif
+#ifndef SPLIT
+#define SPLIT 1                 /* the old primary goes on */
+#endif
+#ifndef GATEWAYS
+#define GATEWAYS 1
+#endif
+#define LIVES 3                 /* marks of one gateway: at its start, and each new one */
+
+/* Mutants: each breaks one rule, and the checker must notice. */
+#ifndef M
+#define M 0
+#endif
+#define M_BLIND  1       /* a save does not compare */
+#define M_LOOK   2       /* it compares what it read before its transaction */
+#define M_SHARED 3       /* one row for both gateways */
+#define M_SAME   4       /* a save leaves the value as it is */
+#define M_APART  5       /* the row is written in a transaction behind that of the save */
+#define M_UPSERT 6       /* no row is as good as the right one */
+#define M_SURE   7       /* an unsure save does not count as one that may have been committed */
+#define M_DONE   8       /* it counts as committed */
+#define M_SWEEP  9       /* a mark goes while its gateway writes */
+#define M_AWAY   10      /* a gateway that was away longer than its mark is kept compares all the same */
+#define M_REUSE  11      /* a gateway that starts again goes on with the mark of the one before */
+
+/* Zero: they stand in the assertions, so that the checker names the property that broke. */
+byte property_x, property_y;
+
+mtype = { idle, looked, waits, marks };
+
+typedef Node {
+    byte mark[GATEWAYS * LIVES];
+    byte has[GATEWAYS]          /* ghost: a bit for each save of a gateway */
+}
+Node node[2];
+bit promoted;
+chan wal = [LAG] of { byte, byte, byte, byte };    /* gateway, row, value, save */
+
+typedef Save { byte to; byte row; byte low; byte high; byte value; byte number }
+
+typedef Gateway {
+    mtype phase;
+    bit at;                     /* the node that its connections lead to */
+    bit away;                   /* for six days it saw no save of its own committed */
+    bit old;                    /* its mark is a week old */
+    bit good;                   /* M_LOOK */
+    byte life;
+    byte low;
+    byte high;
+    byte saves;
+    byte acked;                 /* ghost: the saves that it saw committed */
+    byte excused;               /* ghost: those of before it noticed, or started */
+}
+Gateway gate[GATEWAYS];
+Save save[GATEWAYS];            /* under way */
+Save late[GATEWAYS];            /* unsure: done later, or never; number 0: none */
+
+#define row_of(i) (M == M_SHARED -> 0 : i * LIVES + gate[i].life)
+#define is_missing(i, n) ((gate[i].acked & ~gate[i].excused & ~node[n].has[i]) != 0)
+#define fits(s) \
+    (M == M_BLIND || M == M_LOOK || (M == M_UPSERT && node[s.to].mark[s.row] == 0) || \
+     (node[s.to].mark[s.row] >= s.low && \
+      (node[s.to].mark[s.row] <= s.high || M == M_SHARED)))
+/* Behind a commit that the standby has to get: the old primary waits for it, or runs ahead. */
+#define may_commit(s) (s.to == 1 || promoted || nfull(wal))
+
+inline commit(i, s) {
+    if
+    :: M == M_SHARED -> s.value = node[s.to].mark[s.row] + 1
+    :: M == M_SAME -> s.value = 1
+    :: M == M_APART -> s.value = node[s.to].mark[s.row]
+    :: else -> skip
+    fi;
+    gate[i].old = 0;
+    node[s.to].mark[s.row] = s.value;
+    node[s.to].has[i] = node[s.to].has[i] | (1 << s.number);
+    if
+    :: s.to == 0 && !promoted -> wal!i, s.row, s.value, s.number
+    :: else -> skip
+    fi
+}
+
+inline forget_mark(i) { gate[i].excused = gate[i].acked; gate[i].low = 0; gate[i].high = 0 }
+
+/* What the gateway reports to its clients from now on, it has seen committed here. */
+inline acknowledge(i, s) {
+    assert(!is_missing(i, s.to) || property_x);
+    gate[i].acked = gate[i].acked | node[s.to].has[i];
+    gate[i].low = s.value;
+    gate[i].high = s.value;
+    gate[i].away = 0;
+    gate[i].phase = (M == M_APART -> marks : idle)
+}
+
+/* The save was rolled back, as the mark is not there. */
+inline notice(i, s) {
+    assert(is_missing(i, s.to) || (gate[i].away && M != M_AWAY) || property_y);
+    forget_mark(i);
+    gate[i].life++;
+    gate[i].away = 0;
+    gate[i].old = 0;
+    gate[i].phase = idle
+}
+
+inline make_save(i) {
+    gate[i].saves++;
+    save[i].to = gate[i].at;
+    save[i].row = row_of(i);
+    save[i].low = gate[i].low;
+    save[i].high = gate[i].high;
+    save[i].value = gate[i].saves;
+    save[i].number = gate[i].saves
+}
+
+inline copy(to_, from_) {
+    to_.to = from_.to; to_.row = from_.row; to_.low = from_.low; to_.high = from_.high;
+    to_.value = from_.value; to_.number = from_.number
+}
+
+/* Nobody knows whether it was committed. */
+inline doubt(i, s) {
+    if
+    :: M == M_SURE -> skip
+    :: M == M_DONE -> gate[i].low = s.value; gate[i].high = s.value
+    :: else -> gate[i].high = s.value
+    fi;
+    gate[i].phase = idle
+}
+
+#define may_save(i) (gate[i].saves < WRITES && gate[i].life < LIVES - 1)
+
+proctype Writes(byte i) {
+end:
+    do
+    /* A response comes. */
+    :: d_step { gate[i].phase == idle && may_save(i) && M != M_LOOK &&
+            (gate[i].at == 1 || promoted || nfull(wal)) ->
+            make_save(i);
+            if
+            :: !fits(save[i]) -> notice(i, save[i])
+            :: fits(save[i]) && SYNC && save[i].to == 0 && !promoted ->
+                commit(i, save[i]); gate[i].phase = waits
+            :: else -> commit(i, save[i]); acknowledge(i, save[i])
+            fi }
+    :: d_step { gate[i].phase == waits && empty(wal) && !promoted -> acknowledge(i, save[i]) }
+    :: d_step { gate[i].phase == waits -> doubt(i, save[i]) }
+    /* None comes: it was not committed, or will be. */
+    :: d_step { gate[i].phase == idle && may_save(i) && M != M_LOOK ->
+            make_save(i); doubt(i, save[i]);
+            if
+            :: late[i].number == 0 -> copy(late[i], save[i])
+            :: else -> skip
+            fi }
+    :: d_step { late[i].number != 0 -> late[i].number = 0; late[i].value = 0; late[i].row = 0;
+            late[i].to = 0; late[i].low = 0; late[i].high = 0 }
+    :: d_step { late[i].number != 0 && may_commit(late[i]) && fits(late[i]) ->
+            commit(i, late[i]); late[i].number = 0; late[i].value = 0; late[i].row = 0;
+            late[i].to = 0; late[i].low = 0; late[i].high = 0 }
+    /* The connection leads elsewhere. */
+    :: d_step { gate[i].phase != waits && promoted && gate[i].at == 0 -> gate[i].at = 1 }
+    :: d_step { gate[i].phase != waits && promoted && SPLIT && gate[i].at == 1 -> gate[i].at = 0 }
+    /* It ends, and starts again: what it knew has gone. */
+    :: d_step { may_save(i) && gate[i].saves > 0 ->
+            forget_mark(i);
+            gate[i].life = (M == M_REUSE -> gate[i].life : gate[i].life + 1);
+            gate[i].away = 0; gate[i].old = 0; gate[i].phase = idle }
+    /* A week passes. */
+    :: d_step { gate[i].phase == idle && !gate[i].old && may_save(i) ->
+            gate[i].away = 1; gate[i].old = 1 }
+    :: d_step { (gate[i].old || M == M_SWEEP) && empty(wal) && node[gate[i].at].mark[row_of(i)] > 0 ->
+            node[gate[i].at].mark[row_of(i)] = 0;
+            if
+            :: gate[i].at == 0 && !promoted -> node[1].mark[row_of(i)] = 0
+            :: else -> skip
+            fi }
+    /* Mutants. */
+    :: d_step { M == M_LOOK && gate[i].phase == idle && may_save(i) ->
+            gate[i].good = node[gate[i].at].mark[row_of(i)] >= gate[i].low &&
+                node[gate[i].at].mark[row_of(i)] <= gate[i].high;
+            gate[i].phase = looked }
+    :: d_step { M == M_LOOK && gate[i].phase == looked &&
+            (gate[i].at == 1 || promoted || nfull(wal)) ->
+            make_save(i);
+            if
+            :: gate[i].good -> commit(i, save[i]); acknowledge(i, save[i])
+            :: else -> forget_mark(i); gate[i].life++; gate[i].away = 0; gate[i].old = 0;
+                gate[i].phase = idle
+            fi;
+            gate[i].good = 0 }
+    :: d_step { M == M_APART && gate[i].phase == marks &&
+            (gate[i].at == 1 || promoted || nfull(wal)) ->
+            if
+            :: node[gate[i].at].mark[row_of(i)] != gate[i].low -> gate[i].low = 255
+            :: else ->
+                node[gate[i].at].mark[row_of(i)] = gate[i].saves;
+                if
+                :: gate[i].at == 0 && !promoted -> wal!i, row_of(i), gate[i].saves, 0
+                :: else -> skip
+                fi;
+                gate[i].low = gate[i].saves
+            fi;
+            gate[i].high = gate[i].low;
+            gate[i].phase = idle }
+    od
+}
+
+proctype Standby() {
+    byte i, row, value, number;
+end:
+    do
+    :: d_step { !promoted && nempty(wal) ->
+            wal?i, row, value, number;
+            node[1].mark[row] = value;
+            node[1].has[i] = node[1].has[i] | (1 << number);
+            i = 0; row = 0; value = 0; number = 0 }
+    :: d_step { !promoted ->
+            promoted = 1;
+            do
+            :: nempty(wal) -> wal?i, row, value, number
+            :: empty(wal) -> break
+            od;
+            i = 0; row = 0; value = 0; number = 0 }
+    od
+}
+
+init {
+    byte n;
+    atomic {
+        do
+        :: n < GATEWAYS -> gate[n].phase = idle; run Writes(n); n++
+        :: else -> break
+        od;
+        n = 0;
+        run Standby()
+    }
+}
