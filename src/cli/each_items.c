@@ -195,7 +195,7 @@ static const char *fill(const struct each_session *session, const struct each_te
                         struct arena *scratch, struct buf *problem)
 {
     struct buf filled = buf_make(TEXT_MAX);
-    struct template_output output = {scratch, &filled};
+    struct template_output output = {.arena = scratch, .buf = &filled};
     struct slice missing = {0};
     enum template_result result =
         template_fill(&text->template, &session->facts, text->filling, &output, &missing);
@@ -206,6 +206,9 @@ static const char *fill(const struct each_session *session, const struct each_te
     if (result == TEMPLATE_MISSING) {
         buf_printf(problem, "{%.*s} has no value", SLICE_QUOTED(missing));
         template_explain_missing(&text->template, &session->facts, missing, problem);
+    } else if (result == TEMPLATE_FORMAT && output.fault != FILLED_GOOD) {
+        buf_printf(problem, "the value of {%.*s} cannot be put into the URL: it %s",
+                   SLICE_QUOTED(missing), filled_fault_text(output.fault));
     } else if (result == TEMPLATE_FORMAT) {
         bool as_json = slice_find(missing, '|') > 0;
         buf_printf(problem, "the value of {%.*s} cannot be put there: it %s", SLICE_QUOTED(missing),

@@ -48,19 +48,6 @@ static bool check_headers(const struct headers *headers, struct buf *problem)
     return true;
 }
 
-/* An item that is `..` would name something else. */
-static bool check_path(struct slice path, struct buf *problem)
-{
-    struct slice segment;
-    while (slice_next(&path, '/', &segment))
-        if (slice_eq(segment, SLICE(".")) || slice_eq(segment, SLICE(".."))) {
-            buf_printf(problem, "the URL has `%.*s` in its path, which servers resolve",
-                       SLICE_ARG(segment));
-            return false;
-        }
-    return true;
-}
-
 /* Makes it, and what is compared of it. False: `problem` has a sentence. */
 static bool make(const struct each_session *session, const struct each_item *item,
                  struct client_made *made, struct attempt *attempt, struct buf *problem)
@@ -70,7 +57,7 @@ static bool make(const struct each_session *session, const struct each_item *ite
     buf_add_char(&key, '\0');
     struct client_request request = request_of(session, item->texts, key.at);
     if (!buf_ok(&key) || !check_headers(&request.headers, problem) ||
-        !client_make(&request, made, problem) || !check_path(made->operation.url.path, problem))
+        !client_make(&request, made, problem))
         return false;
     made->operation.key = arena_copy(&made->arena, made->operation.key);
     if (made->operation.key.at && client_name_record(&made->operation, &made->arena, attempt))
@@ -237,7 +224,7 @@ static void set_fillings(struct each_session *session)
     session->texts[EACH_URL].filling = TEMPLATE_IN_URL;
     session->texts[EACH_BODY].filling = is_json(headers, session->body) ? TEMPLATE_IN_JSON
                                         : has_type                      ? TEMPLATE_RAW
-                                                                        : TEMPLATE_IN_URL;
+                                                                        : TEMPLATE_IN_FORM;
 }
 
 static int compile_request(struct each_session *session, const char *url)

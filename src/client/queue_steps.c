@@ -116,11 +116,11 @@ static enum store_status fill_undo(struct walk *walk, const struct undo_response
     struct store_request *request = keep(walk, row, sizeof *request);
     if (!request)
         return STORE_NO_MEMORY;
-    if (request->undo.len == 0 || undo_unmark(request->undo).len > 0)
+    if (request->undo.len == 0 || undo_is_marked(request->undo))
         return STORE_DONE;
-    struct slice filled = undo_fill(request->undo, response, arena);
-    if (filled.len > 0)
-        request->undo = undo_mark(filled, arena);
+    struct slice problem, filled = undo_fill(request->undo, response, arena, &problem);
+    request->undo = filled.len > 0 ? undo_mark(filled, arena)
+                                   : undo_mark_unfilled(request->undo, problem, arena);
     if (response)
         request->response = slice_first(response->body, UNDO_RESPONSE_MOST);
     bring(walk, &request_table, TABLE_UPDATE, &request->row, NULL);
@@ -175,10 +175,12 @@ static bool read_undo(struct walk *walk, const struct store_request *done,
     return true;
 }
 
-/* One that cannot be made from what its step's response said is dead from the start: it holds those
- * behind it until a person looks. */
+/* One that cannot be made from what its step's response said is dead from the start, has nothing to
+ * send, and says why: it holds those behind it until a person looks. The first one says what the
+ * list is then. */
 static enum store_status add_reverse(struct walk *walk, const struct store_task *step,
-                                     const struct store_request *done, bool is_first)
+                                     const struct store_request *done, bool is_first,
+                                     enum steps_state *ret_state)
 {
     static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, true};
     struct store_task *reverse = arena_alloc(walk->follow->arena, sizeof *reverse);
@@ -196,9 +198,14 @@ static enum store_status add_reverse(struct walk *walk, const struct store_task 
                                             .profile = RETRY_PROFILE_webhook,
                                             .created_at = walk->now,
                                             .gone_at = CLOCK_NEVER}};
-    *request = (struct store_request){.method = SLICE("POST"), .url = step->lane};
-    if (!read_undo(walk, done, reverse, request))
+    *request = (struct store_request){.method = SLICE("POST")};
+    bool can_run = read_undo(walk, done, reverse, request);
+    if (!can_run) {
         task_settle(&reverse->task, TASK_DEAD, TASK_REASON_UNREADABLE, &keeps, walk->now);
+        request->undo = done->undo;
+    }
+    if (is_first)
+        *ret_state = can_run ? STEPS_UNDOING : STEPS_PARKED;
     store_task_settle(reverse);
     bring(walk, &task_table, TABLE_INSERT, &reverse->row, NULL);
     bring(walk, &request_table, TABLE_INSERT, &request->row, &reverse->row);
@@ -220,10 +227,7 @@ static enum store_status begin_undo(struct walk *walk, enum steps_state *ret_sta
         const struct store_request *done = (const struct store_request *)row;
         if (!done || done->undo.len == 0)
             continue;
-        status = add_reverse(walk, step, done, n == 0);
-        bool can_run = undo_unmark(done->undo).len > 0;
-        if (n++ == 0)
-            *ret_state = can_run ? STEPS_UNDOING : STEPS_PARKED;
+        status = add_reverse(walk, step, done, n++ == 0, ret_state);
     }
     return status;
 }

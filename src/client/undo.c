@@ -3,16 +3,19 @@
 
 #include "base/headers.h"
 #include "base/json.h"
-#include "base/percent.h"
 #include "base/url.h"
 #include "client/fields.h"
 #include "client/queue.h"
 #include "core/canonical.h"
+#include "core/filled.h"
+#include "core/path.h"
 
 #define ORIGIN_MAX ((size_t)16 * 1024) /* and a Location behind it */
+#define PROBLEM_MAX ((size_t)512)
 #define RESPONSE SLICE("{response:")
 #define LOCATION SLICE("{location}")
 #define MARK SLICE("{\"filled\":")
+#define UNFILLED SLICE("{\"unfilled\":")
 
 /* What is filled in, and from where. */
 struct filling {
@@ -21,33 +24,61 @@ struct filling {
     const struct json *root; /* of the response's body; NULL: it is no JSON */
     bool is_check;           /* whatever is named is there */
     bool failed;
+    struct buf *problem; /* why */
 };
+
+/* A string that is filled. */
+struct place {
+    bool in_url;
+    struct buf *text;
+    struct filled url; /* writes to the text, and judges it */
+};
+
+static void refuse(struct filling *filling, struct slice named, const char *why)
+{
+    if (!filling->failed)
+        buf_printf(filling->problem, "%.*s %s", SLICE_QUOTED(named), why);
+    filling->failed = true;
+}
 
 /* ---- what is named ---- */
 
+/* At the step's own origin, and a path that servers do not resolve to another. */
+static bool is_own(struct slice location, const struct url *step)
+{
+    struct url to;
+    const char *problem;
+    struct slice segment;
+    BUF_AUTO struct buf own = buf_make(ORIGIN_MAX), other = buf_make(ORIGIN_MAX);
+    if (!url_read(location, &to, &problem) || to.userinfo.at)
+        return false;
+    url_write_origin(&own, step);
+    url_write_origin(&other, &to);
+    for (struct slice rest = to.path; slice_next(&rest, '/', &segment);)
+        if (path_has_dots(segment))
+            return false;
+    return slice_eq(buf_slice(&own), buf_slice(&other));
+}
+
+/* Empty: there is none to follow. */
 static struct slice location_of(const struct filling *filling)
 {
     struct headers fields;
-    struct url step, to;
+    struct url step;
     const char *problem;
-    BUF_AUTO struct buf origin = buf_make(ORIGIN_MAX), other = buf_make(ORIGIN_MAX);
+    BUF_AUTO struct buf whole = buf_make(ORIGIN_MAX);
     if (!filling->response || !client_fields_split(filling->response->fields, &fields) ||
         !url_read(filling->response->url, &step, &problem))
         return SLICE("");
     const struct header *line = headers_find(&fields, SLICE("Location"));
-    if (!line)
-        return SLICE("");
-    struct slice found = line->value;
-    url_write_origin(&origin, &step);
+    struct slice found = line ? line->value : SLICE("");
     bool is_path = found.len > 1 && found.at[0] == '/' && found.at[1] != '/';
-    if (is_path) {
-        buf_add_slice(&origin, found);
-        return arena_copy(filling->arena, buf_slice(&origin));
-    }
-    if (!url_read(found, &to, &problem) || to.userinfo.at)
+    if (is_path)
+        url_write_origin(&whole, &step);
+    buf_add_slice(&whole, found);
+    if (!buf_ok(&whole) || !is_own(buf_slice(&whole), &step))
         return SLICE("");
-    url_write_origin(&other, &to);
-    return slice_eq(buf_slice(&origin), buf_slice(&other)) ? found : SLICE("");
+    return arena_copy(filling->arena, buf_slice(&whole));
 }
 
 /* The text of a value that has one. */
@@ -86,48 +117,64 @@ static bool look_up(struct filling *filling, struct slice pointer, struct slice 
     return filling->root && text_of(json_at(filling->root, pointer), ret_text);
 }
 
-static void add_escaped(struct buf *text, struct slice value)
+/* ---- filling ---- */
+
+static void add_location(struct filling *filling, struct place *place)
 {
-    for (size_t i = 0; i < value.len; i++) {
-        char escape[PERCENT_SIZE];
-        if (slice_is_word(slice_make(value.at + i, 1), SLICE_URL_MARKS)) {
-            buf_add_char(text, value.at[i]);
-            continue;
-        }
-        percent_write(value.at[i], escape);
-        buf_add(text, escape, PERCENT_SIZE);
-    }
+    struct slice value = filling->is_check ? SLICE("https://x/x") : location_of(filling);
+    if (value.len == 0)
+        refuse(filling, LOCATION, "is none of the step's own origin, or is not there");
+    else if (!place->in_url)
+        buf_add_slice(place->text, value);
+    else if (place->text->len == 0)
+        filled_add_text(&place->url, value);
+    else
+        filled_add_value(&place->url, value);
 }
 
-/* ---- filling ---- */
+static void add_value(struct filling *filling, struct slice named, struct slice pointer,
+                      struct place *place)
+{
+    struct slice value;
+    if (!look_up(filling, pointer, &value))
+        refuse(filling, named,
+               filling->is_check ? "wants a JSON pointer" : "is no text in the step's response");
+    else if (place->in_url)
+        filled_add_value(&place->url, value);
+    else
+        buf_add_slice(place->text, value);
+    if (place->url.fault != FILLED_GOOD)
+        refuse(filling, named, filled_fault_text(place->url.fault));
+}
+
+/* One byte, or what is named, off the front of `text`. */
+static void add_next(struct filling *filling, struct slice *text, struct place *place)
+{
+    struct slice pointer;
+    size_t len = placeholder(*text, &pointer);
+    struct slice named = slice_first(*text, len > 0 ? len : 1);
+    *text = slice_skip(*text, named.len);
+    if (len == 0 && place->in_url)
+        filled_add_text(&place->url, named);
+    else if (len == 0)
+        buf_add_slice(place->text, named);
+    else if (slice_eq(named, LOCATION))
+        add_location(filling, place);
+    else
+        add_value(filling, named, pointer, place);
+}
 
 static struct slice fill_text(struct filling *filling, struct slice text, bool in_url)
 {
     BUF_AUTO struct buf filled = buf_make(SIZE_MAX);
-    while (text.len > 0) {
-        struct slice pointer, value;
-        size_t len = placeholder(text, &pointer);
-        if (len == 0) {
-            buf_add_char(&filled, text.at[0]);
-            text = slice_skip(text, 1);
-            continue;
-        }
-        bool is_location = len == LOCATION.len && slice_starts(text, LOCATION);
-        if (is_location) {
-            value = filling->is_check ? SLICE("https://x/x") : location_of(filling);
-            filling->failed |= value.len == 0;
-        } else {
-            filling->failed |= !look_up(filling, pointer, &value);
-        }
-        if (filling->failed)
-            return SLICE("");
-        if (in_url && !is_location)
-            add_escaped(&filled, value);
-        else
-            buf_add_slice(&filled, value);
-        text = slice_skip(text, len);
-    }
-    return arena_copy(filling->arena, buf_slice(&filled));
+    struct place place = {.in_url = in_url, .text = &filled};
+    struct slice whole = text;
+    place.url = filled_make(&filled, FILLED_WANTS_VALUES | FILLED_KEEPS_ORIGIN);
+    while (text.len > 0 && !filling->failed)
+        add_next(filling, &text, &place);
+    if (in_url && !filling->failed && filled_end(&place.url) != FILLED_GOOD)
+        refuse(filling, whole, filled_fault_text(place.url.fault));
+    return filling->failed ? SLICE("") : arena_copy(filling->arena, buf_slice(&filled));
 }
 
 /* A string that is one value and nothing else becomes that value. */
@@ -138,9 +185,10 @@ static bool take_value(struct filling *filling, struct json *at)
     if (filling->is_check || len != at->text.len || !slice_starts(at->text, RESPONSE))
         return false;
     const struct json *value = filling->root ? json_at(filling->root, pointer) : NULL;
-    filling->failed |= !value;
-    if (!value)
+    if (!value) {
+        refuse(filling, at->text, "is not in the step's response");
         return true;
+    }
     struct json *next = at->next;
     struct slice name = at->name;
     *at = *value;
@@ -153,6 +201,7 @@ static bool take_value(struct filling *filling, struct json *at)
 static void fill_tree(struct filling *filling, struct json *root)
 {
     struct json *stack[JSON_DEPTH_MAX + 1] = {root->first};
+    bool in_json = false;
     for (size_t depth = 1; depth > 0 && !filling->failed;) {
         struct json *at = stack[depth - 1];
         if (!at) {
@@ -161,7 +210,8 @@ static void fill_tree(struct filling *filling, struct json *root)
         }
         stack[depth - 1] = at->next;
         bool in_url = depth == 1 && slice_eq(at->name, SLICE("url"));
-        bool in_json = depth > 1 || slice_eq(at->name, SLICE("json"));
+        if (depth == 1)
+            in_json = slice_eq(at->name, SLICE("json"));
         if (at->type == JSON_STRING && !(in_json && take_value(filling, at)))
             at->text = fill_text(filling, at->text, in_url);
         else if (at->type >= JSON_ARRAY && at->first && depth <= JSON_DEPTH_MAX)
@@ -182,33 +232,50 @@ static struct slice fill(struct filling *filling, struct slice undo)
     return arena_copy(filling->arena, buf_slice(&text));
 }
 
-bool undo_check(struct slice undo, struct arena *arena, struct slice *ret_problem)
+/* Whether what was filled is an operation, and nothing beside it. */
+static bool is_operation(struct filling *filling, struct slice filled)
 {
-    struct filling filling = {.arena = arena, .is_check = true};
     struct queue_operation operation = {0};
-    BUF_AUTO struct buf problem = buf_make(SIZE_MAX);
-    struct slice filled = fill(&filling, undo);
-    *ret_problem = SLICE("{response:...} wants a JSON pointer");
-    if (filled.len == 0 || !queue_line_read(filled, arena, &operation, ret_problem))
+    struct slice problem = SLICE("it is no JSON object");
+    if (filling->failed)
         return false;
+    if (filled.len == 0 || !queue_line_read(filled, filling->arena, &operation, &problem)) {
+        buf_add_slice(filling->problem, problem);
+        return false;
+    }
     bool plain = operation.key.len == 0 && operation.group.len == 0 && operation.undo.len == 0 &&
                  operation.lasts_us == 0 && !operation.skips;
     if (!plain)
-        *ret_problem = SLICE("it takes url, method, headers, header_files, and json or data");
-    else if (!queue_check(&operation, &problem))
-        *ret_problem = arena_copy(arena, buf_slice(&problem));
-    return plain && problem.len == 0;
+        buf_add_str(filling->problem,
+                    "it takes url, method, headers, header_files, and json or data");
+    return plain && queue_check(&operation, filling->problem);
 }
 
-struct slice undo_fill(struct slice undo, const struct undo_response *response, struct arena *arena)
+bool undo_check(struct slice undo, struct arena *arena, struct slice *ret_problem)
 {
-    struct filling filling = {.arena = arena, .response = response};
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    struct filling filling = {.arena = arena, .is_check = true, .problem = &problem};
+    bool good = is_operation(&filling, fill(&filling, undo));
+    *ret_problem = arena_copy(arena, buf_slice(&problem));
+    return good;
+}
+
+struct slice undo_fill(struct slice undo, const struct undo_response *response, struct arena *arena,
+                       struct slice *ret_problem)
+{
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    struct filling filling = {.arena = arena, .response = response, .problem = &problem};
     struct json *root = NULL;
     if (response && response->body.len <= UNDO_RESPONSE_MOST &&
         json_parse(arena, response->body, &root, NULL) == JSON_OK)
         filling.root = root;
-    return fill(&filling, undo);
+    struct slice filled = fill(&filling, undo);
+    bool good = is_operation(&filling, filled);
+    *ret_problem = arena_copy(arena, buf_slice(&problem));
+    return good ? filled : SLICE("");
 }
+
+/* ---- what is stored ---- */
 
 struct slice undo_mark(struct slice filled, struct arena *arena)
 {
@@ -224,4 +291,20 @@ struct slice undo_unmark(struct slice stored)
     if (!slice_starts(stored, MARK))
         return SLICE("");
     return slice_make(stored.at + MARK.len, stored.len - MARK.len - 1);
+}
+
+struct slice undo_mark_unfilled(struct slice undo, struct slice problem, struct arena *arena)
+{
+    BUF_AUTO struct buf marked = buf_make(SIZE_MAX);
+    buf_add_slice(&marked, UNFILLED);
+    json_add_string(&marked, problem);
+    buf_add_str(&marked, ",\"undo\":");
+    buf_add_slice(&marked, undo);
+    buf_add_char(&marked, '}');
+    return arena_copy(arena, buf_slice(&marked));
+}
+
+bool undo_is_marked(struct slice stored)
+{
+    return slice_starts(stored, MARK) || slice_starts(stored, UNFILLED);
 }

@@ -7,9 +7,10 @@
  *      {"method": "DELETE", "url": "https://api.example.com/holds/{response:/id}"}
  *      {"method": "POST", "url": "{location}/cancel", "json": {"hold": "{response:/id}"}}
  *
- * {response:/POINTER} is a value of its body, escaped in a URL; a string that is nothing else keeps
- * the value's type. {location} is its Location, of the step's own origin alone: a response cannot
- * send the reverse elsewhere.
+ * {response:/POINTER} is a value of its body. Under `json` a string that is nothing else keeps the
+ * value's type; everywhere else it is text, a number its digits as they came. A URL is judged
+ * (core/filled.h), and no value may be in front of its path. {location} is its Location, of the
+ * step's own origin alone and without dot segments: a response cannot send the reverse elsewhere.
  */
 #ifndef PAWL_CLIENT_UNDO_H
 #define PAWL_CLIENT_UNDO_H
@@ -30,14 +31,17 @@ struct undo_response {
  * arena) says why not. */
 bool undo_check(struct slice undo, struct arena *arena, struct slice *ret_problem);
 
-/* Fills in what it names, into the arena. `response` NULL: there is none. Empty: it names what the
- * response does not have. */
-struct slice undo_fill(struct slice undo, const struct undo_response *response,
-                       struct arena *arena);
+/* Fills in what it names, into the arena. `response` NULL: there is none. Empty: it would be no
+ * operation, or another one; `*ret_problem` (in the arena) says why. */
+struct slice undo_fill(struct slice undo, const struct undo_response *response, struct arena *arena,
+                       struct slice *ret_problem);
 
-/* What the store keeps of an undo: as it was given, or marked as filled in. */
+/* What the store keeps of an undo: as it was given, or marked as filled in, or as one that cannot
+ * be, and why. */
 struct slice undo_mark(struct slice filled, struct arena *arena);
-/* What was marked; empty: it was not. */
+struct slice undo_mark_unfilled(struct slice undo, struct slice problem, struct arena *arena);
+bool undo_is_marked(struct slice stored);
+/* What was filled in; empty: nothing was. */
 struct slice undo_unmark(struct slice stored);
 
 #endif

@@ -105,6 +105,34 @@ static bool is_end(struct path_byte byte)
     return byte.escaped && (byte.c == '?' || byte.c == '#');
 }
 
+bool path_has_dots(struct slice segment)
+{
+    size_t begin = 0;
+    for (size_t at = 0; at < segment.len;) {
+        struct path_byte byte = byte_at(segment, at);
+        if ((byte.c == '/' || byte.c == '\\') &&
+            is_dot_segment(slice_make(segment.at + begin, at - begin)))
+            return true;
+        at += byte.size;
+        if (byte.c == '/' || byte.c == '\\')
+            begin = at;
+    }
+    return is_dot_segment(slice_skip(segment, begin));
+}
+
+bool path_is_nameless(struct slice segment)
+{
+    for (size_t at = 0; at < segment.len;) {
+        struct path_byte byte = byte_at(segment, at);
+        if (byte.c == ';')
+            break;
+        if (byte.c != '/' && byte.c != '\\')
+            return false;
+        at += byte.size;
+    }
+    return true;
+}
+
 /* The choices that a byte gives; those that leave empty or dot segments behind give more. */
 static unsigned choices_of(struct path_byte byte, char after)
 {

@@ -32,6 +32,13 @@ struct slice path_normalise(struct slice path, struct arena *arena);
  * with ;parameters, too), '//', '\', %2F, %5C, %00 or NUL. */
 bool path_is_ambiguous(struct slice path);
 
+/* Whether a segment is '.' or '..', or would have one of them in it for a server that decodes %2F,
+ * %5C and '\' to slashes. */
+bool path_has_dots(struct slice segment);
+
+/* Whether it is empty, or nothing but slashes once it is decoded; ";parameters" are no name. */
+bool path_is_nameless(struct slice segment);
+
 /* The choices, as bits, that make a difference in how servers read this normalised path: readings
  * that differ in other choices alone are the same. */
 unsigned path_choices(struct slice normalised);

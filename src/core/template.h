@@ -34,9 +34,10 @@
  *
  * Probe targets: values percent-encoded outside A-Za-z0-9._~- ('/' would be a segment of its own,
  * '+' a space); path and query values keep the escapes they were sent with. Between two sources
- * stands a literal with a character outside that set, '+' and '%'. A target that servers would read
- * in different ways (path_is_ambiguous: a key with '/' in the path, or "..") is not made: its 404
- * would say nothing.
+ * stands a literal with a character outside that set, '+' and '%'. A JSON number has its digits as
+ * they came. A target that servers would read in different ways (path_is_ambiguous: a key with '/'
+ * in the path), or in which a value names nothing (core/filled.h), is not made: its 404 would say
+ * nothing.
  *
  * Texts that are filled in (template_fill) are the arguments of a command, and URLs, headers and
  * bodies of requests. What is a source there: {} {name} {/pointer} {date:..} {week:..} {month:..}
@@ -60,6 +61,7 @@
 #include "base/buf.h"
 #include "base/headers.h"
 #include "base/zones.h"
+#include "core/filled.h"
 #include "core/key_header.h"
 #include "core/payload.h"
 
@@ -212,7 +214,7 @@ struct template_text {
     struct template_clocks clocks;
 };
 
-/* Appends the text for a key or a probe target. `*ret_missing` is the source as the template has
+/* Appends the text for a key. `*ret_missing` is the source as the template has
  * it, such as "body:/external_ref". template_value is template_key that also says where the clocks
  * are; `text->clocks` is empty before. */
 enum template_result template_key(const struct template *template,
@@ -221,9 +223,6 @@ enum template_result template_key(const struct template *template,
 enum template_result template_value(const struct template *template,
                                     const struct template_facts *facts, struct arena *arena,
                                     struct template_text *text, struct slice *ret_missing);
-enum template_result template_probe(const struct template *template,
-                                    const struct template_facts *facts, struct arena *arena,
-                                    struct buf *buf, struct slice *ret_missing);
 
 /* Judges the client's key, the value of template_key_header, by the rule's format and the source's
  * own; `*key` is folded where they fold. */
@@ -246,7 +245,9 @@ enum template_result template_tenant(const struct template *template,
 /* How values are put into a text. */
 enum template_filling {
     TEMPLATE_RAW,     /* as they are; a value with a NUL is TEMPLATE_FORMAT */
-    TEMPLATE_IN_URL,  /* percent-encoded outside A-Za-z0-9._~- */
+    TEMPLATE_IN_URL,  /* percent-encoded outside A-Za-z0-9._~-, and judged (core/filled.h):
+                       * TEMPLATE_FORMAT where the URL would name something else */
+    TEMPLATE_IN_FORM, /* percent-encoded likewise, and no more */
     TEMPLATE_IN_JSON, /* in a double-quoted string of the text as its content, with escapes; else as
                        * JSON: numbers, true and false as they are written, and the whole of an item
                        * that is JSON; all else as a string. TEMPLATE_FORMAT: a value is not UTF-8,
@@ -257,7 +258,13 @@ enum template_filling {
 struct template_output {
     struct arena *arena;
     struct buf *buf;
+    enum filled_fault fault; /* of a URL; FILLED_GOOD: TEMPLATE_FORMAT has another reason */
 };
+
+/* Appends a probe target; with TEMPLATE_FORMAT `output` has the fault. */
+enum template_result template_probe(const struct template *template,
+                                    const struct template_facts *facts,
+                                    struct template_output *output, struct slice *ret_missing);
 
 /* Appends the text of a template for TEMPLATE_FOR_TEXT. Numbers are spelled as the item has them,
  * and nothing is put between two sources. An empty value is none that is missing; null, an object

@@ -82,7 +82,7 @@ static enum template_result body_value(const struct evaluation *evaluation, stru
     const struct json *json = template_json_at(evaluation->facts, pointer);
     if (!json)
         return TEMPLATE_MISSING;
-    if (json->type == JSON_NUMBER)
+    if (json->type == JSON_NUMBER && !evaluation->url)
         return number_value(json->text, evaluation->arena, ret_value);
     if (json->type == JSON_TRUE || json->type == JSON_FALSE)
         *ret_value = json->type == JSON_TRUE ? SLICE("true") : SLICE("false");
@@ -497,16 +497,20 @@ enum template_result template_tenant(const struct template *template,
     return buf_ok(buf) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }
 
-/* The source to blame when a target's path is ambiguous: the literals were checked. */
-static struct slice ambiguous_source(const struct evaluation *evaluation)
+static bool is_to_blame(struct slice value)
+{
+    return slice_find(value, '/') >= 0 || path_is_ambiguous(value) || path_is_unclean(value);
+}
+
+/* The source to blame for what is wrong with a target: the literals were checked. */
+static struct slice blamed_source(const struct evaluation *evaluation)
 {
     struct slice first = {0};
     for (size_t i = 0; i < evaluation->template->n; i++) {
         const struct template_part *part = &evaluation->template->parts[i];
-        struct slice value = evaluation->values[i];
         if (part->source == TEMPLATE_LITERAL)
             continue;
-        if (slice_find(value, '/') >= 0 || path_is_ambiguous(value))
+        if (is_to_blame(evaluation->values[i]))
             return part->written;
         first = first.at ? first : part->written;
     }
@@ -514,23 +518,27 @@ static struct slice ambiguous_source(const struct evaluation *evaluation)
 }
 
 enum template_result template_probe(const struct template *template,
-                                    const struct template_facts *facts, struct arena *arena,
-                                    struct buf *buf, struct slice *ret_missing)
+                                    const struct template_facts *facts,
+                                    struct template_output *output, struct slice *ret_missing)
 {
     struct evaluation evaluation = {
-        .template = template, .facts = facts, .arena = arena, .url = true};
+        .template = template, .facts = facts, .arena = output->arena, .url = true};
     struct slice path;
-    size_t start = buf->len;
+    size_t start = output->buf->len;
+    struct filled filled = filled_make(output->buf, FILLED_WANTS_VALUES);
     enum template_result result = find_values(&evaluation, ret_missing);
     if (result != TEMPLATE_OK)
         return result;
-    write_text(&evaluation, true, &(struct template_sink){.buf = buf});
-    if (!buf_ok(buf))
+    write_text(&evaluation, true, &(struct template_sink){.filled = &filled});
+    output->fault = filled_end(&filled);
+    if (!buf_ok(output->buf))
         return TEMPLATE_NO_MEMORY;
-    slice_cut(slice_skip(buf_slice(buf), start), '?', &path);
-    if (!path_is_ambiguous(path))
+    slice_cut(slice_skip(buf_slice(output->buf), start), '?', &path);
+    if (output->fault == FILLED_GOOD && path_is_ambiguous(path))
+        output->fault = FILLED_AMBIGUOUS;
+    if (output->fault == FILLED_GOOD)
         return TEMPLATE_OK;
-    buf_cut(buf, start);
-    *ret_missing = ambiguous_source(&evaluation);
+    buf_cut(output->buf, start);
+    *ret_missing = blamed_source(&evaluation);
     return TEMPLATE_FORMAT;
 }

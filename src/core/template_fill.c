@@ -2,6 +2,7 @@
 /* Filling texts in from an item. */
 #include "base/check.h"
 #include "base/utf8.h"
+#include "core/filled.h"
 #include "core/template_clock.h"
 #include "core/template_priv.h"
 
@@ -18,6 +19,8 @@ struct filler {
     struct template_output *output;
     bool in_string; /* of a JSON text: between two quotes, */
     bool escaped;   /*   right behind a '\' */
+    struct filled url;
+    struct slice source; /* the last one */
 };
 
 /* ---- values ---- */
@@ -120,6 +123,10 @@ static enum template_result add_value(struct filler *filler, const struct value 
     if (filler->filling == TEMPLATE_IN_JSON)
         return add_json(filler, value);
     if (filler->filling == TEMPLATE_IN_URL) {
+        filled_add_value(&filler->url, value->text);
+        return TEMPLATE_OK;
+    }
+    if (filler->filling == TEMPLATE_IN_FORM) {
         template_sink_spell(&(struct template_sink){.buf = buf}, TEMPLATE_SPELL_URL, value->text);
         return TEMPLATE_OK;
     }
@@ -129,16 +136,35 @@ static enum template_result add_value(struct filler *filler, const struct value 
     return TEMPLATE_OK;
 }
 
+static void add_literal(struct filler *filler, struct slice text)
+{
+    if (filler->filling == TEMPLATE_IN_URL)
+        filled_add_text(&filler->url, text);
+    else
+        buf_add_slice(filler->output->buf, text);
+    follow_strings(filler, text);
+}
+
 static enum template_result add_part(struct filler *filler, const struct template_part *part)
 {
     struct value value = {{NULL, 0}, false};
     if (part->source == TEMPLATE_LITERAL) {
-        buf_add_slice(filler->output->buf, part->text);
-        follow_strings(filler, part->text);
+        add_literal(filler, part->text);
         return TEMPLATE_OK;
     }
+    filler->source = part->written;
     enum template_result result = value_of(filler, part, &value);
     return result == TEMPLATE_OK ? add_value(filler, &value) : result;
+}
+
+/* `*ret_source`: whose value makes it a fault; the last one of its segment. */
+static enum template_result judge_url(struct filler *filler, struct slice *ret_source)
+{
+    filler->output->fault = filled_end(&filler->url);
+    if (filler->output->fault == FILLED_GOOD)
+        return TEMPLATE_OK;
+    *ret_source = filler->source;
+    return TEMPLATE_FORMAT;
 }
 
 enum template_result template_fill(const struct template *template,
@@ -146,15 +172,18 @@ enum template_result template_fill(const struct template *template,
                                    enum template_filling filling, struct template_output *output,
                                    struct slice *ret_missing)
 {
-    struct filler filler = {.facts = facts, .filling = filling, .output = output};
+    struct filler filler = {
+        .facts = facts, .filling = filling, .output = output, .url = filled_make(output->buf, 0)};
     enum template_result result = TEMPLATE_OK;
     size_t start = output->buf->len, i = 0;
-    while (result == TEMPLATE_OK && i < template->n)
+    while (result == TEMPLATE_OK && i < template->n && filler.url.fault == FILLED_GOOD)
         result = add_part(&filler, &template->parts[i++]);
-    if (!buf_ok(output->buf))
-        result = TEMPLATE_NO_MEMORY;
     if (result == TEMPLATE_MISSING || result == TEMPLATE_FORMAT)
         *ret_missing = template->parts[i - 1].written;
+    if (result == TEMPLATE_OK && filling == TEMPLATE_IN_URL)
+        result = judge_url(&filler, ret_missing);
+    if (!buf_ok(output->buf))
+        result = TEMPLATE_NO_MEMORY;
     if (result != TEMPLATE_OK)
         buf_cut(output->buf, start);
     return result;

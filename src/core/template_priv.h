@@ -51,6 +51,7 @@ struct template_sink {
     struct digest_stream *stream;
     struct digest_stream *timeless; /* gets all but the clocks */
     struct template_clocks *clocks; /* gets where they are */
+    struct filled *filled;          /* judges what the buffer gets; NULL: nothing does */
     size_t len;
 };
 

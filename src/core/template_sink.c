@@ -6,7 +6,9 @@
 void template_sink_add(struct template_sink *sink, struct slice text)
 {
     sink->len += text.len;
-    if (sink->buf)
+    if (sink->filled)
+        filled_add_text(sink->filled, text);
+    else if (sink->buf)
         buf_add_slice(sink->buf, text);
     if (sink->stream)
         digest_add(sink->stream, text);
@@ -47,6 +49,8 @@ void template_sink_spell(struct template_sink *sink, enum template_spelling spel
                          struct slice value)
 {
     char escape[PERCENT_SIZE];
+    if (sink->filled)
+        filled_expect(sink->filled, value);
     while (value.len > 0) {
         size_t same = stays(spelling, value);
         if (same == 0)

@@ -57,7 +57,8 @@ static enum template_result add_target(const struct probe *probe, struct slice k
                                    .payload_hex = slice_of(hex),
                                    .tenant = probe->row->tenant,
                                    .key = key};
-    return template_probe(&probe->rule->probe, &facts, &arena, target, &missing);
+    struct template_output output = {.arena = &arena, .buf = target};
+    return template_probe(&probe->rule->probe, &facts, &output, &missing);
 }
 
 /* Each window is an operation of its own, and was forwarded under its beginning. */

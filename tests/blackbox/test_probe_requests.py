@@ -72,7 +72,7 @@ def test_a_key_that_makes_the_target_ambiguous_is_not_probed_and_the_client_read
     again = gateway.request("PUT", "/files/a", sent, b"{}")
     assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
     for answer in (first, again):
-        assert answer.json["detail"].startswith("no probe was sent: its path cannot hold {key}")
+        assert answer.json["detail"].startswith("no probe was sent: its target cannot hold {key}, ")
         assert (answer.json["retryable"], answer.json["safe_new_key"]) == (False, False)
         assert answer["Stripe-Should-Retry"] == "false"
     assert [r.method for r in upstream.requests] == ["PUT"]

@@ -182,6 +182,36 @@ def test_an_undo_that_is_not_filled_parks_the_list_and_may_be_given_up(lists, up
     assert sent(upstream)[3:] == ["DELETE /things/a"] and lists.state() == "undone"
 
 
+@pytest.mark.parametrize("body", ['{"id": ""}', '{"id": "."}', '{"id": ".."}', '{"id": "../b"}',
+                                  '{"id": "a\\nb"}', '{}'])
+def test_an_undo_that_would_name_something_else_parks_the_list_with_the_reason(
+        lists, upstream, body):
+    """found: R11. The id of a hold that is empty, or dots, would delete all holds, or others."""
+    lists.add_list(lists.step("a"), lists.step("bad"))
+    upstream.then(Reply(201, body.encode(), [("Content-Type", "application/json")]))
+    lists.drain(code=1)
+    assert sent(upstream) == ["POST /a", "POST /bad"] and lists.state() == "parked"
+    [unfilled] = lists.reverses()
+    assert (unfilled["state"], unfilled["reason"]) == ("dead", "unreadable")
+    for task in (lists.steps[0], str(unfilled["id"])):
+        assert "{response:/id}" in json.loads(lists.show(task)["undo"])["unfilled"]
+    lists.did("retry", str(unfilled["id"]))
+    lists.drain(code=1)
+    assert sent(upstream) == ["POST /a", "POST /bad"] and lists.state() == "parked"
+    lists.did("drop", str(unfilled["id"]))
+    assert lists.state() == "undone"
+
+
+def test_a_number_is_its_digits_in_an_undo_s_url_and_headers(lists, upstream):
+    """found: R11. Outside of `json` what a response says is text, as it came."""
+    undo = {"url": lists.at("/holds/{response:/id}"), "headers": {"X-Hold": "{response:/id}"}}
+    lists.add_list(lists.step("a", undo=undo), lists.step("bad"))
+    upstream.then(Reply(201, b'{"id": 7.50}', [("Content-Type", "application/json")]))
+    lists.drain(code=1)
+    assert lists.state() == "undone" and upstream.requests[-1].target == "/holds/7.50"
+    assert upstream.requests[-1]["X-Hold"] == "7.50"
+
+
 def test_a_reverse_that_fails_parks_the_list_until_it_is_sent_again(lists, upstream):
     undo = {"url": lists.at("/bad")}
     lists.add_list(lists.step("a"), lists.step("b", undo=undo), lists.step("bad"))

@@ -109,7 +109,8 @@ static bool evaluate(const struct template *template, enum template_use use,
         result = template_tenant(template, facts, arena, buf, &missing);
         break;
     case TEMPLATE_FOR_PROBE:
-        result = template_probe(template, facts, arena, buf, &missing);
+        result = template_probe(template, facts,
+                                &(struct template_output){.arena = arena, .buf = buf}, &missing);
         for (size_t i = 0; result == TEMPLATE_OK && i < buf->len; i++)
             CHECK(buf->at[i] > ' ' && buf->at[i] <= '~' && buf->at[i] != '#');
         break;

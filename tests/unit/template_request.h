@@ -60,8 +60,9 @@ static inline enum template_result evaluate(struct request *request, enum templa
     compile(request, use, text, &template);
     if (use == TEMPLATE_FOR_TENANT)
         return template_tenant(&template, &request->facts, &request->arena, buf, ret_missing);
+    struct template_output output = {.arena = &request->arena, .buf = buf};
     if (use == TEMPLATE_FOR_PROBE)
-        return template_probe(&template, &request->facts, &request->arena, buf, ret_missing);
+        return template_probe(&template, &request->facts, &output, ret_missing);
     return template_key(&template, &request->facts, &request->arena, buf, ret_missing);
 }
 

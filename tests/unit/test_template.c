@@ -327,6 +327,8 @@ static void a_probe_target_is_a_url_that_says_what_was_meant(void **state)
           "/refunds/by-key/a%20b%2Bc%26d%3De%3Ff%23g");
     gives(&request, TEMPLATE_FOR_PROBE, "/refunds?key={key}&m={method}",
           "/refunds?key=a%20b%2Bc%26d%3De%3Ff%23g&m=POST");
+    set_body(&request, "application/json", "{\"n\":1.50}");
+    gives(&request, TEMPLATE_FOR_PROBE, "/o/{body:/n}", "/o/1.50");
     set_pair(&request, "a%20b%C3%A9", "x+y!");
     gives(&request, TEMPLATE_FOR_PROBE, "/o/{path:a}/{path:b}", "/o/a%20b%C3%A9/x%2By%21");
     request.facts.query = SLICE("q=a+b%20c");
@@ -345,6 +347,10 @@ static void a_probe_target_that_servers_read_in_different_ways_is_not_made(void 
     }
     request.facts.key = SLICE("a/b");
     gives(&request, TEMPLATE_FOR_PROBE, "/by-key?k={key}", "/by-key?k=a%2Fb");
+    request.facts.key = SLICE("k");
+    set_pair(&request, "a%0Ab", ";v=1");
+    makes_none(&request, TEMPLATE_FOR_PROBE, TEMPLATE_FORMAT, "/o/{path:a}", "path:a");
+    makes_none(&request, TEMPLATE_FOR_PROBE, TEMPLATE_FORMAT, "/o/{key}/{path:b}", "path:b");
 }
 
 /* ---- compiling ---- */

@@ -17,7 +17,7 @@ static enum template_result fill(struct request *request, enum template_filling 
                                  const char *text, struct buf *buf, struct slice *ret_missing)
 {
     struct template template;
-    struct template_output output = {&request->arena, buf};
+    struct template_output output = {.arena = &request->arena, .buf = buf};
     compile(request, TEMPLATE_FOR_TEXT, text, &template);
     return template_fill(&template, &request->facts, filling, &output, ret_missing);
 }
@@ -222,7 +222,12 @@ static void in_a_url_values_are_percent_encoded(void **state)
     fills(&request, TEMPLATE_IN_URL, "https://x/{}?r={env:REGION}&h={hour}",
           "https://x/a%2Fb%3Fc%26d%3De%20%2B%C3%BC%40~._-?r=eu%20west&h=2026-02-20T03Z");
     set_json(&request, USER);
-    fills(&request, TEMPLATE_IN_URL, "/{nul}/{hour:Asia/Kolkata}", "/a%00b/2026-02-20T08%2B0530");
+    fills(&request, TEMPLATE_IN_URL, "/{hour:Asia/Kolkata}?n={nul}",
+          "/2026-02-20T08%2B0530?n=a%00b");
+    fills(&request, TEMPLATE_IN_FORM, "/{nul}/{e}/", "/a%00b//");
+    fills_not(&request, TEMPLATE_IN_URL, TEMPLATE_FORMAT, "/{n}/{nul}/{t}", "nul");
+    fills_not(&request, TEMPLATE_IN_URL, TEMPLATE_FORMAT, "/{n}/{e}", "e");
+    fills(&request, TEMPLATE_IN_URL, "/{n}?e={e}", "/1.50?e=");
 }
 
 static void in_json_values_are_strings_content_or_values(void **state)

@@ -22,13 +22,13 @@ static enum exchange_step refuse(struct exchange *x, enum error error, const cha
 
 /* Nothing can be asked: the caller's doing where its value is no segment of a path, as `al/ice`. */
 static enum exchange_step refuse_unwritable(struct exchange *x, enum template_result result,
-                                            struct slice source)
+                                            struct slice source, enum filled_fault fault)
 {
     if (result != TEMPLATE_FORMAT)
         return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
                       "the request lacks a value that `authorize` needs");
-    buf_printf(&x->detail, "its value cannot be written into the path of `authorize`: %.*s",
-               SLICE_ARG(source));
+    buf_printf(&x->detail, "its value %s in the target of `authorize`: %.*s",
+               filled_fault_text(fault), SLICE_ARG(source));
     return reply_error(x, ERROR_TENANT_MISSING, NULL);
 }
 
@@ -36,12 +36,13 @@ static enum exchange_step ask(struct exchange *x)
 {
     struct buf target BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
     struct slice missing = {0};
+    struct template_output output = {.arena = x->arena, .buf = &target};
     enum template_result result =
-        template_probe(&x->rule->authorize, &x->found.facts, x->arena, &target, &missing);
+        template_probe(&x->rule->authorize, &x->found.facts, &output, &missing);
     if (result == TEMPLATE_OK && !buf_ok(&target))
         result = TEMPLATE_NO_MEMORY;
     if (result != TEMPLATE_OK)
-        return refuse_unwritable(x, result, missing);
+        return refuse_unwritable(x, result, missing, output.fault);
     enum exchange_end end = upstream_exchange(x, buf_slice(&target));
     if (clock_boot_us() >= x->deadline)
         return refuse(x, ERROR_UPSTREAM_TIMEOUT,

@@ -146,6 +146,7 @@ struct exchange {
     enum error failure;                /* a probe follows it: the error if that is inconclusive, */
     struct upstream_response failed;   /*   or with a status the upstream's response in doubt */
     struct slice unprobed;             /* the source whose value keeps a probe from being sent */
+    enum filled_fault unprobed_by;     /* what is wrong with it */
     const char *unverified;            /* for the log: why the signature of an event is none */
     const char *participant;           /* for the log: "missing" or "overruled"; else NULL */
     bool not_found_yet;                /* the probe found nothing, before that is believed */

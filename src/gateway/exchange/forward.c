@@ -70,14 +70,17 @@ enum exchange_step forward_give_back(struct exchange *x)
 static bool write_target(struct exchange *x, struct buf *target)
 {
     struct slice missing = {0};
+    struct template_output output = {.arena = x->arena, .buf = target};
     x->found.facts.key = holder_key(x);
     bool opened = !template_needs_body(&x->rule->probe) ||
                   identify_open_payload(x, x->rule->body_json) == PAYLOAD_OK;
     enum template_result result =
-        template_probe(&x->rule->probe, &x->found.facts, x->arena, target, &missing);
+        template_probe(&x->rule->probe, &x->found.facts, &output, &missing);
     identify_close_payload(x);
-    if (result == TEMPLATE_FORMAT)
+    if (result == TEMPLATE_FORMAT) {
         x->unprobed = missing;
+        x->unprobed_by = output.fault;
+    }
     return opened && result == TEMPLATE_OK && buf_ok(target);
 }
 

@@ -48,11 +48,10 @@ void reply_explain_probe(struct exchange *x)
                    " s, when no request can still be on its way",
                    settle_wait(&x->attempt.result));
     else if (x->unprobed.at)
-        buf_printf(
-            &x->detail,
-            "no probe was sent: its path cannot hold {%.*s}, which servers read in different "
-            "ways; an operator has to resolve the record",
-            SLICE_ARG(x->unprobed));
+        buf_printf(&x->detail,
+                   "no probe was sent: its target cannot hold {%.*s}, whose value %s; an operator "
+                   "has to resolve the record",
+                   SLICE_ARG(x->unprobed), filled_fault_text(x->unprobed_by));
     else
         buf_add_str(&x->detail, "the probe was inconclusive");
 }
