@@ -121,3 +121,14 @@ const struct table endpoint_settings_table = {
     .parent = &endpoint_table,
     .row_size = sizeof(struct store_endpoint_settings),
 };
+
+static const struct table_column envelope_columns[] = {
+    TABLE_COLUMN(struct store_envelope, TEXT, KEY, rule, "rule"),
+};
+
+const struct table envelope_table = {
+    .name = "pawl_envelope",
+    .columns = envelope_columns,
+    .n_columns = COUNT_OF(envelope_columns),
+    .row_size = sizeof(struct store_envelope),
+};

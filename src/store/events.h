@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events: what is sent to others, as rows (store/table.h): the events themselves, and the
- * endpoints that they are sent to. The row of an event is the outbox: whoever publishes writes that
- * alone, in SQL by pawl.publish; the courier makes a task for each endpoint that wants it, in the
- * commit that marks the event.
+ * events: what is sent to others, as rows (store/table.h): the events themselves, the endpoints
+ * that they are sent to, and the forms in which they are. The row of an event is the outbox:
+ * whoever publishes writes that alone, in SQL by pawl.publish; the courier makes a task for each
+ * endpoint that wants it, in the commit that marks the event.
  */
 #ifndef PAWL_STORE_EVENTS_H
 #define PAWL_STORE_EVENTS_H
@@ -45,7 +45,13 @@ struct store_endpoint_settings {
     int64_t created_at;
 };
 
-extern const struct table event_table, endpoint_table, endpoint_settings_table;
+/* How an event is told: deliveries name theirs, so that each attempt has the same bytes. */
+struct store_envelope {
+    struct table_row row; /* first */
+    struct slice rule;    /* unique: webhook/envelope.h */
+};
+
+extern const struct table event_table, endpoint_table, endpoint_settings_table, envelope_table;
 
 /* By which events are found, behind those columns by row id: those that are new; when one may be
  * removed. */

@@ -16,8 +16,9 @@ struct store_terms {
     struct slice tenants; /* a list; empty: of any */
     bool ordered;
     bool skips;
-    int64_t retry;   /* enum retry_profile */
-    int64_t keep_us; /* how long the id of an event is known, at least */
+    int64_t retry;    /* enum retry_profile */
+    int64_t envelope; /* row id (store/events.h); 0: of a source */
+    int64_t keep_us;  /* how long the id of an event is known, at least */
 };
 
 struct store_process {

@@ -28,6 +28,7 @@ static const struct table *const tables[] = {&audit_table,
                                              &process_table,
                                              &serves_table,
                                              &roster_table,
+                                             &envelope_table,
                                              NULL};
 
 const struct table *const *store_tables(void)

@@ -36,12 +36,19 @@ struct table_column {
     enum table_kind kind;
     enum table_role role;
     size_t offset;
-    size_t size; /* of the field */
+    size_t size;  /* of the field */
+    bool is_late; /* a pawl that is older than the column writes rows, too: those that it adds have
+                     0 or nothing there, in those that it changes it stays */
 };
 
 #define TABLE_COLUMN(type, kind, role, field, name)                                                \
     {                                                                                              \
-        name, TABLE_##kind, TABLE_##role, offsetof(type, field), sizeof(((type *)0)->field)        \
+        name, TABLE_##kind, TABLE_##role, offsetof(type, field), sizeof(((type *)0)->field), false \
+    }
+/* What is added to a table that is in use: plain, and behind all others. */
+#define TABLE_LATE(type, kind, field, name)                                                        \
+    {                                                                                              \
+        name, TABLE_##kind, TABLE_PLAIN, offsetof(type, field), sizeof(((type *)0)->field), true   \
     }
 
 /* What every row begins with. */

@@ -37,16 +37,24 @@
     X(INT, PLAIN, step, step)                                                                      \
     X(TEXT, PLAIN, running, running_ord)                                                           \
     X(TEXT, PLAIN, open, open_ord)
+/* X(kind, field): those that are late. */
+#define TASK_LATE(X) X(INT, envelope)
 
 static const struct table_column task_columns[] = {
 #define X(kind, role, field, name) TABLE_COLUMN(struct store_task, kind, role, field, #name),
     TASK_COLUMNS(X)
+#undef X
+#define X(kind, field) TABLE_LATE(struct store_task, kind, field, #field),
+        TASK_LATE(X)
 #undef X
 };
 
 enum task_column {
 #define X(kind, role, field, name) COLUMN_##name,
     TASK_COLUMNS(X)
+#undef X
+#define X(kind, field) COLUMN_##field,
+        TASK_LATE(X)
 #undef X
 };
 
@@ -100,6 +108,7 @@ static const struct table_relation task_relations[] = {
     TABLE_WITHIN(COLUMN_status, 0, TASK_STATUS_MOST),
     TABLE_WITHIN(COLUMN_created_at, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_event, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_envelope, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_list_id, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_step, -(int64_t)STEPS_MOST, (int64_t)STEPS_MOST),
     TABLE_WHERE(COLUMN_holds, 1, 1, COLUMN_state, TASK_DEAD, TASK_DEAD),
@@ -137,6 +146,7 @@ static void hold_task(void *row)
     task_hold(&stored->task, was_open && stored->ord.len > 0);
     stored->lasts_us = or_none(stored->lasts_us);
     stored->event = or_none(stored->event);
+    stored->envelope = or_none(stored->envelope);
     stored->list_id = or_none(stored->list_id);
     if (stored->step < -(int64_t)STEPS_MOST || stored->step > (int64_t)STEPS_MOST)
         stored->step = 0;

@@ -24,6 +24,7 @@ struct store_task {
     int64_t lasts_us; /* from its first attempt to its deadline; 0: it has none */
     bool skips;       /* dead, it does not hold its order */
     int64_t event;    /* the row id of the event that it tells; 0: of none */
+    int64_t envelope; /* the row id of how it tells it (store/events.h); 0: as its endpoint says */
     int64_t list_id;  /* 0: in none */
     int64_t step;     /* of that list, from 1; of its reverse: below 0 */
 

@@ -4,14 +4,16 @@
 #include "core/task.h"
 #include "webhook/endpoint.h"
 
-static void add_own(struct audience *audience, const struct webhook_endpoint *endpoint,
+static void add_own(struct audience *audience, const struct webhook_target *target,
                     const struct census_entry *entry)
 {
+    const struct webhook_endpoint *endpoint = target->endpoint;
     bool is_told = entry && census_is_told(entry);
     audience->at[audience->n++] = (struct audience_member){.name = endpoint->name,
                                                            .ordered = endpoint->ordered,
                                                            .skips = endpoint->skips,
                                                            .retry = endpoint->retry,
+                                                           .envelope = target->envelope,
                                                            .endpoint = endpoint,
                                                            .entry = is_told ? entry : NULL};
 }
@@ -23,6 +25,7 @@ static void add_others(struct audience *audience, const struct census_entry *ent
                                                            .ordered = terms->ordered,
                                                            .skips = terms->skips,
                                                            .retry = census_profile(terms),
+                                                           .envelope = census_envelope(terms),
                                                            .entry = entry};
     if (terms->keep_us > audience->keep_us)
         audience->keep_us = terms->keep_us;
@@ -38,8 +41,8 @@ bool audience_make(struct arena *arena, const struct roster *roster, const struc
     if (!ret_audience->at)
         return false;
     for (size_t i = 0; i < roster->n; i++) {
-        const struct webhook_endpoint *endpoint = roster->targets[i].endpoint;
-        add_own(ret_audience, endpoint, census_find(census, kind, endpoint->name));
+        const struct webhook_target *target = &roster->targets[i];
+        add_own(ret_audience, target, census_find(census, kind, target->endpoint->name));
     }
     for (size_t i = 0; i < census->n; i++) {
         const struct census_entry *entry = &census->entries[i];

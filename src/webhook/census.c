@@ -294,6 +294,12 @@ enum retry_profile census_profile(const struct store_terms *terms)
     return is_known ? (enum retry_profile)terms->retry : RETRY_PROFILE_webhook;
 }
 
+/* What no pawl wrote names none. */
+int64_t census_envelope(const struct store_terms *terms)
+{
+    return terms->envelope > 0 ? terms->envelope : 0;
+}
+
 static void add_stray(struct census *census, struct slice kind, struct slice lane)
 {
     for (size_t i = 0; i < census->n_strays; i++)

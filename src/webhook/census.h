@@ -59,6 +59,7 @@ bool census_wants(const struct census_entry *entry, const struct store_event *ev
 /* Of its newest declaration. */
 const struct store_terms *census_terms(const struct census_entry *entry);
 enum retry_profile census_profile(const struct store_terms *terms);
+int64_t census_envelope(const struct store_terms *terms);
 
 /* Of a lane that this process does not serve: whether what is due there is to be ended. Else it is
  * marked as due. */

@@ -35,14 +35,16 @@ static struct slice list_of(struct arena *arena, const struct slice *texts, size
     return arena_copy(arena, buf_slice(&list));
 }
 
-static struct store_terms terms_of(struct arena *arena, const struct webhook_endpoint *endpoint,
+static struct store_terms terms_of(struct arena *arena, const struct webhook_target *target,
                                    int64_t keep_us)
 {
+    const struct webhook_endpoint *endpoint = target->endpoint;
     return (struct store_terms){.types = list_of(arena, endpoint->types, endpoint->n_types),
                                 .tenants = list_of(arena, endpoint->tenants, endpoint->n_tenants),
                                 .ordered = endpoint->ordered,
                                 .skips = endpoint->skips,
                                 .retry = endpoint->retry,
+                                .envelope = target->envelope,
                                 .keep_us = keep_us};
 }
 
@@ -53,11 +55,13 @@ static bool gather(struct arena *arena, const struct webhook_plan *plan,
     size_t most = webhooks->n_endpoints + plan->n_sources;
     *ret_declared =
         (struct declared){.at = arena_alloc(arena, (most + 1) * sizeof(struct store_serves))};
-    for (size_t i = 0; ret_declared->at && i < webhooks->n_endpoints; i++)
+    for (size_t i = 0; ret_declared->at && i < webhooks->n_endpoints; i++) {
+        struct slice name = webhooks->endpoints[i].name;
         ret_declared->at[ret_declared->n++] = (struct store_serves){
             .kind = SLICE(WEBHOOK_KIND),
-            .name = webhooks->endpoints[i].name,
-            .terms = terms_of(arena, &webhooks->endpoints[i], webhooks->keep_us)};
+            .name = name,
+            .terms = terms_of(arena, roster_find(plan->roster, name), webhooks->keep_us)};
+    }
     for (size_t i = 0; ret_declared->at && i < plan->n_sources; i++)
         ret_declared->at[ret_declared->n++] =
             (struct store_serves){.kind = SLICE(HANDLER_KIND),
@@ -119,7 +123,7 @@ static bool are_same(const struct store_terms *a, const struct store_terms *b)
 {
     return slice_eq(a->types, b->types) && slice_eq(a->tenants, b->tenants) &&
            a->ordered == b->ordered && a->skips == b->skips && a->retry == b->retry &&
-           a->keep_us == b->keep_us;
+           a->envelope == b->envelope && a->keep_us == b->keep_us;
 }
 
 /* False: the roster says so already. */

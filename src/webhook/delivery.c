@@ -17,6 +17,7 @@ struct sending {
     struct roster *roster;
     struct webhook_target *target;
     struct store_event event;
+    struct envelope_rule rule; /* by which it is told */
     struct buf body;
     struct webhook_post post;
 };
@@ -100,12 +101,31 @@ static bool is_of_an_earlier_one(const struct webhook_target *target,
     return stored->row.id < target->state.row.id && !stored->task.replay;
 }
 
+/* The rule that the delivery names; of one from before it did, the endpoint's. True in
+ * `*ret_is_known`: there is one, and this version knows it. */
+static enum store_status take_rule(const struct webhook_sender *sender,
+                                   const struct courier_delivery *delivery, bool *ret_is_known)
+{
+    struct sending *sending = sending_of(delivery);
+    int64_t named = delivery->stored.envelope;
+    struct slice text;
+    *ret_is_known = true;
+    sending->rule = webhook_plan_rule(sending->plan, sending->target->endpoint);
+    if (named == 0 || named == sending->target->envelope)
+        return STORE_DONE;
+    enum store_status status =
+        envelope_find(sender->store, delivery->parker, named, &sending->post.arena, &text);
+    if (status == STORE_DONE)
+        *ret_is_known = envelope_rule_read(text, &sending->post.arena, &sending->rule);
+    return sending->post.arena.failed ? STORE_NO_MEMORY : status;
+}
+
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare(const struct webhook_sender *sender,
                                       struct courier_delivery *delivery)
 {
     struct sending *sending = sending_of(delivery);
-    bool is_there = false;
+    bool is_there = false, is_known = false;
     sending->plan = webhook_plan_ref(*sender->plan);
     if (!find_target(sender, delivery))
         return down;
@@ -117,11 +137,11 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
         return settle(TASK_REASON_DISABLED);
     if (read_event(sender, delivery, &is_there) != STORE_DONE)
         return down;
-    if (!is_there)
+    if (is_there && take_rule(sender, delivery, &is_known) != STORE_DONE)
+        return down;
+    if (!is_there || !is_known)
         return settle(TASK_REASON_UNREADABLE);
-    const struct webhook_plan *plan = sending->plan;
-    webhook_envelope_write(&sending->target->endpoint->envelope, plan->wanted.webhooks.source,
-                           &sending->event, &sending->body);
+    webhook_envelope_write(&sending->rule, &sending->event, &sending->body);
     return buf_ok(&sending->body) ? (struct courier_verdict){.claim = COURIER_CLAIMED} : down;
 }
 
@@ -160,9 +180,8 @@ static bool sign(struct sending *sending, int64_t seconds)
 static bool add_headers(struct sending *sending)
 {
     struct headers *headers = &sending->post.headers;
-    const struct webhook_endpoint *endpoint = sending->target->endpoint;
     return headers_add(headers, SLICE("Content-Type"),
-                       webhook_envelope_type(&endpoint->envelope)) &&
+                       webhook_envelope_type(&sending->rule.envelope)) &&
            headers_add(headers, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION)) &&
            headers_add(headers, SLICE("Idempotency-Key"), sending->event.id) &&
            sign(sending, clock_wall_us() / CLOCK_US_PER_S);

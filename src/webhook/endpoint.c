@@ -50,9 +50,10 @@ static void add_member(struct buf *body, struct slice name, enum webhook_fact fa
         json_add_string(body, facts[fact]);
 }
 
-void webhook_envelope_write(const struct webhook_envelope *envelope, struct slice source,
-                            const struct store_event *event, struct buf *body)
+void webhook_envelope_write(const struct envelope_rule *rule, const struct store_event *event,
+                            struct buf *body)
 {
+    const struct webhook_envelope *envelope = &rule->envelope;
     bool is_own = envelope->form == WEBHOOK_OWN;
     const struct webhook_members *members = is_own ? &envelope->own : &named[envelope->form];
     if (envelope->form == WEBHOOK_NONE) {
@@ -63,7 +64,7 @@ void webhook_envelope_write(const struct webhook_envelope *envelope, struct slic
     if (envelope->form == WEBHOOK_CLOUDEVENTS)
         buf_add_str(body, "\"specversion\":\"1.0\",\"datacontenttype\":\"application/json\"");
     for (size_t i = 0; i < members->n; i++)
-        add_member(body, members->at[i].name, members->at[i].fact, source, event);
+        add_member(body, members->at[i].name, members->at[i].fact, rule->source, event);
     buf_add_char(body, '}');
 }
 

@@ -5,14 +5,14 @@
 
 #include "base/buf.h"
 #include "store/events.h"
-#include "webhook/settings.h"
+#include "webhook/envelope.h"
 
 bool webhook_endpoint_wants(const struct webhook_endpoint *endpoint,
                             const struct store_event *event);
 
-/* Appends the request's body: the same bytes at each attempt. */
-void webhook_envelope_write(const struct webhook_envelope *envelope, struct slice source,
-                            const struct store_event *event, struct buf *body);
+/* Appends the request's body: of a rule and an event always the same bytes. */
+void webhook_envelope_write(const struct envelope_rule *rule, const struct store_event *event,
+                            struct buf *body);
 
 /* Its Content-Type. */
 struct slice webhook_envelope_type(const struct webhook_envelope *envelope);

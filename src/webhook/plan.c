@@ -9,6 +9,7 @@
 #define ORIGINS_MOST 256
 #define INTRODUCED_MOST 32
 #define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+#define TRIES_MOST 1000                /* each brings some, or somebody else was first */
 #define IDLE_MOST 4
 #define IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
 #define FRESH_US (INT64_C(30) * CLOCK_US_PER_S) /* of a host's addresses */
@@ -185,14 +186,63 @@ static enum store_status take_others(struct webhook_plan *plan, const struct reg
     return plan->others_arena.failed ? STORE_NO_MEMORY : STORE_DONE;
 }
 
-static enum store_status take_registry(struct webhook_plan *plan, const struct registry *registry)
+struct envelope_rule webhook_plan_rule(const struct webhook_plan *plan,
+                                       const struct webhook_endpoint *endpoint)
 {
-    if (!roster_is_of(plan->roster, registry)) {
-        struct roster *roster = roster_new(&plan->wanted.webhooks, registry, plan->wanted.read);
-        if (!roster || !has_what_it_needs(plan, roster)) {
-            roster_unref(roster);
+    return (struct envelope_rule){endpoint->envelope, plan->wanted.webhooks.source};
+}
+
+/* As most endpoints have the same few rules, each of these is looked up once. */
+static enum store_status name_envelopes(const struct webhook_plan *plan, struct roster *roster,
+                                        struct store *store, struct parker *parker)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    struct store_envelope *known = arena_alloc(&arena, (roster->n + 1) * sizeof *known);
+    size_t n = 0;
+    for (size_t i = 0; known && i < roster->n; i++) {
+        const struct envelope_rule rule = webhook_plan_rule(plan, roster->targets[i].endpoint);
+        size_t at = 0;
+        buf_clear(&text);
+        envelope_rule_write(&rule, &text);
+        known[n].rule = arena_copy(&arena, buf_slice(&text));
+        if (!buf_ok(&text) || arena.failed)
             return STORE_NO_MEMORY;
-        }
+        while (!slice_eq(known[at].rule, known[n].rule))
+            at++;
+        enum store_status status =
+            at < n ? STORE_DONE : envelope_name(store, parker, known[n].rule, &known[n].row.id);
+        if (status != STORE_DONE)
+            return status;
+        roster->targets[i].envelope = known[at].row.id;
+        n += at == n;
+    }
+    return known ? STORE_DONE : STORE_NO_MEMORY;
+}
+
+/* NULL in `*ret_roster`: the one in force is of that registry. */
+static enum store_status make_roster(struct webhook_plan *plan, const struct registry *registry,
+                                     struct store *store, struct parker *parker,
+                                     struct roster **ret_roster)
+{
+    *ret_roster = NULL;
+    if (roster_is_of(plan->roster, registry))
+        return STORE_DONE;
+    struct roster *roster = roster_new(&plan->wanted.webhooks, registry, plan->wanted.read);
+    enum store_status status = roster && has_what_it_needs(plan, roster)
+                                   ? name_envelopes(plan, roster, store, parker)
+                                   : STORE_NO_MEMORY;
+    if (status == STORE_DONE)
+        *ret_roster = roster;
+    else
+        roster_unref(roster);
+    return status;
+}
+
+static enum store_status take_registry(struct webhook_plan *plan, const struct registry *registry,
+                                       struct roster *roster)
+{
+    if (roster) {
         roster_unref(plan->roster);
         plan->roster = roster;
     }
@@ -203,20 +253,53 @@ static enum store_status take_registry(struct webhook_plan *plan, const struct r
     return status;
 }
 
+/* A look at the registry. */
+struct look {
+    struct arena arena;
+    struct registry registry;
+    uint64_t number;
+};
+
+static enum store_status read_registry(struct webhook_plan *plan, struct store *store,
+                                       struct parker *parker, struct look *look)
+{
+    enum store_status status;
+    bool more = false;
+    int try = 0;
+    do {
+        arena_reset(&look->arena);
+        look->number = ++plan->looks;
+        status = registry_read(store, parker, &look->arena, &look->registry);
+        if (status == STORE_DONE)
+            status = introduce(plan, &look->registry, store, parker, &more);
+    } while (status == STORE_DONE && more && ++try < TRIES_MOST);
+    return status == STORE_DONE && more ? STORE_DOWN : status;
+}
+
+/* What another fiber read later is not taken back. */
+static enum store_status take_look(struct webhook_plan *plan, const struct look *look,
+                                   struct roster *roster)
+{
+    if (look->number < plan->taken) {
+        roster_unref(roster);
+        return STORE_DONE;
+    }
+    plan->taken = look->number;
+    return take_registry(plan, &look->registry, roster);
+}
+
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
                                        struct parker *parker)
 {
-    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct registry registry;
-    enum store_status status;
-    bool more = false;
-    do {
-        arena_reset(&arena);
-        status = registry_read(store, parker, &arena, &registry);
-        if (status == STORE_DONE)
-            status = introduce(plan, &registry, store, parker, &more);
-    } while (status == STORE_DONE && more);
-    return status == STORE_DONE ? take_registry(plan, &registry) : status;
+    struct look look = {.arena = arena_make(ARENA_MAX)};
+    struct roster *roster = NULL;
+    enum store_status status = read_registry(plan, store, parker, &look);
+    if (status == STORE_DONE)
+        status = make_roster(plan, &look.registry, store, parker, &roster);
+    if (status == STORE_DONE)
+        status = take_look(plan, &look, roster);
+    arena_fini(&look.arena);
+    return status;
 }
 
 static int compare_names(const void *a, const void *b)

@@ -10,6 +10,7 @@
 
 #include "core/rule.h"
 #include "http/origins.h"
+#include "webhook/envelope.h"
 #include "webhook/roster.h"
 
 /* What a reload may change. Texts and lists are those of `rules`. */
@@ -36,6 +37,8 @@ struct webhook_plan {
     struct roster *roster;        /* in force */
     bool has_tls;                 /* origins have what https needs */
     int64_t read_at;              /* store time of the registry that it is of; 0: none yet */
+    uint64_t looks;               /* at the registry, which fibers take in turn */
+    uint64_t taken;               /* the one that it is of */
     struct arena others_arena;
     const struct slice *others; /* ordered: names that it has beside the roster's */
     size_t n_others;
@@ -58,6 +61,10 @@ const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan
 /* Whether it is an endpoint of another process's config, or was one of an earlier config: by the
  * registry as it was read last. */
 bool webhook_plan_is_of_others(const struct webhook_plan *plan, struct slice name);
+
+/* The rule by which an endpoint is told of events from now on. */
+struct envelope_rule webhook_plan_rule(const struct webhook_plan *plan,
+                                       const struct webhook_endpoint *endpoint);
 
 /* Reads the registry anew, once all endpoints of the config are written into it. */
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,

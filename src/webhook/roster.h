@@ -17,6 +17,7 @@ struct webhook_target {
     struct url url;
     struct store_endpoint state; /* row.id 0: it has no row */
     bool is_stored;              /* it is one that a command made */
+    int64_t envelope;            /* its rule's row (envelope.h); 0: it is not looked up yet */
 };
 
 struct roster {

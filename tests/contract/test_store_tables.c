@@ -387,6 +387,119 @@ static void rows_and_their_record_outlive_a_crash_together(void **state)
 }
 #endif
 
+/* ---- columns that came later ---- */
+
+/* The same table, of a pawl that is newer. */
+struct later {
+    struct job job;
+    int64_t weight;
+    struct slice note;
+};
+
+static const struct table_column later_columns[] = {
+    COLUMN(TEXT, KEY, lane),
+    COLUMN(INT, KEY, number),
+    COLUMN(INT, PLAIN, state),
+    COLUMN(BYTES, PLAIN, data),
+    COLUMN(INT, PLAIN, is_paused),
+    COLUMN(INT, DUE, due_at),
+    COLUMN(INT, GONE, gone_at),
+    COLUMN(TEXT, PLAIN, running),
+    TABLE_LATE(struct later, INT, weight, "weight"),
+    TABLE_LATE(struct later, TEXT, note, "note"),
+};
+
+static const struct table later_jobs = {
+    .name = "test_job",
+    .columns = later_columns,
+    .n_columns = sizeof later_columns / sizeof *later_columns,
+    .row_size = sizeof(struct later),
+    .keep_us = KEEP_US,
+};
+
+static const struct table *const later_tables[] = {&audit_table, &later_jobs, NULL};
+static const struct table *const earlier_tables[] = {&audit_table, &jobs, NULL};
+
+static void open_by(struct bed *bed, const struct table *const *wanted)
+{
+    bed_close(bed);
+    bed->config.tables = wanted;
+    bed_open(bed);
+}
+
+static enum store_status write_later(struct bed *bed, enum table_act act, struct later *later)
+{
+    struct table_change change = {.table = &later_jobs, .act = act, .row = &later->job.row};
+    struct store_op op = bringing(&change, 1);
+    run(bed, &op);
+    later->job.row.version = change.version;
+    return op.status;
+}
+
+struct reading {
+    struct later row;
+    char note[16];
+};
+
+static void take_later(void *argument, const struct table_row *row)
+{
+    struct reading *reading = argument;
+    reading->row = *(const struct later *)row;
+    assert_in_range(reading->row.note.len, 0, sizeof reading->note);
+    if (reading->row.note.len > 0)
+        memcpy(reading->note, reading->row.note.at, reading->row.note.len);
+}
+
+static struct reading read_later(struct bed *bed, int64_t number)
+{
+    struct reading reading = {.row.job.number = -1};
+    struct later like = {.job = job_of(number)};
+    struct table_query query = {.table = &later_jobs,
+                                .by = TABLE_BY_KEY,
+                                .like = &like.job.row,
+                                .each = take_later,
+                                .argument = &reading};
+    struct store_op op = {.kind = STORE_QUERY, .query = &query};
+    run(bed, &op);
+    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(reading.row.job.number, number);
+    return reading;
+}
+
+static void a_later_column_is_added_and_an_older_pawl_loses_nothing_of_it(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind == BED_TOY)
+        return; /* which has no schema */
+    open_by(bed, earlier_tables);
+    insert(bed, 1, CLOCK_NEVER);
+    if (bed->url[0])
+        bed_exec(bed, "UPDATE store SET revision = 1");
+    open_by(bed, later_tables);
+    struct reading first = read_later(bed, 1);
+    assert_true(first.row.weight == 0 && first.row.note.len == 0);
+    struct later later = {.job = job_of(2), .weight = 7, .note = SLICE("seven")};
+    assert_int_equal(write_later(bed, TABLE_INSERT, &later), STORE_DONE);
+
+    open_by(bed, earlier_tables);
+    struct job known = later.job;
+    known.state = JOB_DONE;
+    assert_int_equal(write_one(bed, TABLE_UPDATE, &known), STORE_DONE);
+    insert(bed, 3, CLOCK_NEVER);
+
+    open_by(bed, later_tables);
+    struct reading second = read_later(bed, 2), third = read_later(bed, 3);
+    assert_int_equal(second.row.job.state, JOB_DONE);
+    assert_int_equal(second.row.weight, 7);
+    assert_int_equal(second.row.note.len, 5);
+    assert_memory_equal(second.note, "seven", 5);
+    assert_true(third.row.weight == 0 && third.row.note.len == 0);
+    later.job.row = second.row.job.row;
+    later.weight = 0;
+    assert_int_equal(write_later(bed, TABLE_UPDATE, &later), STORE_DONE);
+    assert_int_equal(read_later(bed, 2).row.weight, 0);
+}
+
 #define T(name)                                                                                    \
     {                                                                                              \
 #name, name, set_up, bed_tear_down, NULL                                                   \
@@ -415,6 +528,7 @@ int main(int argc, char **argv)
         T(a_begin_that_met_an_unsaved_outcome_is_decided_again),
         T(a_row_whose_commit_failed_is_written_once),
         T(rows_are_there_when_the_store_is_opened_again),
+        T(a_later_column_is_added_and_an_older_pawl_loses_nothing_of_it),
 #ifdef PAWL_HOOKS
         T(rows_are_swept_after_their_time_and_no_sooner),
         T(rows_and_their_record_outlive_a_crash_together),

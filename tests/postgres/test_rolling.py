@@ -212,8 +212,8 @@ def test_however_many_rows_the_roster_has_every_event_is_told(pawl, receiver, da
     database.sql("INSERT INTO pawl.process (id, version, is_in_force, started_at, lives_until)"
                  " VALUES (7, 0, 0, 0, 9000000000000000)")
     database.sql("INSERT INTO pawl.serves (id, version, process, kind, name, types, tenants,"
-                 " ordered, skips, retry, keep_us) SELECT 100 + n, 0, 7, 'webhook',"
-                 " convert_to('e' || n, 'UTF8'), '8:refund.*,', '', 0, 0, 0, 0"
+                 " ordered, skips, retry, envelope, keep_us) SELECT 100 + n, 0, 7, 'webhook',"
+                 " convert_to('e' || n, 'UTF8'), '8:refund.*,', '', 0, 0, 0, 0, 0"
                  " FROM generate_series(1, 20000) n")
     database.sql("UPDATE pawl.roster SET version = version + 1 WHERE kind = ''")
     box.publish()

@@ -33,7 +33,7 @@
 #define POSTGRES_OUTCOME_MAX ((size_t)256 * 1024 * 1024)
 #define POSTGRES_MESSAGE_MAX ((size_t)1000 * 1024 * 1024)
 #define POSTGRES_STATEMENTS_MAX 24 /* of one pipeline */
-#define POSTGRES_TABLES_MAX 16
+#define POSTGRES_TABLES_MAX 24
 #define POSTGRES_TABLE_SQL_MAX 32768
 
 /* Types of the schema, whose numbers differ from database to database: X(name). */

@@ -108,15 +108,39 @@ static void write_check(const struct table *table, struct buf *sql)
     buf_add_str(sql, " NOT VALID" END_MISSING);
 }
 
+static void write_column(const struct table_column *column, struct buf *sql)
+{
+    bool is_number = column->kind == TABLE_INT;
+    buf_printf(sql, "\"%s\" %s NOT NULL", column->name, is_number ? "bigint" : "bytea");
+    if (column->is_late)
+        buf_add_str(sql, is_number ? " DEFAULT 0" : " DEFAULT ''");
+}
+
+/* A table that is from before the column gets it. */
+static void write_if_late(const char *name, const struct table_column *column, struct buf *sql)
+{
+    if (!column->is_late)
+        return;
+    buf_printf(sql,
+               "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid ="
+               " 'pawl.%s'::regclass AND attname = '%s') THEN ALTER TABLE pawl.%s ADD COLUMN ",
+               name, column->name, name);
+    write_column(column, sql);
+    buf_add_str(sql, END_MISSING);
+}
+
 static void write_table(const struct table *table, struct buf *sql)
 {
     const char *name = postgres_table_name(table);
     buf_printf(sql, "CREATE TABLE IF NOT EXISTS pawl.%s(id bigint PRIMARY KEY, version bigint",
                name);
-    for (size_t i = 0; i < table->n_columns; i++)
-        buf_printf(sql, ", \"%s\" %s NOT NULL", table->columns[i].name,
-                   table->columns[i].kind == TABLE_INT ? "bigint" : "bytea");
+    for (size_t i = 0; i < table->n_columns; i++) {
+        buf_add_str(sql, ", ");
+        write_column(&table->columns[i], sql);
+    }
     buf_add_str(sql, ");\n");
+    for (size_t i = 0; i < table->n_columns; i++)
+        write_if_late(name, &table->columns[i], sql);
     if (table_column_of(table, TABLE_KEY)) {
         buf_printf(sql, IF_MISSING "UNIQUE INDEX %s_key ON pawl.%s(", name, "key", name, name);
         write_key(table, sql);
@@ -138,6 +162,18 @@ static void write_value(struct buf *sql, enum table_kind kind, size_t at)
     buf_printf(sql, kind == TABLE_INT ? "convert_from(v[%zu], 'UTF8')::bigint" : "v[%zu]", at);
 }
 
+/* A pawl that is older than the column has no value for it. */
+static void write_column_value(const struct table *table, size_t i, bool is_update, struct buf *sql)
+{
+    const struct table_column *column = &table->columns[i];
+    buf_add_str(sql, column->is_late ? "coalesce(" : "");
+    write_value(sql, column->kind, FIXED_VALUES + 1 + i);
+    if (column->is_late && is_update)
+        buf_printf(sql, ", \"%s\")", column->name);
+    else if (column->is_late)
+        buf_add_str(sql, column->kind == TABLE_INT ? ", 0)" : ", '')");
+}
+
 static void write_values(const struct table *table, struct buf *sql)
 {
     buf_printf(sql, "INSERT INTO pawl.%s AS t (id, version", postgres_table_name(table));
@@ -149,7 +185,7 @@ static void write_values(const struct table *table, struct buf *sql)
     write_value(sql, TABLE_INT, 3);
     for (size_t i = 0; i < table->n_columns; i++) {
         buf_add_str(sql, ", ");
-        write_value(sql, table->columns[i].kind, FIXED_VALUES + 1 + i);
+        write_column_value(table, i, false, sql);
     }
     buf_add_char(sql, ')');
 }
@@ -204,7 +240,7 @@ static void write_update(const struct table *table, bool touches, struct buf *sq
         if (table->columns[i].role == TABLE_KEY)
             continue;
         buf_printf(sql, ", \"%s\" = ", table->columns[i].name);
-        write_value(sql, table->columns[i].kind, FIXED_VALUES + 1 + i);
+        write_column_value(table, i, true, sql);
     }
     write_place(table, true, sql);
 }

@@ -203,7 +203,7 @@ struct sqlite_file_id {
     uint32_t minor;
 };
 
-#define SQLITE_TABLES_MAX 16
+#define SQLITE_TABLES_MAX 24
 
 enum sqlite_table_statement {
     TABLE_SQL_INSERT,

@@ -220,14 +220,25 @@ static bool add_odd_index(struct buf *sql, const struct table *table)
     return has_mark;
 }
 
-static void add_table(struct buf *sql, const struct table *table)
+static void add_column(struct buf *sql, const struct table_column *column)
 {
     static const char *const types[] = {
         [TABLE_INT] = "INTEGER", [TABLE_TEXT] = "TEXT", [TABLE_BYTES] = "BLOB"};
+    static const char *const unset[] = {
+        [TABLE_INT] = "0", [TABLE_TEXT] = "''", [TABLE_BYTES] = "x''"};
+    buf_printf(sql, "%s %s NOT NULL", column->name, types[column->kind]);
+    if (column->is_late)
+        buf_printf(sql, " DEFAULT %s", unset[column->kind]);
+}
+
+static void add_table(struct buf *sql, const struct table *table)
+{
     buf_printf(sql, "CREATE TABLE IF NOT EXISTS %s(id INTEGER PRIMARY KEY", table->name);
     buf_add_str(sql, table->is_log ? "" : ", version INTEGER NOT NULL DEFAULT 0");
-    for (size_t i = 0; i < table->n_columns; i++)
-        buf_printf(sql, ", %s %s NOT NULL", table->columns[i].name, types[table->columns[i].kind]);
+    for (size_t i = 0; i < table->n_columns; i++) {
+        buf_add_str(sql, ", ");
+        add_column(sql, &table->columns[i]);
+    }
     buf_add_str(sql, ");");
     if (table_column_of(table, TABLE_KEY)) {
         buf_printf(sql, "CREATE UNIQUE INDEX IF NOT EXISTS %s_key ON %s(", table->name,
@@ -263,17 +274,51 @@ int sqlite_view_install(struct sqlite_backend *sqlite, const char *view)
     return code == SQLITE_OK && n == 0 ? sqlite3_exec(sqlite->db, view, NULL, NULL, NULL) : code;
 }
 
+/* A table that is there, and is from before the column, gets it. */
+static int add_if_late(struct sqlite_backend *sqlite, const struct table *table,
+                       const struct table_column *column)
+{
+    struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
+    char ask[160];
+    int64_t is_missing = 0;
+    if (!column->is_late)
+        return SQLITE_OK;
+    snprintf(ask, sizeof ask,
+             "SELECT coalesce(NOT max(name = '%s'), 0) FROM pragma_table_info('%s')", column->name,
+             table->name);
+    int code = sqlite_ask_number(sqlite->db, ask, &is_missing);
+    if (code != SQLITE_OK || !is_missing)
+        return code;
+    buf_printf(&sql, "ALTER TABLE %s ADD COLUMN ", table->name);
+    add_column(&sql, column);
+    buf_add_char(&sql, 0);
+    return buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
+}
+
+static int add_late_columns(struct sqlite_backend *sqlite)
+{
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < sqlite->n_tables; i++) {
+        const struct table *table = sqlite->tables[i].table;
+        for (size_t k = 0; k < table->n_columns && code == SQLITE_OK; k++)
+            code = add_if_late(sqlite, table, &table->columns[k]);
+    }
+    return code;
+}
+
 int sqlite_tables_install(struct sqlite_backend *sqlite)
 {
     struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
+    int code = add_late_columns(sqlite);
     bool ok = true;
+    if (code != SQLITE_OK)
+        return code;
     for (size_t i = 0; i < sqlite->n_tables; i++) {
         add_table(&sql, sqlite->tables[i].table);
         ok = add_odd_index(&sql, sqlite->tables[i].table) && ok;
     }
     buf_add_char(&sql, 0);
-    int code =
-        ok && buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
+    code = ok && buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
     for (size_t i = 0; i < sqlite->n_tables && code == SQLITE_OK; i++)
         if (sqlite->tables[i].table->sqlite_view)
             code = sqlite_view_install(sqlite, sqlite->tables[i].table->sqlite_view);
