@@ -42,18 +42,6 @@ static void copy_request(void *argument, const struct table_row *row)
     reading->row->url = arena_copy(reading->arena, request->url);
 }
 
-/* What was submitted is withdrawn once its time is over, and waited for whatever happens. */
-static enum store_status await(const struct tasks_source *source, struct store_op *op,
-                               int64_t deadline_us)
-{
-    while (!store_op_ended(op))
-        if (!source->parker->park(source->parker, deadline_us)) {
-            (void)store_withdraw(source->store, op, false);
-            deadline_us = CLOCK_NEVER;
-        }
-    return op->status;
-}
-
 /* All of them in one batch: one after the other would wait for as many. */
 static enum store_status read_requests(const struct tasks_source *source, struct tasks_page *page)
 {
@@ -74,8 +62,8 @@ static enum store_status read_requests(const struct tasks_source *source, struct
         store_submit(source->store, &reading->op);
     }
     for (size_t i = 0; readings && i < page->n; i++) {
-        enum store_status read = await(source, &readings[i].op, deadline);
-        status = status == STORE_DONE ? read : status;
+        store_await(source->store, &readings[i].op, source->parker, deadline);
+        status = status == STORE_DONE ? readings[i].op.status : status;
     }
     mem_free(readings);
     return status == STORE_DONE && page->arena.failed ? STORE_NO_MEMORY : status;

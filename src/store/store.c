@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define WITHDRAW_AGAIN_US (INT64_C(50) * 1000) /* what was being applied when its time was over */
+
 /* Those of all modules, NULL behind the last. */
 static const struct table *const tables[] = {&audit_table,
                                              &task_table,
@@ -134,21 +136,28 @@ void store_close(struct store *store)
     committer_free(store);
 }
 
+void store_await(struct store *store, struct store_op *op, struct parker *parker,
+                 int64_t deadline_us)
+{
+    int64_t look_at = deadline_us;
+    while (!store_op_ended(op)) {
+        parker->park(parker, look_at);
+        if (store_op_ended(op))
+            return;
+        int64_t boot = clock_boot_us();
+        bool late = boot >= deadline_us;
+        if ((late || parker->interrupted) && store_withdraw(store, op, !late))
+            return;
+        if (late)
+            look_at = clock_after(boot, WITHDRAW_AGAIN_US);
+    }
+}
+
 void store_run(struct store *store, struct store_op *op, struct parker *parker, int64_t deadline_us)
 {
     op->parker = parker;
     store_submit(store, op);
-    int64_t deadline = deadline_us;
-    while (!store_op_ended(op)) {
-        parker->park(parker, deadline);
-        if (store_op_ended(op))
-            return;
-        bool late = clock_boot_us() >= deadline;
-        if ((late || parker->interrupted) && store_withdraw(store, op, !late))
-            return;
-        if (late)
-            deadline = CLOCK_NEVER;
-    }
+    store_await(store, op, parker, deadline_us);
 }
 
 void store_condemn(struct store *store, int64_t row, struct parker *parker)

@@ -63,9 +63,14 @@ void store_submit(struct store *store, struct store_op *op);
  * as STORE_WITHDRAWN, and was not applied. False: it stays, is being applied or has ended. */
 bool store_withdraw(struct store *store, struct store_op *op, bool only_waiting);
 
-/* Submits and parks until it has ended. With a deadline that passes it is withdrawn if that is
- * still possible; with a parker that is interrupted only once it waits: what is about to be decided
- * is decided for a client that has left, too (contract section 2, invariant 4). */
+/* Parks until what was submitted with this parker has ended. Once the deadline is over it is
+ * withdrawn, as soon as that is possible: what is being applied may end, or be put back. With a
+ * parker that is interrupted only once it waits: what is about to be decided is decided for a
+ * client that has left, too (contract section 2, invariant 4). */
+void store_await(struct store *store, struct store_op *op, struct parker *parker,
+                 int64_t deadline_us);
+
+/* Submits it, and awaits it. */
 void store_run(struct store *store, struct store_op *op, struct parker *parker,
                int64_t deadline_us);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits that change while the store runs, on every backend. */
+/* Limits that change while the store runs, and an operation's own time, on every backend. */
 #include "store_bed.h"
 
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "store/backend.h"
+#include "store/committer/op_list.h"
 #include <sched.h>
 
 static void configure(struct bed *bed, const struct store_limits *limits)
@@ -190,6 +191,34 @@ static void an_outcome_that_the_store_cannot_hold_is_reported_as_not_kept(void *
     outcome_unref(outcome);
 }
 
+/* Whose time is over while its operation is being applied, which is then put back. */
+struct late {
+    struct parker parker; /* first: the two are cast into each other */
+    struct store_op *op;
+    int n_parks;
+};
+
+static bool park_until_late(struct parker *parker, int64_t deadline_us)
+{
+    struct late *late = (struct late *)parker;
+    assert_int_not_equal(deadline_us, CLOCK_NEVER);
+    atomic_store(&late->op->state, late->n_parks++ == 0 ? OP_TAKEN : OP_QUEUED);
+    return false;
+}
+
+static void what_is_applied_at_its_deadline_is_taken_back_behind_it(void **state)
+{
+    struct bed *bed = *state;
+    bed_close(bed);
+    bed->config.no_thread = true;
+    bed_open(bed);
+    struct store_op op = begin_on(1);
+    struct late late = {.parker.park = park_until_late, .op = &op};
+    store_run(bed->store, &op, &late.parker, clock_boot_us());
+    assert_int_equal(late.n_parks, 2);
+    assert_int_equal(op.status, STORE_WITHDRAWN);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
@@ -198,6 +227,7 @@ int main(void)
         BED_TEST(without_memory_the_limits_stay_as_they_were),
         BED_TEST(an_outcome_that_the_store_cannot_hold_is_reported_as_not_kept),
         BED_TEST(a_new_disk_reserve_and_timeout_hold_from_the_next_look),
+        BED_TEST(what_is_applied_at_its_deadline_is_taken_back_behind_it),
         BED_TEST(the_cache_of_an_engine_changes_its_size_while_it_is_used),
     };
     return bed_run(tests, sizeof tests / sizeof *tests);
