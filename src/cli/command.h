@@ -10,7 +10,7 @@
  *
  * Those that need no more than a file are in backoff.c, config_explain.c, demo.c, errors.c,
  * hash.c, run.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c, `queue` and
- * `stats` in queue.c, `webhook` in webhook.c, `each` in each.c.
+ * `stats` in queue.c, `webhook` in webhook.c, `each` in each.c, `store` in store.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -61,6 +61,11 @@
     COMMAND(inbox_replay, command_queue)                                                           \
     COMMAND(inbox_drop, command_queue)                                                             \
     COMMAND(inbox_audit, command_queue)                                                            \
+    GROUP(store)                                                                                   \
+    COMMAND(store_freeze, command_store)                                                           \
+    COMMAND(store_thaw, command_store)                                                             \
+    COMMAND(store_show, command_store)                                                             \
+    COMMAND(store_audit, command_queue)                                                            \
     COMMAND(hash, command_hash)                                                                    \
     GROUP(config)                                                                                  \
     COMMAND(config_explain, command_config_explain)                                                \
@@ -74,7 +79,8 @@
 /*
  * X(id, name, letter, argument, values, least, most, help)
  *   letter: of the short form; 0: there is none
- *   argument: what the help calls it; NULL: takes none. FILE and PATH are completed as such
+ *   argument: what the help calls it; NULL: takes none. FILE and PATH are completed as such; [=D]:
+ *     one may follow, as `--wait=D`
  *   values: the words that it takes, divided by '|'; NULL: any
  *   least, most: of a number; both 0: it is none
  */
@@ -268,6 +274,8 @@
       "try again after a failure, by this profile (see `pawl backoff`; default: one attempt)")     \
     X(WAIT, "wait", 0, "D", NULL, 0, 0,                                                            \
       "how long to wait for an attempt in progress elsewhere (default 0: exit 75 at once)")        \
+    X(FREEZE_WAIT, "wait", 0, "[=D]", NULL, 0, 0,                                                  \
+      "wait until nothing is in flight, for D at most (default: for as long as it takes)")         \
     X(JOB_UNKNOWN, "unknown", 0, "POLICY", NULL, 0, 0,                                             \
       "what to do if an earlier run may have done it, because pawl or its machine died before "    \
       "it ended: retry (default); hold, until somebody settles it; probe:CMD, which exits with "   \
@@ -389,6 +397,9 @@ const struct flag *flag_at(enum flag_id id);
 /* Appends the words that a flag takes, as "a, b or c"; nothing where it takes any. */
 void flag_add_values(const struct flag *flag, struct buf *buf);
 
+/* Whether its value may be left out. */
+bool flag_is_optional(const struct flag *flag);
+
 /* Appends its help, and the words that it takes. */
 void flag_add_help(const struct flag *flag, struct buf *buf);
 
@@ -423,7 +434,7 @@ COMMANDS(X, GROUP)
 /* What a member that takes a flag's value is. */
 enum flag_kind {
     FLAG_IS_NOWHERE, /* the command has no such flag */
-    FLAG_IS_TAKEN,   /* by a function */
+    FLAG_IS_TAKEN,   /* by a function, which gets NULL where a value was left out */
     FLAG_IS_SET,     /* bool */
     FLAG_IS_TEXT,    /* const char * */
     FLAG_IS_SLICE,   /* struct slice */

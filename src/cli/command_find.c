@@ -34,6 +34,11 @@ void flag_add_values(const struct flag *flag, struct buf *buf)
     }
 }
 
+bool flag_is_optional(const struct flag *flag)
+{
+    return flag->argument && flag->argument[0] == '[';
+}
+
 void flag_add_help(const struct flag *flag, struct buf *buf)
 {
     buf_add_str(buf, flag->help);

@@ -23,8 +23,10 @@ static void add_flag(struct grammar *grammar, size_t i, enum flag_id id)
 {
     const struct flag *flag = flag_at(id);
     char *end = grammar->letters + strlen(grammar->letters);
-    grammar->longs[i] = (struct option){
-        flag->name, flag->argument ? required_argument : no_argument, NULL, LONG_BASE + (int)id};
+    int has = flag_is_optional(flag) ? optional_argument
+              : flag->argument       ? required_argument
+                                     : no_argument;
+    grammar->longs[i] = (struct option){flag->name, has, NULL, LONG_BASE + (int)id};
     if (flag->letter)
         *end++ = flag->letter;
     if (flag->letter && flag->argument)

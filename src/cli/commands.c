@@ -2,6 +2,7 @@
 /* The commands: a row each. */
 #include "cli/command.h"
 #include "cli/commands_jobs.h"
+#include "cli/commands_store.h"
 #include "operator/keys.h"
 #include "operator/tasks.h"
 
@@ -511,6 +512,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .exits = {{EXIT_FINAL_ERROR, "cannot write"},
                    {EXIT_USAGE, "usage, or FILE cannot be read"},
                    {EXIT_BAD_DATA, "not JSON, no key, or too large"}}},
+    COMMANDS_OF_STORE,
     [COMMAND_config] =
         {.name = "config",
          .summary = "describe options, or print the effective configuration",

@@ -54,7 +54,7 @@ static bool takes_path(const struct flag *flag)
 
 static void add_value(struct buf *to, const struct command *command, const struct flag *flag)
 {
-    if (!flag->argument)
+    if (!flag->argument || flag_is_optional(flag)) /* the next word is none of its */
         return;
     buf_printf(to, "    '%s --%s'", command->name, flag->name);
     if (flag->letter)

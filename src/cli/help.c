@@ -53,7 +53,8 @@ static size_t flag_text(const struct flag *flag, char text[FLAG_TEXT_MAX])
 {
     char letter[] = {'-', flag->letter, ',', '\0'};
     int n = snprintf(text, FLAG_TEXT_MAX, "  %-3s --%s%s%s", flag->letter ? letter : "", flag->name,
-                     flag->argument ? " " : "", flag->argument ? flag->argument : "");
+                     flag->argument && !flag_is_optional(flag) ? " " : "",
+                     flag->argument ? flag->argument : "");
     return (size_t)n;
 }
 

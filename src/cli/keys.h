@@ -17,6 +17,7 @@
 struct keys_options {
     const char *command; /* "keys list": for complaints */
     const char *store;   /* NULL: the default */
+    bool owns;           /* a store of pawl's own, no file of an application's */
     struct slice tenant; /* `.at` NULL: any */
     struct slice rule;
     struct slice key;

@@ -142,8 +142,7 @@ static int acquire(struct query *query, struct engine *engine, bool *ret_acquire
     case ENGINE_LIMITED:
     case ENGINE_STORE_DOWN:
     case ENGINE_GONE:
-        return command_failed(query->options->command, EXIT_UNAVAILABLE,
-                              "the store did not respond in time; nothing was changed");
+        return keys_complain(query->session, attempt->result.frozen ? STORE_FROZEN : STORE_DOWN);
     }
     return keys_say(query->session, query->row, KEYS_STALE,
                     "the record has changed; run `pawl keys show` again; nothing was changed");

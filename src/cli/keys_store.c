@@ -18,7 +18,7 @@ int keys_open(struct keys_session *session, const struct keys_options *options)
     struct store_config config = store_config_default();
     config.path = path;
     config.read_only_file = true;
-    config.may_be_foreign = true;
+    config.may_be_foreign = !options->owns;
     if (store_open(&config, &session->store, &problem) != STORE_OPENED) {
         session->store = NULL;
         return command_failed(options->command, EXIT_UNAVAILABLE, "%s",
@@ -46,8 +46,7 @@ int keys_complain(const struct keys_session *session, enum store_status status)
         store_problem(session->store, &problem);
         buf_add_str(&problem, ": ");
     }
-    return command_failed(session->options->command,
-                          status == STORE_DEAD ? EXIT_FAIL_STOP : EXIT_UNAVAILABLE, "%.*s%s",
+    return command_failed(session->options->command, keys_status_code(status), "%.*s%s",
                           SLICE_ARG(buf_slice(&problem)), keys_status_text(status));
 }
 

@@ -111,7 +111,10 @@ static void add_flag(struct buf *to, const struct flag *flag)
         buf_printf(to, "\\fB\\-%c\\fR, ", flag->letter);
     buf_add_str(to, "\\fB\\-\\-");
     add_text(to, flag->name);
-    buf_printf(to, "\\fR%s%s%s\n", flag->argument ? " \\fI" : "",
+    buf_printf(to, "\\fR%s%s%s\n",
+               flag_is_optional(flag) ? "\\fI"
+               : flag->argument       ? " \\fI"
+                                      : "",
                flag->argument ? flag->argument : "", flag->argument ? "\\fR" : "");
     flag_add_help(flag, &help);
     add_slice(to, buf_slice(&help));

@@ -6,6 +6,7 @@
 #include "base/timestamp.h"
 #include "cli/actor.h"
 #include "cli/store_path.h"
+#include "operator/freeze.h"
 #include "operator/keys.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
@@ -53,8 +54,7 @@ int queue_complain(const struct queue_session *session, enum store_status status
         store_problem(session->store, &problem);
         buf_add_str(&problem, ": ");
     }
-    return command_failed(session->command,
-                          status == STORE_DEAD ? EXIT_FAIL_STOP : EXIT_UNAVAILABLE, "%.*s%s",
+    return command_failed(session->command, keys_status_code(status), "%.*s%s",
                           SLICE_ARG(buf_slice(&problem)), keys_status_text(status));
 }
 
@@ -191,6 +191,7 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_inbox_replay] = queue_run_replay,
     [COMMAND_inbox_drop] = queue_run_drop,
     [COMMAND_inbox_audit] = queue_run_audit,
+    [COMMAND_store_audit] = queue_run_audit,
 };
 
 static const struct queue_words of_queue = {
@@ -221,9 +222,12 @@ static const struct queue_words of_inbox = {
     .order = "order:",
 };
 
+static const struct queue_words of_store = {.kind = {FREEZE_KIND, sizeof FREEZE_KIND - 1}};
+
 static const struct queue_words *words_of(struct slice command)
 {
     return slice_starts(command, SLICE("webhook")) ? &of_webhook
+           : slice_starts(command, SLICE("store")) ? &of_store
            : slice_starts(command, SLICE("inbox")) ? &of_inbox
                                                    : &of_queue;
 }

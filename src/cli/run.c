@@ -7,6 +7,7 @@
 #include "cli/jobs.h"
 #include "fiber/fiber.h"
 #include "job/signals.h"
+#include "operator/keys.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -211,8 +212,11 @@ static void explain(const struct run *run)
         explain_in_progress(run);
         return;
     case RUNNER_STORE_DOWN:
-        jobs_say(EXIT_DONE,
-                 "the store did not respond in time, or its disk is full; nothing more was run");
+        jobs_say(EXIT_DONE, "%s",
+                 run->job.runner.attempt.result.frozen
+                     ? keys_status_text(STORE_FROZEN)
+                     : "the store did not respond in time, or its disk is full; nothing more was "
+                       "run");
         return;
     case RUNNER_NOT_STORED:
         jobs_say(EXIT_DONE, "the outcome could not be written to the store");

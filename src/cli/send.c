@@ -13,6 +13,7 @@
 #include "client/http.h"
 #include "client/run.h"
 #include "client/verdict.h"
+#include "operator/keys.h"
 #include <errno.h>
 #include <stdio.h>
 
@@ -265,7 +266,9 @@ static void explain_in_progress(const struct send *send)
 static void explain_store_down(const struct send *send)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    buf_add_str(&line, "the store did not respond in time; nothing more was sent");
+    buf_add_str(&line, send->runner.attempt.result.frozen
+                           ? keys_status_text(STORE_FROZEN)
+                           : "the store did not respond in time; nothing more was sent");
     add_doubt(send, &line);
     say(send, &line);
 }

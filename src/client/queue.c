@@ -267,7 +267,7 @@ static enum store_status save(struct batch *batch)
     if (batch->arena.failed)
         return STORE_NO_MEMORY;
     struct store_op op = {
-        .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes};
+        .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes, .begins = true};
     return run(batch, &op);
 }
 

@@ -10,13 +10,19 @@
 
 /* ---- saving ---- */
 
-enum store_status delivery_save(struct courier *courier, struct table_change *changes, size_t n)
+static enum store_status run_rows(struct courier *courier, struct table_change *changes, size_t n,
+                                  bool begins)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n, .begins = begins};
     store_run(courier->config.store, &op, fiber_parker(),
               clock_after(clock_boot_us(), COURIER_STORE_US));
     courier->store_is_dead |= op.status == STORE_DEAD;
     return op.status;
+}
+
+enum store_status delivery_save(struct courier *courier, struct table_change *changes, size_t n)
+{
+    return run_rows(courier, changes, n, false);
 }
 
 static struct task_terms terms_of(const struct courier_kind *kind, const struct store_task *stored)
@@ -119,7 +125,7 @@ static struct courier_verdict save_claim(struct delivery *delivery, struct table
 {
     if (delivery->kind->claim)
         return delivery->kind->claim(delivery->kind, &delivery->given, change);
-    enum store_status status = delivery_save(delivery->courier, change, 1);
+    enum store_status status = run_rows(delivery->courier, change, 1, true);
     enum courier_claim claim = status == STORE_DONE       ? COURIER_CLAIMED
                                : status == STORE_CONFLICT ? COURIER_TAKEN
                                                           : COURIER_DOWN;

@@ -155,6 +155,7 @@ static enum each_result judge(struct each *each, const struct runner *runner,
     case RUNNER_IN_PROGRESS:
         return EACH_LEFT;
     case RUNNER_STORE_DOWN:
+        each->is_frozen |= runner->attempt.result.frozen;
         each->store_is_down = true;
         return EACH_LEFT;
     case RUNNER_NOT_STORED:

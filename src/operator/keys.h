@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "core/errors.h"
 #include "core/origin.h"
 #include "engine/engine.h"
 
@@ -88,6 +89,9 @@ enum store_status keys_query(struct store *store, const struct table_query *quer
 
 /* What to say of an operation that was not applied; NULL: it was. */
 const char *keys_status_text(enum store_status status);
+
+/* With which exit code a command says so. */
+enum exit_code keys_status_code(enum store_status status);
 
 /* ---- one record: keys_json.c ---- */
 

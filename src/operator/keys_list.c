@@ -242,6 +242,17 @@ const char *keys_status_text(enum store_status status)
         return NULL;
     if (status == STORE_NO_MEMORY)
         return "out of memory";
+    if (status == STORE_FROZEN)
+        return "an operator froze the store: nothing is begun or added before `pawl store thaw`";
     return status == STORE_DEAD ? "the store failed; check whether the change was stored"
                                 : "the store did not respond in time; nothing was changed";
+}
+
+enum exit_code keys_status_code(enum store_status status)
+{
+    if (status == STORE_DONE)
+        return EXIT_DONE;
+    return status == STORE_DEAD     ? EXIT_FAIL_STOP
+           : status == STORE_FROZEN ? EXIT_TRY_AGAIN
+                                    : EXIT_UNAVAILABLE;
 }

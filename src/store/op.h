@@ -40,7 +40,7 @@ enum store_status {
     STORE_DONE,    /* decided and durable: verdict or write says what */
     STORE_DOWN,    /* not applied: the store cannot be written in time, or is gone */
     STORE_FULL,    /* not applied: no space for what begin would write */
-    STORE_FROZEN,  /* not applied: an operator froze the store, and nothing begins in it */
+    STORE_FROZEN,  /* not applied: an operator froze the store; nothing begins, or is added */
     STORE_LIMITED, /* not applied: too many queued or waiting */
     STORE_NO_MEMORY,
     STORE_NO_ROOM,   /* decided; its outcome would not fit into op.room now */

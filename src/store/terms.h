@@ -40,6 +40,7 @@
 /* Columns, in order: X(name). Times are store time in microseconds, 0: none. */
 #define TERMS(X)                                                                                   \
     X(frozen)         /* 1: nothing is begun, claimed or added */                                  \
+    X(frozen_at)      /* since when, if a command did it; means nothing where it is not frozen */  \
     X(epoch)          /* of what identities are made of: names of other epochs mean nothing */     \
     X(roster)         /* version of what endpoints and sources there are */                        \
     X(went_back_at)   /* when it was found to have lost what it had acknowledged */                \

@@ -160,7 +160,7 @@ static enum store_status settle_repeated(struct publishing *publishing)
     return status;
 }
 
-/* Those that did not fit as an event of that id is there. */
+/* One that did not fit, if it is as an event of that id is there. */
 static enum store_status settle_stale(struct publishing *publishing, size_t i)
 {
     struct store_found found = {.arena = &publishing->arena};
@@ -184,7 +184,8 @@ static enum store_status try_rows(struct publishing *publishing)
             .table = &event_table, .act = TABLE_INSERT, .row = &publishing->rows[i].row};
         places[n++] = i;
     }
-    struct store_op op = {.kind = STORE_ROWS, .brings = publishing->changes, .n_brings = n};
+    struct store_op op = {
+        .kind = STORE_ROWS, .brings = publishing->changes, .n_brings = n, .begins = true};
     if (n == 0)
         return STORE_DONE;
     store_run(publishing->store, &op, publishing->parker, clock_after(clock_boot_us(), TIMEOUT_US));
@@ -195,6 +196,19 @@ static enum store_status try_rows(struct publishing *publishing)
             status = read == STORE_DONE ? status : read;
         }
     return status;
+}
+
+/* A frozen store takes no event, and knows those that it has. */
+static enum store_status settle_known(struct publishing *publishing)
+{
+    for (size_t i = 0; i < publishing->n; i++) {
+        enum store_status status = STORE_DONE;
+        if (!publishing->settled[i])
+            status = settle_stale(publishing, i);
+        if (status != STORE_DONE || !publishing->settled[i])
+            return status == STORE_DONE ? STORE_FROZEN : status;
+    }
+    return STORE_DONE;
 }
 
 static enum store_status publish(struct publishing *publishing)
@@ -218,7 +232,7 @@ static enum store_status publish(struct publishing *publishing)
         status = STORE_CONFLICT;
     for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
         status = try_rows(publishing);
-    return status;
+    return status == STORE_FROZEN ? settle_known(publishing) : status;
 }
 
 enum store_status webhook_publish(struct store *store, const struct webhook_event *events, size_t n,

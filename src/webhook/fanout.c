@@ -34,7 +34,10 @@ static enum store_status find(const struct fanout *fanout, const struct table_qu
 
 static enum store_status save(struct commit *commit)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = commit->changes, .n_brings = commit->n};
+    struct store_op op = {.kind = STORE_ROWS,
+                          .brings = commit->changes,
+                          .n_brings = commit->n,
+                          .begins = commit->n_tasks > 0};
     if (commit->n > 0)
         store_run(commit->fanout->store, &op, commit->fanout->parker,
                   clock_after(clock_boot_us(), TIMEOUT_US));

@@ -105,9 +105,9 @@ struct courier_result webhook_post_result(struct webhook_post *post, enum http_c
 /* ---- the store ---- */
 
 static enum store_status save(struct store *store, const struct courier_delivery *delivery,
-                              struct table_change *changes, size_t n)
+                              struct table_change *changes, size_t n, bool begins)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n, .begins = begins};
     store_run(store, &op, delivery->parker, clock_after(clock_boot_us(), POST_STORE_US));
     return op.status;
 }
@@ -117,7 +117,7 @@ struct courier_verdict webhook_post_claim(struct store *store,
                                           struct table_change *change)
 {
     CRASH_POINT(before_begin);
-    enum store_status status = save(store, delivery, change, 1);
+    enum store_status status = save(store, delivery, change, 1, true);
     if (status == STORE_DONE)
         CRASH_POINT(after_claim_commit);
     return (struct courier_verdict){.claim = status == STORE_DONE       ? COURIER_CLAIMED
@@ -131,7 +131,7 @@ enum store_status webhook_post_save(struct store *store, const struct courier_de
     if (n == 0)
         return STORE_DONE;
     CRASH_POINT(before_outcome_commit);
-    enum store_status status = save(store, delivery, changes, n);
+    enum store_status status = save(store, delivery, changes, n, false);
     CRASH_POINT(after_outcome_commit);
     return status;
 }

@@ -32,9 +32,10 @@ static enum store_status find(struct taking *taking, const struct table_query *q
                            clock_after(clock_boot_us(), TIMEOUT_US), ret_found);
 }
 
-static enum store_status save(const struct taking *taking, struct table_change *changes, size_t n)
+static enum store_status save(const struct taking *taking, struct table_change *changes, size_t n,
+                              bool begins)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n, .begins = begins};
     store_run(taking->store, &op, taking->parker, clock_after(clock_boot_us(), TIMEOUT_US));
     return op.status;
 }
@@ -77,7 +78,7 @@ static enum store_status insert(struct taking *taking)
         {.table = &task_table, .act = TABLE_INSERT, .row = &task.row},
         {.table = &request_table, .act = TABLE_INSERT, .row = &request.row, .parent = &task.row},
         {.table = &receipt_table, .act = TABLE_INSERT, .row = &row.row, .parent = &task.row}};
-    return save(taking, changes, sizeof changes / sizeof *changes);
+    return save(taking, changes, sizeof changes / sizeof *changes, true);
 }
 
 /* ---- one that is known ---- */
@@ -119,7 +120,7 @@ static enum store_status judge(struct taking *taking, const struct store_receipt
     if (found->task.gone_at <= store_now(taking->store)) {
         struct store_task old = *found;
         struct table_change change = {.table = &task_table, .act = TABLE_REMOVE, .row = &old.row};
-        status = save(taking, &change, 1);
+        status = save(taking, &change, 1, false);
         return status == STORE_DONE ? STORE_CONFLICT : status;
     }
     const unsigned char *hash = receipt->payload_hash.bytes;
@@ -133,13 +134,13 @@ static enum store_status try_take(struct taking *taking, enum receipt_end *ret_e
 {
     const struct store_receipt *known = NULL;
     *ret_end = RECEIPT_STORED;
-    enum store_status status = insert(taking);
-    if (status != STORE_CONFLICT)
-        return status;
-    status = find_receipt(taking, &known);
+    enum store_status inserted = insert(taking);
+    if (inserted != STORE_CONFLICT && inserted != STORE_FROZEN)
+        return inserted;
+    enum store_status status = find_receipt(taking, &known);
     if (status != STORE_DONE)
         return status;
-    return known ? judge(taking, known, ret_end) : STORE_CONFLICT;
+    return known ? judge(taking, known, ret_end) : inserted;
 }
 
 /* ---- all ---- */

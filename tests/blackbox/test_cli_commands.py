@@ -41,8 +41,8 @@ def test_help_lists_every_command():
     text = printed("help")
     assert text == printed("-h") == printed("--help")
     assert re.findall(r"^  (\w+) ", text, re.M) == \
-        ["serve", "send", "queue", "run", "each", "keys", "stats", "webhook", "inbox", "hash",
-         "config", "schema", "errors", "backoff", "demo", "help", "version"]
+        ["serve", "send", "queue", "run", "each", "keys", "stats", "webhook", "inbox", "store",
+         "hash", "config", "schema", "errors", "backoff", "demo", "help", "version"]
     for group, names in GROUPS.items():
         assert re.findall(r"^  (\w+) ", printed("help", group), re.M) == names
 

@@ -53,6 +53,7 @@ static void a_schema_from_before_the_terms_gets_them_at_the_next_start(void **st
     int64_t token = proceed(bed, 1);
     bed_close(bed);
     bed_exec(bed, "DROP FUNCTION terms; ALTER TABLE store DROP COLUMN revision, DROP COLUMN epoch,"
+                  " DROP COLUMN frozen_at,"
                   " DROP COLUMN roster, DROP COLUMN went_back_at, DROP COLUMN restored_since,"
                   " DROP COLUMN restored_at, DROP COLUMN restored_until");
     bed->config.read_only_file = true;

@@ -8,6 +8,7 @@
 
 static const struct terms none;
 static const struct terms others = {.frozen = 1,
+                                    .frozen_at = 8,
                                     .epoch = 2,
                                     .roster = 3,
                                     .went_back_at = 4,
@@ -205,6 +206,29 @@ static void a_frozen_store_begins_nothing_and_takes_what_has_happened(void **sta
     (void)proceed(bed, 4);
 }
 
+/* found: R20
+ * A claim of a task, an add; what says how something ended is stored. */
+static void a_frozen_store_takes_no_row_that_begins_something(void **state)
+{
+    struct terms frozen = {.frozen = 1};
+    struct bed *bed = *state;
+    struct job job = job_of(1), other = job_of(2);
+    struct table_change added = change_of(TABLE_INSERT, &job);
+    struct table_change ended = change_of(TABLE_INSERT, &other);
+    struct store_op add = bringing(&added, 1), end = bringing(&ended, 1);
+    add.begins = true;
+    assert_int_equal(set(bed, &none, &frozen), STORE_DONE);
+    run(bed, &add);
+    assert_int_equal(add.status, STORE_FROZEN);
+    run(bed, &end);
+    assert_int_equal(end.status, STORE_DONE);
+    assert_int_equal(count(bed), 1);
+    assert_int_equal(set(bed, &frozen, &none), STORE_DONE);
+    run(bed, &add);
+    assert_int_equal(add.status, STORE_DONE);
+    assert_int_equal(count(bed), 2);
+}
+
 /* ---- PostgreSQL: who holds the lock ---- */
 
 static PGconn *hold(const struct bed *bed, const char *statement)
@@ -304,6 +328,7 @@ int main(void)
         T(so_is_what_says_that_it_begins),
         T(what_has_happened_is_stored),
         T(a_frozen_store_begins_nothing_and_takes_what_has_happened),
+        T(a_frozen_store_takes_no_row_that_begins_something),
         T(nobody_sets_them_while_a_save_is_in_flight),
         T(no_begin_is_saved_while_somebody_sets_them),
         T(what_reads_the_row_or_holds_it_is_in_nobodys_way),

@@ -1,42 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store that an operator froze: gateways begin nothing in it, and store what runs."""
+"""A store that an operator froze, and the applications that have their records in it. What gateways
+and commands do is in blackbox/test_freeze.py."""
 from __future__ import annotations
 
+import psycopg2
 import pytest
 
-from pawltest.admin import with_admin
-from pawltest.gateway import ROOT
-from pawltest.wire import Later, eventually
+from pawltest.gateway import ROOT, run
 
-CONFIG = """
-tenant: none
-rules:
-  - {name: refunds.create, match: POST /refunds, store_down: %s}
-"""
-AWAY = "DEPENDENCY.store_unavailable"
 GUIDE = (ROOT / "docs/guide/postgresql.md").read_text("utf-8")
-FREEZE = GUIDE.partition("-- freeze.sql\n")[2].partition("```")[0]
+IN_FLIGHT = GUIDE.partition("-- in-flight.sql\n")[2].partition("```")[0]
+BEGIN = "SELECT token FROM pawl.begin('m1', 'refunds.create', %s)"
 
 
-@pytest.mark.parametrize("store_down", ["refuse", "pass"])
-def test_a_gateway_begins_nothing_in_a_frozen_store_and_stores_what_runs(
-        pawl, upstream, database, store_down):
-    """found: R20
-
-    Nor is anything let through unprotected: the store is there."""
-    gateway, admin = with_admin(pawl, CONFIG % store_down)
-    kept = gateway.post("/refunds", {}, key="k1").kept
-    gate = upstream.hold()
-    running = Later(lambda: gateway.post("/refunds", {}, key="k2"))
-    gate.wait_for()
-    database.sql(FREEZE)
-    refused = gateway.post("/refunds", {}, key="k3")
-    assert refused.is_problem(503, AWAY) and "froze" in refused.json["detail"]
-    assert gateway.post("/refunds", {}, key="k1").kept == kept
-    eventually(lambda: b"froze" in admin.get("/readyz").body, "not ready, and why")
-    assert admin.get("/readyz").status == 503
-    gate.open()
-    assert running.result()["Idempotency-Status"] == "stored"
-    assert upstream.effects() == 2
-    database.sql("UPDATE pawl.store SET frozen = false")
-    assert gateway.post_up("/refunds", {}, key="k3").status == 201
+def test_functions_of_applications_are_refused_and_what_began_is_shown(pawl, database):
+    pawl()
+    with database.connect() as early, database.connect() as late:
+        cursor, refused = early.cursor(), late.cursor()
+        cursor.execute(BEGIN, ["k1"])
+        ((token,),) = cursor.fetchall()
+        frozen = run("store", "freeze", "--store", database.url)
+        assert frozen.returncode == 0, "it does not see transactions of applications"
+        with pytest.raises(psycopg2.Error) as caught:
+            refused.execute(BEGIN, ["k2"])
+        assert caught.value.pgcode == "PW005"
+        late.rollback()
+        ((pid, *_),) = database.sql(IN_FLIGHT)
+        assert pid == early.info.backend_pid
+        cursor.execute("SELECT pawl.complete(%s)", [token])
+        early.commit()
+        assert database.sql(IN_FLIGHT) == []
+        assert run("store", "thaw", "--store", database.url).returncode == 0
+        refused.execute(BEGIN, ["k2"])
+        late.rollback()

@@ -318,11 +318,23 @@ def test_a_response_that_cannot_be_is_refused(app, arguments):
 
 def test_a_schema_of_another_version_and_a_frozen_store_are_refused(app, database):
     token = app.do("k1")
-    calls = (("begin('m1', 'r', %s)", "k"), ("complete(%s)", token), ("release(%s)", token),
-             ("key_hash('m1', 'r', %s)", "k"))
-    for change, code in (("format = 3", "PW003"), ("format = 2, frozen = true", "PW005")):
+    calls = (("begin('m1', 'r', %s)", "k"), ("key_hash('m1', 'r', %s)", "k"),
+             ("complete(%s)", token), ("release(%s)", token))
+    for change, codes in (("format = 3", ["PW003"] * 4),
+                          ("format = 2, frozen = true", ["PW005", "PW005", "PW001", "PW001"])):
         database.sql(f"UPDATE pawl.store SET {change}")
-        assert [app.refused(f"SELECT pawl.{call}", value) for call, value in calls] == [code] * 4
+        assert [app.refused(f"SELECT pawl.{call}", value) for call, value in calls] == codes
+
+
+def test_what_began_before_the_freeze_is_completed_or_released(app, database):
+    kept = app.begin("k1")["token"]
+    given_up = app.begin("k2")["token"]
+    database.sql("UPDATE pawl.store SET frozen = true")
+    app.complete(kept)
+    app.sql("SELECT pawl.release(%s)", given_up)
+    app.connection.commit()
+    database.sql("UPDATE pawl.store SET frozen = false")
+    assert (app.decision("k1"), app.decision("k2")) == ("replay", "proceed")
 
 
 def test_a_snapshot_from_before_the_freeze_goes_on_and_the_guide_says_so(app, database):

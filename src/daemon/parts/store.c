@@ -3,6 +3,7 @@
 #include "store/store.h"
 #include "base/digest.h"
 #include "base/mem.h"
+#include "base/timestamp.h"
 #include "daemon/check.h"
 #include "daemon/fail_stop.h"
 #include "daemon/parts/parts.h"
@@ -100,16 +101,27 @@ static void free_store(void *self)
 
 /* ---- readiness and log ---- */
 
+static void add_frozen(struct buf *why, const struct terms *terms)
+{
+    buf_add_str(why, "an operator froze it");
+    if (terms->frozen_at != 0) {
+        buf_add_str(why, " at ");
+        timestamp_print(why, terms->frozen_at);
+    }
+    buf_add_str(why, "; `pawl store thaw` ends that");
+}
+
 /* Whether it takes new operations, has its reserve of space and responded lately: what readiness,
  * the gauge and the log line mean by "up". */
 static bool is_up(struct store *store, struct buf *why)
 {
     bool responds = clock_after(store_counts(store).last_ok_at, SILENT_US) >= clock_boot_us();
-    bool frozen = store_terms(store).frozen != 0;
+    const struct terms terms = store_terms(store);
+    bool frozen = terms.frozen != 0;
     if (!store_is_up(store))
         store_problem(store, why);
     else if (frozen)
-        buf_add_str(why, "an operator froze it (pawl.store.frozen)");
+        add_frozen(why, &terms);
     else if (!responds)
         buf_printf(why, "the store has not responded for %d seconds",
                    (int)(SILENT_US / CLOCK_US_PER_S));

@@ -112,7 +112,10 @@ static enum exchange_step refuse(struct exchange *x, enum store_status status)
     enum error error = status == STORE_LIMITED || status == STORE_NO_MEMORY
                            ? ERROR_LIMITED
                            : ERROR_STORE_UNAVAILABLE;
-    return reply_error(x, error, "the event was not stored");
+    return reply_error(x, error,
+                       status == STORE_FROZEN
+                           ? "an operator froze the record store; the event was not stored"
+                           : "the event was not stored");
 }
 
 enum exchange_step receive_event(struct exchange *x)

@@ -475,6 +475,8 @@ static enum store_status judge_rows(const struct apply *apply, const struct stor
         return STORE_FULL;
     if (op->terms && apply->backend->lacks_terms)
         return STORE_DOWN;
+    if (op->begins && terms->frozen)
+        return STORE_FROZEN;
     return !op->terms || terms_eq(terms, &op->terms->expected) ? STORE_DONE : STORE_CONFLICT;
 }
 

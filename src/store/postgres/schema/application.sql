@@ -112,18 +112,24 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.is_open(format integer, frozen boolean) RETURNS boolean
     LANGUAGE sql IMMUTABLE AS $$ SELECT format = 2 AND NOT frozen $$;
 
-CREATE OR REPLACE FUNCTION pawl.refuse_closed() RETURNS void LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION pawl.refuse_version() RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    store pawl.store;
+    format integer := (SELECT s.format FROM pawl.store s WHERE s.single);
 BEGIN
-    SELECT * INTO store FROM pawl.store s WHERE s.single;
-    IF pawl.is_open(store.format, store.frozen) THEN
-        RETURN;
-    ELSIF store.frozen AND pawl.is_open(store.format, false) THEN
-        RAISE EXCEPTION 'the pawl store is frozen' USING ERRCODE = 'PW005';
+    IF NOT pawl.is_open(format, false) THEN
+        RAISE EXCEPTION 'the schema of the pawl store is of version %, these functions are of 2',
+            format USING ERRCODE = 'PW003', HINT = 'Run `pawl schema postgres | psql`.';
     END IF;
-    RAISE EXCEPTION 'the schema of the pawl store is of version %, these functions are of 2',
-        store.format USING ERRCODE = 'PW003', HINT = 'Run `pawl schema postgres | psql`.';
+END $$;
+
+-- Before what begins or adds something: what has begun may end.
+CREATE OR REPLACE FUNCTION pawl.refuse_closed() RETURNS void LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM pawl.refuse_version();
+    IF (SELECT s.frozen FROM pawl.store s WHERE s.single) THEN
+        RAISE EXCEPTION 'the pawl store is frozen' USING ERRCODE = 'PW005',
+            HINT = '`pawl store thaw` ends that.';
+    END IF;
 END $$;
 
 -- The text after its length: parts of a message can never run together.

@@ -105,8 +105,8 @@ END $$;
 
 -- What src/store/terms.h lists, in that order.
 CREATE OR REPLACE FUNCTION pawl.terms(s pawl.store) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS
-$$ SELECT ARRAY[s.frozen::integer, s.epoch, s.roster, s.went_back_at, s.restored_since,
-    s.restored_at, s.restored_until] $$;
+$$ SELECT ARRAY[s.frozen::integer, s.frozen_at, s.epoch, s.roster, s.went_back_at,
+    s.restored_since, s.restored_at, s.restored_until] $$;
 
 -- Nobody changes them until this transaction ends; `sets`: nobody but this one, and nobody reads
 -- them to write by them. A table's lock, of a statement that changes no row: nothing is written.
@@ -159,16 +159,17 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.draw(at bigint, identity bytea DEFAULT NULL,
     OUT now bigint, OUT token bigint,
     OUT pending bigint, OUT complete bigint, OUT failed bigint, OUT unknown bigint,
-    OUT released bigint, OUT forgets bigint, OUT frozen bigint, OUT epoch bigint,
-    OUT roster bigint, OUT went_back_at bigint, OUT restored_since bigint, OUT restored_at bigint,
-    OUT restored_until bigint, OUT removals bigint) LANGUAGE plpgsql VOLATILE AS $$
+    OUT released bigint, OUT forgets bigint, OUT frozen bigint, OUT frozen_at bigint,
+    OUT epoch bigint, OUT roster bigint, OUT went_back_at bigint, OUT restored_since bigint,
+    OUT restored_at bigint, OUT restored_until bigint, OUT removals bigint)
+    LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     its bytea;
 BEGIN
     removals := pawl.removals();
-    SELECT sha256(s.secret), s.frozen::integer, s.epoch, s.roster, s.went_back_at, s.restored_since,
-        s.restored_at, s.restored_until INTO its, frozen, epoch, roster, went_back_at,
-        restored_since, restored_at, restored_until FROM pawl.store s;
+    SELECT sha256(s.secret), s.frozen::integer, s.frozen_at, s.epoch, s.roster, s.went_back_at,
+        s.restored_since, s.restored_at, s.restored_until INTO its, frozen, frozen_at, epoch,
+        roster, went_back_at, restored_since, restored_at, restored_until FROM pawl.store s;
     IF its IS NULL OR its <> identity THEN
         PERFORM pawl.refuse_other();
     END IF;
@@ -390,9 +391,9 @@ BEGIN
         PERFORM pawl.count(self, tallies);
     END IF;
     IF cardinality(sets) > 0 AND 0 <> ALL (bad) THEN
-        UPDATE pawl.store s SET frozen = sets[1] <> 0, epoch = sets[2], roster = sets[3],
-            went_back_at = sets[4], restored_since = sets[5], restored_at = sets[6],
-            restored_until = sets[7];
+        UPDATE pawl.store s SET frozen = sets[1] <> 0, frozen_at = sets[2], epoch = sets[3],
+            roster = sets[4], went_back_at = sets[5], restored_since = sets[6],
+            restored_at = sets[7], restored_until = sets[8];
     END IF;
 
     results := repeat('0', groups::integer);

@@ -107,7 +107,7 @@ DECLARE
     was pawl.record;
     r pawl.record;
 BEGIN
-    PERFORM pawl.refuse_closed();
+    PERFORM pawl.refuse_version();
     was := pawl.find_token(token);
     r := was;
     IF r.id IS NOT NULL AND r.status IN (2, 3) THEN
@@ -221,7 +221,7 @@ DECLARE
     r pawl.record;
     now bigint := pawl.clock(0);
 BEGIN
-    PERFORM pawl.refuse_closed();
+    PERFORM pawl.refuse_version();
     was := pawl.find_token(token);
     IF pawl.is_gone(was, now) THEN
         PERFORM pawl.refuse_stale(token);

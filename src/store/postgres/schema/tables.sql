@@ -51,7 +51,8 @@ BEGIN
         (5, 'went_back_at', 'bigint NOT NULL DEFAULT 0'),
         (6, 'restored_since', 'bigint NOT NULL DEFAULT 0'),
         (7, 'restored_at', 'bigint NOT NULL DEFAULT 0'),
-        (8, 'restored_until', 'bigint NOT NULL DEFAULT 0')) wanted(at, name, type)
+        (8, 'restored_until', 'bigint NOT NULL DEFAULT 0'),
+        (9, 'frozen_at', 'bigint NOT NULL DEFAULT 0')) wanted(at, name, type)
     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.store'::regclass
         AND a.attname = wanted.name);
     IF missing IS NOT NULL THEN

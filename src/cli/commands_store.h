@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of the table of commands (command.h), which commands.c takes in: `store`. */
+#ifndef PAWL_CLI_COMMANDS_STORE_H
+#define PAWL_CLI_COMMANDS_STORE_H
+
+#define COMMANDS_OF_STORE                                                                          \
+    [COMMAND_store] = {.name = "store",                                                            \
+                       .summary = "freeze a store for a move or a repair, and thaw it",            \
+                       .synopsis = "SUBCOMMAND [OPTIONS]",                                         \
+                       .about = "Freezes a store, so that nothing begins in it, and thaws it.",    \
+                       .is_group = true},                                                          \
+    [COMMAND_store_freeze] =                                                                       \
+        {.name = "store freeze",                                                                   \
+         .summary = "let nothing begin in a store, until `pawl store thaw`",                       \
+         .synopsis = "[--wait[=D]] [--json] [--store PATH]",                                       \
+         .about =                                                                                  \
+             "Freezes a store. From then on no process begins, claims or adds anything in it: "    \
+             "gateways refuse new operations, events and webhooks with 503, under `store_down: "   \
+             "pass`, too; commands exit with 75; what is in the queue and in the outbox waits. "   \
+             "What began before ends and is stored, and stored responses are replayed.\n\n"        \
+             "Exit code 0 means that the store is frozen and nothing is in flight; with 75 it is " \
+             "frozen, and the command says what is not over yet. It may be run again. On "         \
+             "PostgreSQL, transactions of applications that began before are not among what is "   \
+             "in flight: wait for these, too.",                                                    \
+         .flags = {FLAG_FREEZE_WAIT, FLAG_JSON, FLAG_STORE},                                       \
+         .exits = {{EXIT_USAGE, NULL},                                                             \
+                   {EXIT_UNAVAILABLE, "the store cannot be used"},                                 \
+                   {EXIT_TRY_AGAIN, "it is frozen, and something is still in flight"}}},           \
+    [COMMAND_store_thaw] = {.name = "store thaw",                                                  \
+                            .summary = "let operations begin again in a store",                    \
+                            .synopsis = "[--store PATH]",                                          \
+                            .about =                                                               \
+                                "Ends what `pawl store freeze` began: gateways, commands and "     \
+                                "the queue go on within a second.",                                \
+                            .flags = {FLAG_STORE},                                                 \
+                            .exits = {{EXIT_USAGE, NULL},                                          \
+                                      {EXIT_UNAVAILABLE, "the store cannot be used"}}},            \
+    [COMMAND_store_show] =                                                                         \
+        {.name = "store show",                                                                     \
+         .summary = "say whether a store is frozen, and what is in flight",                        \
+         .synopsis = "[--json] [--store PATH]",                                                    \
+         .about = "Prints whether the store is frozen, since when, and how many operations and "   \
+                  "deliveries are in flight: those that an owner runs or sends at this moment.",   \
+         .flags = {FLAG_JSON, FLAG_STORE},                                                         \
+         .exits = {{EXIT_USAGE, NULL}, {EXIT_UNAVAILABLE, "the store cannot be used"}}},           \
+    [COMMAND_store_audit] = {                                                                      \
+        .name = "store audit",                                                                     \
+        .summary = "list who froze or thawed a store",                                             \
+        .synopsis = "[OPTIONS]",                                                                   \
+        .about = "Prints who froze or thawed the store, oldest first; if there are more acts "     \
+                 "than --limit, the last ones. Acts are kept for 400 days. With --json each act "  \
+                 "is an object on a line of its own.",                                             \
+        .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},                                              \
+        .exits = {{EXIT_USAGE, NULL}, {EXIT_UNAVAILABLE, "the store cannot be used"}}}
+
+#endif
