@@ -200,9 +200,7 @@ static void refuse(struct http_session *session, const struct http_complaint *co
         .error = error_of(client, complaint->why),
     };
     event.result = result_of_error(event.error);
-    buf_add_str(&detail, complaint->why == HTTP_FULL
-                             ? "all client connections of this gateway are in use"
-                             : complaint->text);
+    buf_add_str(&detail, complaint->why == HTTP_FULL ? RESPONSE_FULL : complaint->text);
     if (complaint->why == HTTP_MALFORMED) {
         struct slice field = http_refused_field(complaint->malformed, session->conn.refusal);
         buf_add_str(&detail, field.len > 0 ? ": " : "");

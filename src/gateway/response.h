@@ -28,6 +28,9 @@ struct response {
 
 #define RESPONSE_AUTO __attribute__((cleanup(response_fini)))
 
+/* The detail of ERROR_LIMITED where a newcomer needs the connection's slot. */
+#define RESPONSE_FULL "all client connections of this gateway are in use"
+
 /* Begins one with its status line; `reason` empty: the standard phrase. */
 struct response response_make(struct client *client, int status, struct slice reason,
                               enum result result);

@@ -20,10 +20,25 @@
  *                   not reset the response  v   |
  *                                         LINGERING
  *
- * Slots: there are max_connections over all loops. When they are taken, a session that is idle, has
- * not sent all its headers or lingers makes room for a newcomer, the longest first; so a client
- * that sends nothing, or headers byte by byte, keeps none out. A newcomer without a slot is refused
- * (HTTP_FULL). All times are microseconds, all deadlines absolute on the boot clock.
+ * While a body is read from the client, the session is not BUSY but
+ *
+ *      OWING     the body is gathered (or dropped): nothing of the request was begun or forwarded
+ *      PASSING   it is streamed on as it comes
+ *
+ * and BUSY again once it has come, or was given up.
+ *
+ * Slots: there are max_connections over all loops. When they are taken, a session makes room for a
+ * newcomer, the longest first of
+ *
+ *  1. those that are idle, have not sent all their headers or linger, and those that are OWING and
+ *     stall: over the last second or more the client sent less than HTTP_BODY_RATE_LEAST;
+ *  2. if there are none on any loop: those that are PASSING and stall. Of their requests the other
+ *     side has a part. So none is passed on that must end with a known outcome: such a body is
+ *     gathered first.
+ *
+ * So a client that sends nothing, headers byte by byte or no body keeps none out; a client that
+ * sends its body keeps its slot, and so does a request that is under way. A newcomer without a slot
+ * is refused (HTTP_FULL). All times are microseconds, all deadlines absolute on the boot clock.
  *
  * The life of a session is in session.c.
  */
@@ -42,12 +57,15 @@ struct http_door; /* one loop's listener, and what came in by it */
 
 #define HTTP_SLOTS_SPARE ((size_t)64)     /* connections above max_connections, on their way out */
 #define HTTP_TURNED_AWAY_MAX ((size_t)32) /* a loop: those that are being refused */
+#define HTTP_BODY_RATE_LEAST 1024         /* bytes a second: a body that comes slower stalls */
 
 enum http_session_state {
     HTTP_SESSION_NEW,
     HTTP_SESSION_IDLE,
     HTTP_SESSION_READING,
     HTTP_SESSION_BUSY,
+    HTTP_SESSION_OWING,
+    HTTP_SESSION_PASSING,
     HTTP_SESSION_ENDING,
     HTTP_SESSION_LINGERING,
 };
@@ -67,8 +85,10 @@ struct http_session {
     struct http_door *door;
     struct http_session *next; /* among all of its loop */
     struct http_session *prev;
-    struct http_session *older; /* among those that can make room */
+    struct http_session *older; /* among those that can make room, of its queue */
     struct http_session *newer;
+    int64_t queued_at;   /* boot time: since when it is there, or its body was seen to come */
+    uint64_t queued_got; /* conn.received then */
     enum http_session_state state;
     struct peer address;
     bool counted;    /* among its address's */
@@ -168,6 +188,14 @@ bool http_session_may_go_on(const struct http_session *session);
 
 /* Sends 100 Continue where the client waits for it before its body. False: it did not go out. */
 bool http_session_send_continue(struct http_session *session);
+
+/* Before the body is read from session->conn by other calls than the next, and behind them: what
+ * the client owes meanwhile can make room for a newcomer; `passes`: it is streamed on. */
+void http_session_await_body(struct http_session *session, bool passes);
+void http_session_had_body(struct http_session *session);
+
+/* Whether the body broke off because a newcomer needs the slot: to be refused as HTTP_FULL. */
+bool http_session_makes_room(const struct http_session *session);
 
 /* Reads the request's body whole, up to the bytes that `body` may hold, asking for it first. False:
  * `*ret_complaint` says what to answer; the connection must end behind it. */

@@ -9,11 +9,24 @@
 
 #define HTTP_LEAVING_MAX 8 /* connections of a loop that make room at one time */
 
-/* Sessions that can make room for others. */
-struct http_idle {
+/* Those that can make room for others, by what they do. */
+enum http_queue_kind {
+    HTTP_QUEUE_IDLE,  /* also: reads headers, lingers */
+    HTTP_QUEUE_OWING, /* at once only where its body stalls, as the next */
+    HTTP_QUEUE_PASSING,
+    HTTP_QUEUES
+};
+
+/* In the order of queued_at. */
+struct http_queue {
     struct http_session *oldest;
     struct http_session *newest;
-    atomic_size_t n;            /* in the list; other loops look at it */
+    _Atomic int64_t from; /* boot time: from when on its oldest may go, other loops look at it;
+                             CLOCK_NEVER: there is none */
+};
+
+struct http_idle {
+    struct http_queue queues[HTTP_QUEUES];
     size_t n_leaving;           /* taken out of the list to make room, and not ended yet */
     atomic_bool asked;          /* `make_room` is posted and was not run yet */
     struct loop_post make_room; /* another loop needs a slot */

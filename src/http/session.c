@@ -62,6 +62,25 @@ bool http_session_send_continue(struct http_session *session)
     return http_conn_write(&session->conn, &part, 1, deadline) == 0;
 }
 
+void http_session_await_body(struct http_session *session, bool passes)
+{
+    if (http_conn_body_left(&session->conn))
+        http_slots_move(session, passes ? HTTP_SESSION_PASSING : HTTP_SESSION_OWING);
+}
+
+/* One that has not come, and makes room, is waited for until its connection has ended. */
+void http_session_had_body(struct http_session *session)
+{
+    bool waits = session->makes_room && http_conn_body_left(&session->conn);
+    if (session->state != HTTP_SESSION_BUSY && !waits)
+        http_slots_move(session, HTTP_SESSION_BUSY);
+}
+
+bool http_session_makes_room(const struct http_session *session)
+{
+    return session->makes_room;
+}
+
 bool http_session_read_body(struct http_session *session, struct buf *body,
                             struct http_complaint *ret_complaint)
 {
@@ -72,10 +91,12 @@ bool http_session_read_body(struct http_session *session, struct buf *body,
     };
     enum http_read read = HTTP_READ_BROKEN;
     int64_t deadline = within(session->door->limits.body_us);
+    http_session_await_body(session, false);
     if (http_session_send_continue(session))
         read = http_conn_read_body(&session->conn, body->max, UINT64_MAX, deadline, body);
+    http_session_had_body(session);
     if (read != HTTP_READ_OK)
-        *ret_complaint = complain(session, whys[read]);
+        *ret_complaint = complain(session, session->makes_room ? HTTP_FULL : whys[read]);
     return read == HTTP_READ_OK;
 }
 
@@ -104,12 +125,14 @@ static bool drop_body(struct http_session *session)
     if (!http_conn_body_left(&session->conn))
         return true;
     int64_t deadline = within(session->door->limits.body_us);
-    while (http_conn_body_left(&session->conn)) {
+    enum http_read read = HTTP_READ_OK;
+    http_session_await_body(session, false);
+    while (read == HTTP_READ_OK && http_conn_body_left(&session->conn)) {
         struct slice data;
-        if (http_conn_read_some(&session->conn, deadline, &data) != HTTP_READ_OK)
-            return false;
+        read = http_conn_read_some(&session->conn, deadline, &data);
     }
-    return true;
+    http_session_had_body(session);
+    return read == HTTP_READ_OK;
 }
 
 static bool read_headers(struct http_session *session, struct http_request *request)

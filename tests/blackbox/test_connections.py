@@ -87,6 +87,89 @@ def test_connections_that_send_a_head_byte_by_byte_keep_nobody_out(pawl):
     close([witness, *slow])
 
 
+def owing(gateway: Gateway, witness: Client, key: str, target: str = "/refunds") -> Client:
+    """One that sent the head of a request, and no byte of its body."""
+    client = gateway.connect()
+    client.send(request_bytes("POST", target, [("Idempotency-Key", key),
+                                               ("Content-Length", "9000")]))
+    assert witness.request("GET", "/x").status == 200
+    return client
+
+
+BODY = b'{"a":"' + b"x" * 8992 + b'"}'
+
+
+def test_connections_that_owe_a_body_keep_nobody_out(pawl, upstream):
+    """found: R18
+
+    Nothing of their requests was begun."""
+    gateway = pawl(CONFIG + "max_connections: 64\nbody_timeout: 1h\nidle_timeout: 1h\n")
+    witness = gateway.connect()
+    slow = [owing(gateway, witness, f"s{i}") for i in range(63)]
+    gateway.clock.advance(2)
+    others = [gateway.connect() for _ in range(10)]
+    for i, client in enumerate(others):
+        headers = [("Idempotency-Key", f"k{i}")]
+        assert client.request("POST", "/refunds", headers, b"{}").status == 201
+    assert is_full(slow[0].answer()), "the one that owes longest made room"
+    slow[-1].send(BODY)
+    assert slow[-1].answer().status == 201, "the newest is served"
+    assert gateway.post("/refunds", {}, key="s0").status == 201, "its key is free"
+    assert upstream.effects("/refunds") == 12
+    close([witness, *slow, *others])
+
+
+def test_a_body_that_comes_keeps_its_connection(pawl, upstream):
+    """found: R18"""
+    gateway = pawl(CONFIG + "max_connections: 3\nbody_timeout: 1h\nidle_timeout: 1h\n")
+    witness = gateway.connect()
+    comes, stalls = (owing(gateway, witness, key) for key in ("k1", "k2"))
+    gateway.clock.advance(2)
+    comes.send(BODY[:4096])
+    assert gateway.post("/refunds", {}, key="k3").status == 201
+    assert is_full(stalls.answer())
+    comes.send(BODY[4096:])
+    assert comes.answer().status == 201
+    assert upstream.effects("/refunds") == 2
+    close([witness, comes, stalls])
+
+
+def test_a_request_that_the_service_has_in_part_makes_room_after_all_others(pawl, upstream):
+    """found: R18"""
+    gateway = pawl(CONFIG + "max_connections: 3\nbody_timeout: 1h\nidle_timeout: 1h\n")
+    witness = gateway.connect()
+    passing = owing(gateway, witness, "p1", "/uploads")
+    gathered = owing(gateway, witness, "k1")
+    gateway.clock.advance(2)
+    busy = [gateway.connect(), gateway.connect()]
+    gates = [upstream.hold(), upstream.hold()]
+    for i, (client, gate) in enumerate(zip(busy, gates)):
+        client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", f"b{i}")], b"{}"))
+        gate.wait_for()
+    assert is_full(gathered.answer()), "although it owes for a shorter time"
+    assert witness.is_closed()
+    newcomer = gateway.connect()
+    assert newcomer.request("GET", "/x").status == 200
+    assert passing.answer().is_problem(408, "VALIDATION.request_timeout")
+    for gate in gates:
+        gate.open()
+    assert [client.answer().status for client in busy] == [201, 201]
+    assert upstream.effects("/uploads") == 0
+    close([witness, passing, gathered, newcomer, *busy])
+
+
+def test_whoever_owes_a_body_makes_room_whichever_loop_serves_it(pawl):
+    """found: R18"""
+    gateway = pawl(CONFIG.replace("threads: 1", "threads: 8")
+                   + "max_connections: 4\nbody_timeout: 1h\n")
+    kept = [gateway.connect() for _ in range(4)]
+    for i, client in enumerate(kept):
+        client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", f"s{i}"),
+                                                       ("Content-Length", "9000")]))
+    gateway.clock.run_until(lambda: is_served(gateway), step=1)
+    close(kept)
+
+
 def test_a_connection_that_lingers_makes_room(pawl):
     """found: E-F3"""
     gateway = pawl(CONFIG + "max_connections: 8\n")

@@ -6,6 +6,7 @@
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
+#include "gateway/response.h"
 #include <inttypes.h>
 
 #define TIMEOUT_MS_MAX UINT64_C(86400000)
@@ -31,6 +32,12 @@ static bool too_many_bodies(struct exchange *x)
 {
     (void)reply_no_room(x);
     return false;
+}
+
+static bool no_slot(struct exchange *x)
+{
+    limit_count(x->server, METRICS_LIMIT_CONNECTIONS);
+    return refuse(x, ERROR_LIMITED, RESPONSE_FULL, slice_of(NULL));
 }
 
 static bool refuse_large(struct exchange *x, const char *what)
@@ -206,10 +213,16 @@ static bool read_body(struct exchange *x)
     CHECK(!x->flight.taken && !x->met);
     CRASH_POINT(request_headers_read);
     int64_t deadline = clock_after(x->started, x->plan->settings.limits.body_us);
-    if (!http_session_send_continue(&x->client->session))
+    struct http_session *session = &x->client->session;
+    if (!http_session_send_continue(session))
         return client_left(x);
     bool fits = true;
-    switch (bodies_read_request(x, deadline, &fits)) {
+    http_session_await_body(session, false);
+    enum http_read read = bodies_read_request(x, deadline, &fits);
+    http_session_had_body(session);
+    if (read != HTTP_READ_OK && http_session_makes_room(session))
+        return no_slot(x);
+    switch (read) {
     case HTTP_READ_OK:
         if (!fits)
             return too_many_bodies(x);

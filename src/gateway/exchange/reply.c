@@ -262,6 +262,8 @@ static bool write_error(struct exchange *x)
     problem.detail = buf_ok(&x->detail) ? buf_slice(&x->detail) : slice_of(NULL);
     if (x->key.len > 0)
         problem.key = shown_key(x);
+    if (http_session_makes_room(&x->client->session)) /* as to others that do (HTTP_FULL) */
+        problem.status = 503;
     struct response response RESPONSE_AUTO = respond(x, problem.status);
     response.keep_alive = response.keep_alive && !ends_connection(error);
     return response_write_problem(&response, &problem, retry_after(x, error));

@@ -29,10 +29,12 @@ static bool refuse(const struct pass *pass, enum error error)
     return response_refuse(pass->client, event, slice_of(pass->call.tls_problem), true);
 }
 
-/* The client gets an error for a malformed or late body, which the upstream did not get whole. */
+/* The client gets an error for a malformed or late body, which the upstream did not get whole; one
+ * that stalled as a newcomer needed its slot is late. */
 static bool refuse_body(const struct pass *pass)
 {
-    bool late = pass->body_end == HTTP_READ_TIMEOUT;
+    bool late =
+        pass->body_end == HTTP_READ_TIMEOUT || http_session_makes_room(&pass->client->session);
     if (!late && pass->body_end != HTTP_READ_REFUSED)
         return false;
     struct event event = {
@@ -70,7 +72,10 @@ static bool send_body(struct pass *pass)
         .paced = pass->request->framing == HTTP_FRAMING_LENGTH,
         .write_timeout_us = pass->settings->limits.write_us,
     };
-    pass->call.unsent = http_conn_body_left(&pass->client->session.conn) && !stream_run(&stream);
+    struct http_session *session = &pass->client->session;
+    http_session_await_body(session, true);
+    pass->call.unsent = http_conn_body_left(&session->conn) && !stream_run(&stream);
+    http_session_had_body(session);
     pass->body_end = stream.read;
     return pass->body_end == HTTP_READ_OK;
 }
