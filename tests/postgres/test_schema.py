@@ -11,6 +11,7 @@ from typing import Any
 import psycopg2
 import pytest
 
+from pawltest.admin import with_admin
 from pawltest.gateway import run
 from pawltest.wire import PATIENCE, Later, eventually
 from server import ROLE, Database, find_programs
@@ -182,6 +183,32 @@ def test_a_store_is_brought_forward_once_a_transaction_that_reads_its_view_ends(
         assert gateway.post("/refunds", {}, key="k1")["Idempotency-Status"] == "stored"
         stranger.rollback()
     assert mending.result().returncode == 0
+
+
+def test_a_gateway_writes_nothing_to_a_schema_that_is_marked_newer(pawl, upstream, database):
+    """found: R20
+
+    Nor does one of a version that does not say which store it knows. What runs is not stored, and
+    the client is not told it."""
+    gateway, admin = with_admin(pawl, CONFIG)
+    kept = gateway.post("/refunds", {}, key="k1").kept
+    gate = upstream.hold()
+    running = Later(lambda: gateway.post("/refunds", {}, key="k2"))
+    gate.wait_for()
+    database.sql("UPDATE pawl.store SET format = 3")
+    refused = gateway.post("/refunds", {}, key="k3")
+    assert refused.is_problem(503, "DEPENDENCY.store_unavailable")
+    eventually(lambda: b"made by a newer pawl" in admin.get("/readyz").body, "not ready, and why")
+    with pytest.raises(psycopg2.Error) as caught:
+        database.sql("SELECT pawl.draw(0)")
+    assert caught.value.pgcode == "PW006"
+    gate.open()
+    assert database.sql("SELECT count(*) FROM pawl.outcome") == [(1,)]
+    database.sql("UPDATE pawl.store SET format = 2")
+    assert running.result()["Idempotency-Status"] == "stored"
+    assert gateway.post_up("/refunds", {}, key="k3").status == 201
+    assert gateway.post("/refunds", {}, key="k1").kept == kept
+    assert upstream.effects() == 3
 
 
 def test_an_older_pawl_leaves_a_newer_schema_alone(pawl, database):

@@ -100,8 +100,17 @@ END $$;
 DROP FUNCTION IF EXISTS pawl.refuse_other(bytea);
 CREATE OR REPLACE FUNCTION pawl.refuse_other() RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    RAISE EXCEPTION 'another store is there now' USING ERRCODE = 'PW006';
+    RAISE EXCEPTION 'another store, or a newer format of it, is there now'
+        USING ERRCODE = 'PW006';
 END $$;
+
+-- Whether the store is another one than a pawl knows that sends this; NULL: one that sends none. In
+-- a later format it is another one to all that know this format: a pawl of that one has to send
+-- what is computed here, and none of these writes to what it does not know.
+CREATE OR REPLACE FUNCTION pawl.is_other(s pawl.store, identity bytea) RETURNS boolean
+    LANGUAGE sql IMMUTABLE AS $$
+SELECT sha256(CASE s.format WHEN 2 THEN s.secret ELSE s.secret || int4send(s.format) END)
+    <> coalesce(identity, sha256(s.secret)) $$;
 
 -- What src/store/terms.h lists, in that order.
 CREATE OR REPLACE FUNCTION pawl.terms(s pawl.store) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS
@@ -164,13 +173,14 @@ CREATE OR REPLACE FUNCTION pawl.draw(at bigint, identity bytea DEFAULT NULL,
     OUT restored_at bigint, OUT restored_until bigint, OUT removals bigint)
     LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    its bytea;
+    other boolean;
 BEGIN
     removals := pawl.removals();
-    SELECT sha256(s.secret), s.frozen::integer, s.frozen_at, s.epoch, s.roster, s.went_back_at,
-        s.restored_since, s.restored_at, s.restored_until INTO its, frozen, frozen_at, epoch,
-        roster, went_back_at, restored_since, restored_at, restored_until FROM pawl.store s;
-    IF its IS NULL OR its <> identity THEN
+    SELECT pawl.is_other(s, identity), s.frozen::integer, s.frozen_at, s.epoch, s.roster,
+        s.went_back_at, s.restored_since, s.restored_at, s.restored_until INTO other, frozen,
+        frozen_at, epoch, roster, went_back_at, restored_since, restored_at, restored_until
+        FROM pawl.store s;
+    IF other IS NOT FALSE THEN
         PERFORM pawl.refuse_other();
     END IF;
     token := pawl.new_token(pawl.clock(0)) + 255;
@@ -216,7 +226,7 @@ DECLARE
     one record;
     written bigint := 0;
     touched bigint;
-    its bytea;
+    other boolean;
     now_terms bigint[];
 BEGIN
     IF cardinality(names) > 0 THEN
@@ -227,8 +237,8 @@ BEGIN
     IF cardinality(begins) > 0 THEN
         PERFORM pawl.hold_terms(cardinality(sets) > 0);
     END IF;
-    SELECT sha256(s.secret), pawl.terms(s) INTO its, now_terms FROM pawl.store s;
-    IF its IS NULL OR its <> identity THEN
+    SELECT pawl.is_other(s, identity), pawl.terms(s) INTO other, now_terms FROM pawl.store s;
+    IF other IS NOT FALSE THEN
         PERFORM pawl.refuse_other();
     ELSIF cardinality(begins) > 0 AND now_terms <> terms THEN
         conflict := begins;
