@@ -31,7 +31,9 @@ static void block_free(struct arena *arena, struct arena_block *block)
     arena->held -= sizeof(*block) + block->size;
     if (arena->counted)
         atomic_fetch_sub(arena->counted, sizeof(*block) + block->size);
-    if (block->size == BLOCK_FIRST)
+    if (arena->is_secret)
+        mem_secret_free(block, sizeof(*block) + block->size);
+    else if (block->size == BLOCK_FIRST)
         mem_block_free(MEM_BLOCK_ARENA, block);
     else
         mem_free(block);
@@ -45,7 +47,10 @@ void arena_fini(struct arena *arena)
         block_free(arena, block);
         block = next;
     }
-    *arena = arena_make_counted(arena->max, arena->counted, arena->most);
+    *arena = (struct arena){.max = arena->max,
+                            .is_secret = arena->is_secret,
+                            .counted = arena->counted,
+                            .most = arena->most};
 }
 
 void arena_reset(struct arena *arena)
@@ -67,14 +72,20 @@ void arena_reset(struct arena *arena)
     }
 }
 
+static void *block_new(const struct arena *arena, size_t size)
+{
+    if (arena->is_secret)
+        return mem_secret_new(size);
+    return size == MEM_BLOCK_ARENA_SIZE ? mem_block_new(MEM_BLOCK_ARENA) : mem_alloc(size);
+}
+
 static struct arena_block *block_add(struct arena *arena, size_t size)
 {
     if (size > SIZE_MAX - sizeof(struct arena_block))
         return NULL;
     if (!count(arena, sizeof(struct arena_block) + size))
         return NULL;
-    struct arena_block *block =
-        size == BLOCK_FIRST ? mem_block_new(MEM_BLOCK_ARENA) : mem_alloc(sizeof(*block) + size);
+    struct arena_block *block = block_new(arena, sizeof(*block) + size);
     if (!block) {
         if (arena->counted)
             atomic_fetch_sub(arena->counted, sizeof(*block) + size);

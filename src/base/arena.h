@@ -18,6 +18,7 @@ struct arena {
     size_t used;                /* bytes handed out since the last reset */
     size_t held;                /* bytes of its blocks */
     size_t max;
+    bool is_secret;         /* its blocks are in no core dump (mem_secret_new) */
     bool failed;            /* an allocation was refused, because: */
     bool too_large;         /*   it passed `max`; */
     bool crowded;           /*   or with what others hold it passed `most`; else: no memory */
@@ -38,6 +39,12 @@ static inline struct arena arena_make_counted(size_t max, atomic_ullong *counted
                                               unsigned long long most)
 {
     return (struct arena){.max = max, .counted = counted, .most = most};
+}
+
+/* An empty arena for what may be, or hold, a secret. */
+static inline struct arena arena_make_secret(size_t max)
+{
+    return (struct arena){.max = max, .is_secret = true};
 }
 
 /* Gives everything back. It may be used again. */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #ifdef PAWL_HOOKS
 static _Thread_local long fail_countdown;
@@ -71,6 +72,36 @@ void mem_free(void *at)
 {
     free(at);
 }
+
+#ifdef PAWL_SANITIZED
+void *mem_secret_new(size_t size)
+{
+    return mem_alloc(size);
+}
+
+void mem_secret_free(void *at, size_t size)
+{
+    (void)size;
+    free(at);
+}
+#else
+void *mem_secret_new(size_t size)
+{
+    void *at = must_fail() ? MAP_FAILED
+                           : mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    (void)madvise(at, size ? size : 1, MADV_DONTDUMP); /* a kernel without it dumps it */
+    return at;
+}
+
+void mem_secret_free(void *at, size_t size)
+{
+    if (at)
+        (void)munmap(at, size ? size : 1);
+}
+#endif
 
 struct spare {
     struct spare *next;

@@ -23,6 +23,14 @@ char *mem_copy(const void *from, size_t len);
 
 void mem_free(void *at);
 
+/* ---- secrets ---- */
+
+/* Memory that is in no core dump, and of which nothing is left once it is freed: whole pages, at
+ * least `size` bytes; or NULL. With sanitizers as mem_alloc, so that they see who uses it. */
+void *mem_secret_new(size_t size);
+/* `size` as it was asked for. Accepts NULL. */
+void mem_secret_free(void *at, size_t size);
+
 /* ---- blocks: what comes and goes with each request ---- */
 
 /* A thread keeps the MEM_SPARES_MAX of a kind that it gave back last for its next ones, the warmest

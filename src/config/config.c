@@ -17,6 +17,7 @@
 #define TEXTS_MAX (1024 * 1024)
 #define RULES_SIZE_MAX (16 * 1024 * 1024)
 #define FILE_COMPLAINT_MAX ((size_t)8192)
+#define FILE_ROOM ((size_t)NODE_TEXT_MAX + 1)
 
 /* `rules` and `defaults` are read after everything they build on, wherever they stand. */
 static void check_section(struct reader *reader, const struct node *node, enum node_kind kind,
@@ -227,7 +228,7 @@ static struct config *config_new(const struct config_sections *sections)
         return NULL;
     if (sections)
         config->sections = *sections;
-    config->arena = arena_make(TEXTS_MAX);
+    config->arena = arena_make_secret(TEXTS_MAX);
     config->gateway.rules = rule_set_new(RULES_SIZE_MAX);
     if (config->gateway.rules)
         return config;
@@ -288,7 +289,7 @@ static struct config *parse(const char *path, struct slice text,
                             const struct config_sections *sections, const struct explain *explain,
                             char **ret_complaints)
 {
-    ARENA_AUTO struct arena scratch = arena_make(SCRATCH_MAX);
+    ARENA_AUTO struct arena scratch = arena_make_secret(SCRATCH_MAX);
     struct complaints errors, warnings, notes;
     struct config *config = config_new(sections);
     *ret_complaints = NULL;
@@ -322,35 +323,36 @@ struct config *config_parse(const char *path, struct slice text, char **ret_comp
     return parse(path, text, NULL, NULL, ret_complaints);
 }
 
-/* All of the file, as far as a config may be long, and a byte more. */
-static bool read_file(const char *path, struct buf *buf)
+/* All of the file, as far as a config may be long, and a byte more, into `room`. An errno, 0: it is
+ * there. */
+static int read_file(const char *path, char *room, struct slice *ret_text)
 {
     FILE *file = fopen(path, "re");
-    size_t n = 1;
     if (!file)
-        return false;
-    while (n && buf->len <= NODE_TEXT_MAX) {
-        char *room = buf_room(buf, 16 * 1024);
-        n = room ? fread(room, 1, 16 * 1024, file) : 0;
-        if (n)
-            buf_added(buf, n);
-    }
-    int error = ferror(file) ? errno : buf_ok(buf) ? 0 : ENOMEM;
+        return errno;
+    (void)setvbuf(file, NULL, _IONBF, 0); /* no copy of it stays */
+    *ret_text = slice_make(room, fread(room, 1, FILE_ROOM, file));
+    int error = ferror(file) ? errno : 0;
     fclose(file);
-    errno = error;
-    return error == 0;
+    return error;
 }
 
 static struct config *read_and_parse(const char *path, const struct config_sections *sections,
                                      const struct explain *explain, char **ret_complaints)
 {
-    BUF_AUTO struct buf text = buf_make(NODE_TEXT_MAX + 64 * 1024);
-    if (read_file(path, &text))
-        return parse(path, buf_slice(&text), sections, explain, ret_complaints);
-    struct buf why = buf_make(FILE_COMPLAINT_MAX);
-    buf_printf(&why, "%s: cannot be read: %s\n", path, strerrordesc_np(errno));
-    *ret_complaints = buf_take(&why);
-    return NULL;
+    char *room = mem_secret_new(FILE_ROOM);
+    struct slice text = {NULL, 0};
+    struct config *config = NULL;
+    int error = room ? read_file(path, room, &text) : ENOMEM;
+    if (error == 0) {
+        config = parse(path, text, sections, explain, ret_complaints);
+    } else {
+        struct buf why = buf_make(FILE_COMPLAINT_MAX);
+        buf_printf(&why, "%s: cannot be read: %s\n", path, strerrordesc_np(error));
+        *ret_complaints = buf_take(&why);
+    }
+    mem_secret_free(room, FILE_ROOM);
+    return config;
 }
 
 struct config *config_read(const char *path, const struct config_sections *sections,

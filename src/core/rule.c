@@ -13,7 +13,7 @@ struct rule_set *rule_set_new(size_t arena_max)
     if (!set)
         return NULL;
     atomic_init(&set->refs, 1);
-    set->arena = arena_make(arena_max);
+    set->arena = arena_make_secret(arena_max); /* also those of endpoints and sources */
     return set;
 }
 

@@ -58,7 +58,7 @@ struct roster *roster_new(const struct webhook_settings *settings, const struct 
     if (!roster)
         return NULL;
     roster->refs = 1;
-    roster->arena = arena_make(ARENA_MAX);
+    roster->arena = arena_make_secret(ARENA_MAX);
     roster->until = CLOCK_NEVER;
     roster->is_whole = registry;
     roster->targets = mem_zalloc(settings->n_endpoints + n_stored + 1, sizeof *roster->targets);

@@ -2,6 +2,7 @@
 /* admin, admin_token and log_keys. */
 #include "config_texts.h"
 
+#include <inttypes.h>
 #include <unistd.h>
 
 #define TOKEN "0123456789abcdef"
@@ -167,6 +168,50 @@ static void keys_in_logs_are_plain_or_hashed(void **state)
     mem_free(complaints);
 }
 
+/* ---- core dumps ---- */
+
+/* Whether a core dump has the page at `at`: as the kernel says it of its mapping. */
+static bool is_dumped(const void *at)
+{
+    FILE *file = fopen("/proc/self/smaps", "re");
+    char line[512];
+    uintptr_t from = 0, to = 0;
+    bool here = false, kept_out = false, found = false;
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            here = (uintptr_t)at >= from && (uintptr_t)at < to;
+        if (!here || strncmp(line, "VmFlags:", 8) != 0)
+            continue;
+        found = true;
+        kept_out = strstr(line, " dd") != NULL;
+    }
+    fclose(file);
+    assert_true(found);
+    return !kept_out;
+}
+
+/* With sanitizers they are in memory that these look after. */
+static void secrets_are_in_no_core_dump(void **state)
+{
+    (void)state;
+    struct config *config =
+        good(HEAD "admin_token: " TOKEN "\nwebhooks:\n  endpoints:\n    - name: a\n"
+                  "      url: https://a.example/x\n      types: ['*']\n"
+                  "      secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+    const struct webhook_endpoint *endpoint = &config->webhooks.endpoints[0];
+    assert_slice(config->admin_token, TOKEN);
+#ifdef PAWL_SANITIZED
+    const bool is_kept = false;
+#else
+    const bool is_kept = true;
+#endif
+    assert_true(is_dumped(config));
+    assert_int_equal(is_dumped(config->admin_token.at), !is_kept);
+    assert_int_equal(is_dumped(endpoint->secrets[0].key.at), !is_kept);
+    config_free(config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +225,7 @@ int main(void)
         cmocka_unit_test(the_url_of_a_store_outlives_the_text_that_it_was_read_from),
         cmocka_unit_test(a_store_with_its_password_may_stand_in_a_file),
         cmocka_unit_test(keys_in_logs_are_plain_or_hashed),
+        cmocka_unit_test(secrets_are_in_no_core_dump),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
