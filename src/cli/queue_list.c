@@ -56,7 +56,7 @@ static void add_line(struct buf *line, const struct tasks_row *row)
         print_escaped(line, row->stored->lane);
     }
     if (task->reason != TASK_REASON_NONE)
-        buf_printf(line, "  %s", task_reason_text(task->reason));
+        buf_printf(line, "  %s", task_reason_text(store_task_reason(row->stored)));
     if (task->reason != TASK_REASON_NONE && task->status > 0)
         buf_printf(line, ": %d", task->status);
     buf_add_char(line, '\n');
@@ -195,7 +195,7 @@ static void add_state(const struct queue_words *words, struct buf *buf,
     add_fact(buf, words->key, stored->key);
     add_fact(buf, "state:", task_state_name(task->state));
     if (task->reason != TASK_REASON_NONE)
-        add_fact(buf, "reason:", slice_of(task_reason_text(task->reason)));
+        add_fact(buf, "reason:", slice_of(task_reason_text(store_task_reason(stored))));
     add_fact(buf, words->lane, stored->lane);
     if (stored->ord.len > 0)
         add_fact(buf, words->order, stored->ord);

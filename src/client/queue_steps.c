@@ -334,7 +334,7 @@ static enum store_status try_act(struct courier_follow *follow, const struct que
     if (!is_found)
         return status;
     bool may = task.task.state == TASK_DEAD &&
-               (walk.list.state == STEPS_PARKED || task.task.reason == TASK_REASON_ODD_ROW);
+               (walk.list.state == STEPS_PARKED || store_task_reason(&task) == TASK_REASON_ODD_ROW);
     *ret_acted = (struct queue_steps_acted){may ? QUEUE_STEPS_ACTED : QUEUE_STEPS_CLOSED,
                                             walk.list.row.id, walk.list.state};
     status = may ? apply(&walk, &task, wish) : STORE_DONE;

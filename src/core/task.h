@@ -49,7 +49,8 @@ enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED
     X(DISABLED, "endpoint_disabled", "the endpoint is disabled")                                   \
     X(REMOVED, "endpoint_removed", "there is no such endpoint any more")                           \
     X(GONE, "gone", "the endpoint says that it is gone (410)")                                     \
-    X(ODD_ROW, "odd_row", "its row, or that of its list, is none that pawl wrote")
+    X(ODD_ROW, "odd_row", "its row, or that of its list, is none that pawl wrote")                 \
+    X(NOT_WANTED, "not_wanted", "the endpoint does not want such events any more")
 
 enum task_reason {
 #define X(name, word, text) TASK_REASON_##name,

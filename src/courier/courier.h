@@ -47,6 +47,7 @@ struct courier_verdict {
     int64_t wait_us;
     enum task_state state;
     enum task_reason reason;
+    bool lets_pass; /* dead, it does not hold its order */
 };
 
 /* What an attempt came to. */

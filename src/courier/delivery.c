@@ -311,6 +311,7 @@ static void fill_verdict(struct delivery *delivery, struct ending *ending, const
     const struct store_task *stored = &delivery->given.stored;
     struct task_terms terms = terms_of(delivery->kind, stored);
     int64_t now = store_now(delivery->courier->config.store);
+    terms.holds = terms.holds && !verdict->lets_pass;
     if (verdict->claim == COURIER_SETTLED)
         task_settle(&ending->task.task, verdict->state, verdict->reason, &terms, now);
     else

@@ -24,7 +24,7 @@ static void add_row(struct buf *buf, const struct tasks_row *row)
     json_add_i64(buf, "attempts", task->attempts);
     add_moment(buf, "due_at", task->due_at);
     json_add_known_i64(buf, "status", task->status);
-    json_add_known_text(buf, "reason", task_reason_name(task->reason));
+    json_add_known_text(buf, "reason", task_reason_name(store_task_reason(stored)));
     json_add_time(buf, "created_at", task->created_at);
     json_add_time(buf, "ended_at", task->ended_at);
 }

@@ -27,6 +27,7 @@ const struct table process_table = {
         TABLE_COLUMN(type, INT, PLAIN, terms.skips, "skips"),                                      \
         TABLE_COLUMN(type, INT, PLAIN, terms.retry, "retry"),                                      \
         TABLE_COLUMN(type, INT, PLAIN, terms.envelope, "envelope"),                                \
+        TABLE_COLUMN(type, INT, PLAIN, terms.endpoint, "endpoint"),                                \
         TABLE_COLUMN(type, INT, PLAIN, terms.keep_us, "keep_us")
 
 static const struct table_column serves_columns[] = {

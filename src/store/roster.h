@@ -17,8 +17,9 @@ struct store_terms {
     bool ordered;
     bool skips;
     int64_t retry;    /* enum retry_profile */
-    int64_t envelope; /* row id (store/events.h); 0: of a source */
-    int64_t keep_us;  /* how long the id of an event is known, at least */
+    int64_t envelope; /* row ids (store/events.h); 0: of a source */
+    int64_t endpoint;
+    int64_t keep_us; /* how long the id of an event is known, at least */
 };
 
 struct store_process {

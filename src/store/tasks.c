@@ -38,7 +38,10 @@
     X(TEXT, PLAIN, running, running_ord)                                                           \
     X(TEXT, PLAIN, open, open_ord)
 /* X(kind, field): those that are late. */
-#define TASK_LATE(X) X(INT, envelope)
+#define TASK_LATE(X)                                                                               \
+    X(INT, envelope)                                                                               \
+    X(INT, endpoint)                                                                               \
+    X(INT, why)
 
 static const struct table_column task_columns[] = {
 #define X(kind, role, field, name) TABLE_COLUMN(struct store_task, kind, role, field, #name),
@@ -109,6 +112,8 @@ static const struct table_relation task_relations[] = {
     TABLE_WITHIN(COLUMN_created_at, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_event, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_envelope, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_endpoint, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_why, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_list_id, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_step, -(int64_t)STEPS_MOST, (int64_t)STEPS_MOST),
     TABLE_WHERE(COLUMN_holds, 1, 1, COLUMN_state, TASK_DEAD, TASK_DEAD),
@@ -147,6 +152,7 @@ static void hold_task(void *row)
     stored->lasts_us = or_none(stored->lasts_us);
     stored->event = or_none(stored->event);
     stored->envelope = or_none(stored->envelope);
+    stored->endpoint = or_none(stored->endpoint);
     stored->list_id = or_none(stored->list_id);
     if (stored->step < -(int64_t)STEPS_MOST || stored->step > (int64_t)STEPS_MOST)
         stored->step = 0;
@@ -166,6 +172,29 @@ const struct table task_table = {
     .heal = "pawl_queue_retry",
 };
 
+/* Those that came with format 2 and were there when it was first used; and what others are to it.
+ */
+#define REASON_FIRST_LATE TASK_REASON_ODD_ROW
+#define REASON_OF_LATE TASK_REASON_UNREADABLE
+
+static void settle_reason(struct store_task *stored)
+{
+    struct task *task = &stored->task;
+    if (task->reason >= REASON_FIRST_LATE) {
+        stored->why = task->reason;
+        task->reason = REASON_OF_LATE;
+    } else if (task->reason != REASON_OF_LATE || task->state != TASK_DEAD) {
+        stored->why = 0;
+    }
+}
+
+enum task_reason store_task_reason(const struct store_task *stored)
+{
+    bool is_late = stored->task.reason == REASON_OF_LATE && stored->why >= REASON_FIRST_LATE &&
+                   stored->why < TASK_REASON_COUNT;
+    return is_late ? (enum task_reason)stored->why : stored->task.reason;
+}
+
 void store_task_settle(struct store_task *stored)
 {
     struct task *task = &stored->task;
@@ -177,6 +206,7 @@ void store_task_settle(struct store_task *stored)
     task->lease_until = sends ? task->lease_until : 0;
     task->owner = sends ? task->owner : 0;
     task->gone_at = task->ended_at != 0 ? task->gone_at : CLOCK_NEVER;
+    settle_reason(stored);
 }
 
 /* ---- what goes with them ---- */

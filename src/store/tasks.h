@@ -25,6 +25,8 @@ struct store_task {
     bool skips;       /* dead, it does not hold its order */
     int64_t event;    /* the row id of the event that it tells; 0: of none */
     int64_t envelope; /* the row id of how it tells it (store/events.h); 0: as its endpoint says */
+    int64_t endpoint; /* the row id of whom; 0: of whoever had the lane's name then */
+    int64_t why;      /* store_task_reason, where an older pawl would stop at its number; 0 */
     int64_t list_id;  /* 0: in none */
     int64_t step;     /* of that list, from 1; of its reverse: below 0 */
 
@@ -116,5 +118,9 @@ extern const struct table_index attempt_index;
 
 /* Before a task is written: what follows from its state. Texts are those of `ord`. */
 void store_task_settle(struct store_task *task);
+
+/* Why it ended or waits. An older pawl that reads a reason of a number which it does not know takes
+ * the store for damaged; so it is told another one. */
+enum task_reason store_task_reason(const struct store_task *task);
 
 #endif

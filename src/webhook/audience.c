@@ -14,8 +14,15 @@ static void add_own(struct audience *audience, const struct webhook_target *targ
                                                            .skips = endpoint->skips,
                                                            .retry = endpoint->retry,
                                                            .envelope = target->envelope,
+                                                           .row = target->state.row.id,
                                                            .endpoint = endpoint,
                                                            .entry = is_told ? entry : NULL};
+}
+
+/* What no pawl wrote is no row id. */
+static int64_t or_none(int64_t id)
+{
+    return id > 0 ? id : 0;
 }
 
 static void add_others(struct audience *audience, const struct census_entry *entry)
@@ -25,7 +32,8 @@ static void add_others(struct audience *audience, const struct census_entry *ent
                                                            .ordered = terms->ordered,
                                                            .skips = terms->skips,
                                                            .retry = census_profile(terms),
-                                                           .envelope = census_envelope(terms),
+                                                           .envelope = or_none(terms->envelope),
+                                                           .row = or_none(terms->endpoint),
                                                            .entry = entry};
     if (terms->keep_us > audience->keep_us)
         audience->keep_us = terms->keep_us;
@@ -57,6 +65,6 @@ bool audience_make(struct arena *arena, const struct roster *roster, const struc
 
 bool audience_wants(const struct audience_member *member, const struct store_event *event)
 {
-    return (member->endpoint && webhook_endpoint_wants(member->endpoint, event)) ||
-           (member->entry && census_wants(member->entry, event));
+    return (member->endpoint && webhook_endpoint_wants(member->endpoint, event, false)) ||
+           (member->entry && census_wants(member->entry, event, false));
 }

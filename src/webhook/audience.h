@@ -14,7 +14,8 @@ struct audience_member {
     bool ordered;
     bool skips;
     enum retry_profile retry;
-    int64_t envelope;                        /* row id */
+    int64_t envelope; /* row ids */
+    int64_t row;
     const struct webhook_endpoint *endpoint; /* NULL: this process has none of that name */
     const struct census_entry *entry;        /* NULL: nobody declares it */
 };

@@ -262,10 +262,11 @@ bool census_is_told(const struct census_entry *entry)
     return entry->n_living > 0 || entry->row.state == STORE_ROSTER_DECLARED;
 }
 
-static bool terms_want(const struct store_terms *terms, const struct store_event *event)
+static bool terms_want(const struct store_terms *terms, const struct store_event *event,
+                       bool of_any_type)
 {
     struct slice types = terms->types, tenants = terms->tenants, text;
-    bool wants_type = false, wants_tenant = tenants.len == 0;
+    bool wants_type = of_any_type, wants_tenant = tenants.len == 0;
     while (store_list_next(&types, &text))
         wants_type |= event_type_matches(text, event->type);
     while (store_list_next(&tenants, &text))
@@ -273,12 +274,13 @@ static bool terms_want(const struct store_terms *terms, const struct store_event
     return wants_type && wants_tenant;
 }
 
-bool census_wants(const struct census_entry *entry, const struct store_event *event)
+bool census_wants(const struct census_entry *entry, const struct store_event *event,
+                  bool of_any_type)
 {
-    bool wants =
-        entry->n_living == 0 && census_is_told(entry) && terms_want(&entry->row.terms, event);
+    bool wants = entry->n_living == 0 && census_is_told(entry) &&
+                 terms_want(&entry->row.terms, event, of_any_type);
     for (size_t i = 0; i < entry->n_living; i++)
-        wants |= terms_want(terms_at(entry, i), event);
+        wants |= terms_want(terms_at(entry, i), event, of_any_type);
     return wants;
 }
 
@@ -292,12 +294,6 @@ enum retry_profile census_profile(const struct store_terms *terms)
 {
     bool is_known = terms->retry >= 0 && terms->retry < RETRY_PROFILE_COUNT;
     return is_known ? (enum retry_profile)terms->retry : RETRY_PROFILE_webhook;
-}
-
-/* What no pawl wrote names none. */
-int64_t census_envelope(const struct store_terms *terms)
-{
-    return terms->envelope > 0 ? terms->envelope : 0;
 }
 
 static void add_stray(struct census *census, struct slice kind, struct slice lane)

@@ -55,11 +55,11 @@ struct census_entry *census_find(const struct census *census, struct slice kind,
 
 /* Whether tasks are made for it. */
 bool census_is_told(const struct census_entry *entry);
-bool census_wants(const struct census_entry *entry, const struct store_event *event);
+bool census_wants(const struct census_entry *entry, const struct store_event *event,
+                  bool of_any_type);
 /* Of its newest declaration. */
 const struct store_terms *census_terms(const struct census_entry *entry);
 enum retry_profile census_profile(const struct store_terms *terms);
-int64_t census_envelope(const struct store_terms *terms);
 
 /* Of a lane that this process does not serve: whether what is due there is to be ended. Else it is
  * marked as due. */

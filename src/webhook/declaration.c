@@ -45,6 +45,7 @@ static struct store_terms terms_of(struct arena *arena, const struct webhook_tar
                                 .skips = endpoint->skips,
                                 .retry = endpoint->retry,
                                 .envelope = target->envelope,
+                                .endpoint = target->state.row.id,
                                 .keep_us = keep_us};
 }
 
@@ -123,7 +124,7 @@ static bool are_same(const struct store_terms *a, const struct store_terms *b)
 {
     return slice_eq(a->types, b->types) && slice_eq(a->tenants, b->tenants) &&
            a->ordered == b->ordered && a->skips == b->skips && a->retry == b->retry &&
-           a->envelope == b->envelope && a->keep_us == b->keep_us;
+           a->envelope == b->envelope && a->endpoint == b->endpoint && a->keep_us == b->keep_us;
 }
 
 /* False: the roster says so already. */

@@ -36,7 +36,7 @@ static const struct courier_verdict down = {.claim = COURIER_DOWN};
 
 static struct courier_verdict settle(enum task_reason reason)
 {
-    return (struct courier_verdict){COURIER_SETTLED, 0, TASK_DEAD, reason};
+    return (struct courier_verdict){COURIER_SETTLED, 0, TASK_DEAD, reason, false};
 }
 
 /* ---- the claim ---- */
@@ -63,15 +63,16 @@ static void take_target(struct sending *sending, struct slice name)
     sending->target = roster_find(sending->roster, name);
 }
 
-/* Another process may have told one that was made since the registry was read. False: the store
- * does not say. */
+/* Another process may have told one that was made since the registry was read, also under a name
+ * that was another one's. False: the store does not say. */
 static bool find_target(const struct webhook_sender *sender, struct courier_delivery *delivery)
 {
     struct sending *sending = sending_of(delivery);
     take_target(sending, delivery->stored.lane);
-    bool is_older =
-        clock_after(delivery->stored.task.created_at, APART_US) < sending->plan->read_at;
-    if (sending->target || is_older)
+    bool is_known = sending->target ? delivery->stored.endpoint <= sending->target->state.row.id
+                                    : clock_after(delivery->stored.task.created_at, APART_US) <
+                                          sending->plan->read_at;
+    if (is_known)
         return sending->target || sending->roster->is_whole;
     if (webhook_plan_refresh(sending->plan, sender->store, delivery->parker) != STORE_DONE)
         return false;
@@ -94,11 +95,34 @@ static struct courier_verdict judge_missing(const struct webhook_sender *sender,
     return is_removed ? settle(TASK_REASON_REMOVED) : down;
 }
 
-/* Of an endpoint that had the name before this one. What a person sends again is for this one. */
+/* Of an endpoint that had the name before this one. What a person sends again is for this one. An
+ * older pawl, which does not say whose it is, told those of a config before they had rows. */
 static bool is_of_an_earlier_one(const struct webhook_target *target,
                                  const struct store_task *stored)
 {
-    return stored->row.id < target->state.row.id && !stored->task.replay;
+    bool is_anothers =
+        stored->endpoint != 0 ? stored->endpoint != target->state.row.id : target->is_stored;
+    return is_anothers && stored->row.id < target->state.row.id && !stored->task.replay;
+}
+
+/* Whether it wants the event yet: this process's config, or else any other that lives, as the store
+ * says now. A person may send it any type, but no other tenant's. */
+static enum store_status ask_wanted(const struct webhook_sender *sender,
+                                    const struct courier_delivery *delivery, bool *ret_is_wanted)
+{
+    const struct sending *sending = sending_of(delivery);
+    bool of_any_type = delivery->stored.task.replay;
+    struct census census = census_make();
+    *ret_is_wanted =
+        webhook_endpoint_wants(sending->target->endpoint, &sending->event, of_any_type);
+    if (*ret_is_wanted || sending->target->is_stored)
+        return STORE_DONE;
+    enum store_status status = census_read(&census, sender->store, delivery->parker);
+    const struct census_entry *entry =
+        census_find(&census, SLICE(WEBHOOK_KIND), delivery->stored.lane);
+    *ret_is_wanted = entry && census_wants(entry, &sending->event, of_any_type);
+    census_fini(&census);
+    return status;
 }
 
 /* The rule that the delivery names; of one from before it did, the endpoint's. True in
@@ -120,12 +144,26 @@ static enum store_status take_rule(const struct webhook_sender *sender,
     return sending->post.arena.failed ? STORE_NO_MEMORY : status;
 }
 
+/* What is sent. */
+static struct courier_verdict make_body(const struct webhook_sender *sender,
+                                        struct courier_delivery *delivery)
+{
+    struct sending *sending = sending_of(delivery);
+    bool is_known = false;
+    if (take_rule(sender, delivery, &is_known) != STORE_DONE)
+        return down;
+    if (!is_known)
+        return settle(TASK_REASON_UNREADABLE);
+    webhook_envelope_write(&sending->rule, &sending->event, &sending->body);
+    return buf_ok(&sending->body) ? (struct courier_verdict){.claim = COURIER_CLAIMED} : down;
+}
+
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare(const struct webhook_sender *sender,
                                       struct courier_delivery *delivery)
 {
     struct sending *sending = sending_of(delivery);
-    bool is_there = false, is_known = false;
+    bool is_there = false, is_wanted = false;
     sending->plan = webhook_plan_ref(*sender->plan);
     if (!find_target(sender, delivery))
         return down;
@@ -137,12 +175,15 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
         return settle(TASK_REASON_DISABLED);
     if (read_event(sender, delivery, &is_there) != STORE_DONE)
         return down;
-    if (is_there && take_rule(sender, delivery, &is_known) != STORE_DONE)
-        return down;
-    if (!is_there || !is_known)
+    if (!is_there)
         return settle(TASK_REASON_UNREADABLE);
-    webhook_envelope_write(&sending->rule, &sending->event, &sending->body);
-    return buf_ok(&sending->body) ? (struct courier_verdict){.claim = COURIER_CLAIMED} : down;
+    if (ask_wanted(sender, delivery, &is_wanted) != STORE_DONE)
+        return down;
+    if (!is_wanted)
+        return (struct courier_verdict){COURIER_SETTLED, 0, TASK_DEAD, TASK_REASON_NOT_WANTED,
+                                        true};
+    delivery->stored.endpoint = sending->target->state.row.id;
+    return make_body(sender, delivery);
 }
 
 static struct courier_verdict claim(const struct courier_kind *kind,

@@ -19,9 +19,9 @@ static const struct webhook_members named[] = {
 };
 
 bool webhook_endpoint_wants(const struct webhook_endpoint *endpoint,
-                            const struct store_event *event)
+                            const struct store_event *event, bool of_any_type)
 {
-    bool wants_type = false, wants_tenant = endpoint->n_tenants == 0;
+    bool wants_type = of_any_type, wants_tenant = endpoint->n_tenants == 0;
     for (size_t i = 0; i < endpoint->n_types; i++)
         wants_type |= event_type_matches(endpoint->types[i], event->type);
     for (size_t i = 0; i < endpoint->n_tenants; i++)

@@ -7,8 +7,9 @@
 #include "store/events.h"
 #include "webhook/envelope.h"
 
+/* `of_any_type`: where its tenant is what counts. */
 bool webhook_endpoint_wants(const struct webhook_endpoint *endpoint,
-                            const struct store_event *event);
+                            const struct store_event *event, bool of_any_type);
 
 /* Appends the request's body: of a rule and an event always the same bytes. */
 void webhook_envelope_write(const struct envelope_rule *rule, const struct store_event *event,

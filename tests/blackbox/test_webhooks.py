@@ -147,47 +147,6 @@ def test_a_failure_is_tried_again_with_the_same_bytes_under_a_new_time(outbox, r
     assert [attempt["status"] for attempt in shown["history"]] == [500, None, 302, 400, 201]
 
 
-def reload(box: Outbox, text: str) -> None:
-    before = [line["event"] for line in box.gateway.log].count("config_reloaded")
-    box.gateway.configure(text)
-    box.gateway.signal(signal.SIGHUP)
-    eventually(lambda: [line["event"] for line in box.gateway.log].count("config_reloaded")
-               > before, "the reload")
-
-
-@pytest.mark.parametrize("how", ["reload", "restart"])
-def test_a_delivery_has_the_bytes_of_the_config_that_it_was_made_under(outbox, receiver, how):
-    """found: R15. The envelope, and the `source` of CloudEvents, are those of later events."""
-    own = {"eventId": "id", "from": "source"}
-    box = outbox(sink("one", receiver), sink("two", receiver, envelope="cloudevents"),
-                 sink("three", receiver, envelope=own), source="/before")
-    receiver.default = say(503)
-    box.publish("refund.created", "1", "--id", "e1")
-    receiver.wait_for(3)
-    eventually(lambda: box.states() == ["waiting"] * 3, "the next attempts")
-    before = {request.target: request for request in receiver.requests}
-    receiver.default = receiver.created
-    changed = config(sink("one", receiver, envelope="cloudevents"),
-                     sink("two", receiver, envelope="none"), sink("three", receiver, envelope=own),
-                     source="/after")
-    if how == "reload":
-        reload(box, changed)
-    else:
-        box.gateway.configure(changed)
-        box.gateway.restart()
-    box.until(*["done"] * 3, step=60)
-    again = {request.target: request for request in receiver.requests[3:]}
-    assert {path: request.body for path, request in again.items()} == {
-        path: request.body for path, request in before.items()}
-    assert {path: request["content-type"] for path, request in again.items()} == {
-        path: request["content-type"] for path, request in before.items()}
-    box.publish("refund.created", "2", "--id", "e2")
-    box.until(*["done"] * 6, step=60)
-    later = {request.target: request.body for request in receiver.requests[6:]}
-    assert later["/two"] == b"2" and later["/three"] == b'{"eventId":"e2","from":"/after"}'
-    assert b'"source":"/after"' in later["/one"]
-
-
 def test_what_is_never_acknowledged_is_dead_after_a_day_and_can_be_sent_again(outbox, receiver):
     box = outbox()
     receiver.default = say(503, {"why": "down"})

@@ -283,6 +283,32 @@ static void a_task_is_swept_at_its_time_with_all_that_goes_with_it(void **state)
 }
 #endif
 
+/* An older pawl would take the store for damaged at the number of one that it does not know. */
+static void a_reason_that_came_late_is_kept_beside_one_that_every_pawl_knows(void **state)
+{
+    static const enum task_reason reasons[] = {TASK_REASON_ODD_ROW, TASK_REASON_NOT_WANTED};
+    struct bed *bed = *state;
+    struct store_task task = add(bed, "a", "lane", "", 1);
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        struct reading reading;
+        turn(&task, TASK_DEAD);
+        task.task.reason = reasons[i];
+        assert_int_equal(save(bed, TABLE_UPDATE, &task), STORE_DONE);
+        read_rows(bed, (struct table_query){.table = &task_table}, &reading);
+        const struct store_task *stored = (const struct store_task *)reading.found.rows[0];
+        assert_int_equal(stored->task.reason, TASK_REASON_UNREADABLE);
+        assert_int_equal(store_task_reason(stored), reasons[i]);
+        arena_fini(&reading.arena);
+    }
+    task.task.due_at = 1;
+    move(bed, &task, TASK_WAITING);
+    assert_int_equal(task.why, 0);
+    turn(&task, TASK_DEAD);
+    task.task.reason = TASK_REASON_UNREADABLE;
+    assert_int_equal(save(bed, TABLE_UPDATE, &task), STORE_DONE);
+    assert_int_equal(store_task_reason(&task), TASK_REASON_UNREADABLE);
+}
+
 static void rows_are_not_found_in_too_little_memory(void **state)
 {
     struct bed *bed = *state;
@@ -309,6 +335,7 @@ int main(void)
 #ifdef PAWL_HOOKS
         BED_TEST(a_task_is_swept_at_its_time_with_all_that_goes_with_it),
 #endif
+        BED_TEST(a_reason_that_came_late_is_kept_beside_one_that_every_pawl_knows),
         BED_TEST(rows_are_not_found_in_too_little_memory),
     };
     return bed_run(tests, sizeof tests / sizeof *tests);

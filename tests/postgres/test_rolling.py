@@ -106,10 +106,7 @@ def test_a_declaration_ends_with_the_last_gateway_that_has_it(pawl, receiver):
                      for _ in range(2))
     box = Outbox(second)
     for gateway, lanes in ((first, {"billing", "crm"}), (second, {"billing"})):
-        gateway.configure(config(sink("billing", receiver)))
-        gateway.signal(signal.SIGHUP)
-        eventually(lambda gateway=gateway: any(line["event"] == "config_reloaded"
-                                               for line in gateway.log), "the reload")
+        reload(gateway, config(sink("billing", receiver)))
         event = box.publish()
         eventually(lambda event=event: lanes_of(box, event), "its deliveries")
         assert lanes_of(box, event) == lanes
@@ -117,6 +114,29 @@ def test_a_declaration_ends_with_the_last_gateway_that_has_it(pawl, receiver):
 
 def lanes_of(box: Outbox, event: str) -> set[str]:
     return {row["lane"] for row in box.list() if row["key"] == event}
+
+
+def reload(gateway: Gateway, text: str) -> None:
+    gateway.configure(text)
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: any(line["event"] == "config_reloaded" for line in gateway.log),
+               "the reload")
+
+
+def test_what_one_living_gateway_wants_is_wanted(pawl, receiver):
+    """Also where another one, which wants less, makes the delivery."""
+    first = pawl(config(sink("billing", receiver)))
+    box = Outbox(pawl(config(sink("billing", receiver, types=["other"]))))
+    for _ in range(MANY):
+        box.publish()
+    box.until(*["done"] * MANY)
+    receiver.default = say(503)
+    event = box.publish()
+    receiver.wait_for(MANY + 1)
+    reload(first, config(sink("billing", receiver, types=["other"])))
+    rows = box.until(*["done"] * MANY, "dead", step=5)
+    assert [(row["key"], row["reason"]) for row in rows if row["state"] == "dead"] == [
+        (event, "not_wanted")]
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
@@ -212,8 +232,8 @@ def test_however_many_rows_the_roster_has_every_event_is_told(pawl, receiver, da
     database.sql("INSERT INTO pawl.process (id, version, is_in_force, started_at, lives_until)"
                  " VALUES (7, 0, 0, 0, 9000000000000000)")
     database.sql("INSERT INTO pawl.serves (id, version, process, kind, name, types, tenants,"
-                 " ordered, skips, retry, envelope, keep_us) SELECT 100 + n, 0, 7, 'webhook',"
-                 " convert_to('e' || n, 'UTF8'), '8:refund.*,', '', 0, 0, 0, 0, 0"
+                 " ordered, skips, retry, envelope, endpoint, keep_us) SELECT 100 + n, 0, 7,"
+                 " 'webhook', convert_to('e' || n, 'UTF8'), '8:refund.*,', '', 0, 0, 0, 0, 0, 0"
                  " FROM generate_series(1, 20000) n")
     database.sql("UPDATE pawl.roster SET version = version + 1 WHERE kind = ''")
     box.publish()

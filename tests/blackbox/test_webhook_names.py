@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A delivery is what it was made as, whatever names and options say by then."""
+from __future__ import annotations
+
+import signal
+from typing import Callable
+
+import pytest
+
+from pawltest.odd import File
+from pawltest.upstream import Upstream, say
+from pawltest.wire import eventually
+from test_webhooks import Outbox, config, sink
+
+pytestmark = pytest.mark.hooks
+
+
+@pytest.fixture
+def outbox(pawl, receiver: Upstream) -> Callable[..., Outbox]:
+    def make(*endpoints, **more) -> Outbox:
+        return Outbox(pawl(config(*(endpoints or (sink("billing", receiver),)), **more)))
+
+    return make
+
+
+def reload(box: Outbox, text: str) -> None:
+    before = [line["event"] for line in box.gateway.log].count("config_reloaded")
+    box.gateway.configure(text)
+    box.gateway.signal(signal.SIGHUP)
+    eventually(lambda: [line["event"] for line in box.gateway.log].count("config_reloaded")
+               > before, "the reload")
+
+
+@pytest.mark.parametrize("how", ["reload", "restart"])
+def test_a_delivery_has_the_bytes_of_the_config_that_it_was_made_under(outbox, receiver, how):
+    """found: R15. The envelope, and the `source` of CloudEvents, are those of later events."""
+    own = {"eventId": "id", "from": "source"}
+    box = outbox(sink("one", receiver), sink("two", receiver, envelope="cloudevents"),
+                 sink("three", receiver, envelope=own), source="/before")
+    receiver.default = say(503)
+    box.publish("refund.created", "1", "--id", "e1")
+    receiver.wait_for(3)
+    eventually(lambda: box.states() == ["waiting"] * 3, "the next attempts")
+    before = {request.target: request for request in receiver.requests}
+    receiver.default = receiver.created
+    changed = config(sink("one", receiver, envelope="cloudevents"),
+                     sink("two", receiver, envelope="none"), sink("three", receiver, envelope=own),
+                     source="/after")
+    if how == "reload":
+        reload(box, changed)
+    else:
+        box.gateway.configure(changed)
+        box.gateway.restart()
+    box.until(*["done"] * 3, step=60)
+    again = {request.target: request for request in receiver.requests[3:]}
+    assert {path: request.body for path, request in again.items()} == {
+        path: request.body for path, request in before.items()}
+    assert {path: request["content-type"] for path, request in again.items()} == {
+        path: request["content-type"] for path, request in before.items()}
+    box.publish("refund.created", "2", "--id", "e2")
+    box.until(*["done"] * 6, step=60)
+    later = {request.target: request.body for request in receiver.requests[6:]}
+    assert later["/two"] == b"2" and later["/three"] == b'{"eventId":"e2","from":"/after"}'
+    assert b'"source":"/after"' in later["/one"]
+
+
+def reason_of(box: Outbox, event: str) -> str | None:
+    return next((row["reason"] for row in box.list() if row["key"] == event), None)
+
+
+def test_what_an_endpoint_does_not_want_any_more_ends_and_holds_nothing(outbox, receiver):
+    """Judged when its time comes: by type and tenant. A person may send any type, but not to
+    another tenant's endpoint."""
+    box = outbox(sink("billing", receiver, ordered=True))
+    receiver.default = say(503)
+    first = box.publish("refund.created", "1", "--tenant", "m1")
+    receiver.wait_for(1)
+    box.publish("refund.settled", "2", "--tenant", "m1")
+    reload(box, config(sink("billing", receiver, ordered=True, types=["refund.settled"])))
+    receiver.default = receiver.created
+    box.until("dead", "done", step=30)
+    assert reason_of(box, first) == "not_wanted"
+    assert "does not want such events" in box.done("list")
+    box.done("replay", "--dead")
+    box.until("done", "done", step=5)
+    assert receiver.requests[-1]["webhook-id"] == first
+    receiver.default = say(503)
+    third = box.publish("refund.settled", "3", "--tenant", "m1")
+    receiver.wait_for(4)
+    reload(box, config(sink("billing", receiver, ordered=True, tenants=["m2"])))
+    receiver.default = receiver.created
+    box.until("dead", "done", "done", step=30)
+    box.done("replay", "--dead")
+    box.until("dead", "done", "done", step=5)
+    assert reason_of(box, third) == "not_wanted" and len(receiver.requests) == 4
+
+
+def test_deliveries_of_before_that_are_older_than_their_endpoint_s_row_are_made(outbox, receiver):
+    """An older pawl told the endpoints of a first config before all of them had rows, and did not
+    write down whose a delivery is."""
+    box = outbox()
+    receiver.default = say(503)
+    box.publish()
+    receiver.wait_for(1)
+    box.gateway.stop()
+    store = File(box.gateway.store)
+    store.sql("UPDATE pawl_task SET endpoint = 0")
+    store.sql("UPDATE pawl_endpoint SET id = (SELECT max(id) FROM pawl_task) + 1000")
+    receiver.default = receiver.created
+    box.gateway.start()
+    box.until("done", step=30)
