@@ -203,6 +203,9 @@ static READER_NAMED(read_handler)
 static const struct option source_members[] = {
     CONFIG_MEMBER(name, inbox_source, name, name, 0, 0, "(required)",
                   "what the source is called in lists, metrics and `Webhook-Source`"),
+    CONFIG_MEMBER(source, inbox_source, source, name, 0, 0, "(the name)",
+                  "what its events are stored under, and so called there, in place of the name: "
+                  "the name before it was renamed"),
     CONFIG_MEMBER(match, inbox_source, match, match, 0, 0, "(required)",
                   "where its events arrive, such as POST /hooks/stripe"),
     CONFIG_MEMBER(verify, inbox_source, verify, verify, 0, 0, "(required)",
@@ -279,6 +282,8 @@ static void check_source(struct reader *reader, const struct node *node,
         reader_complain(reader, node, "the path of source %.*s has no such parameter",
                         SLICE_ARG(source->name));
     fill_payload(source);
+    if (source->source.len == 0)
+        source->source = source->name;
 }
 
 static void check_name(struct reader *reader, const struct node *node,
@@ -288,6 +293,10 @@ static void check_name(struct reader *reader, const struct node *node,
         if (slice_eq(sources[i].name, sources[at].name))
             reader_complain(reader, node, "two sources have the name %.*s (expected another)",
                             SLICE_ARG(sources[at].name));
+        else if (slice_eq(sources[i].source, sources[at].source))
+            reader_complain(reader, node, "%.*s and %.*s are the same source, %.*s",
+                            SLICE_ARG(sources[i].name), SLICE_ARG(sources[at].name),
+                            SLICE_ARG(sources[at].source));
 }
 
 OPTION_READER(inbox)
@@ -417,9 +426,9 @@ static void check_lane(struct reader *reader, const struct node *node,
 {
     const struct webhook_settings *webhooks = &reader->config->webhooks;
     for (size_t i = 0; i < webhooks->n_endpoints; i++)
-        if (slice_eq(webhooks->endpoints[i].name, source->name))
+        if (slice_eq(webhooks->endpoints[i].name, source->source))
             reader_complain(reader, node, "an endpoint has the name %.*s (expected another)",
-                            SLICE_ARG(source->name));
+                            SLICE_ARG(source->source));
 }
 
 void inbox_compile(struct reader *reader, const struct node *node)

@@ -115,7 +115,7 @@ static bool add_headers(struct calling *calling, const struct courier_delivery *
     key_value_write(delivery->stored.key, KEY_FORWARD_BARE, KEY_SYNTAX_LENIENT, &key);
     return add_fields(calling) &&
            headers_add(headers, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION)) &&
-           headers_add(headers, SLICE("Webhook-Source"), calling->source->settings->name) &&
+           headers_add(headers, SLICE("Webhook-Source"), calling->source->settings->source) &&
            webhook_post_add(&calling->post, SLICE("Idempotency-Key"), &key);
 }
 
@@ -178,7 +178,7 @@ static struct courier_limits limits_of(const struct courier_kind *kind, struct s
 static struct slice label(const struct courier_kind *kind, struct slice lane)
 {
     const struct webhook_source *source = webhook_plan_source(*handler_of(kind)->plan, lane);
-    return source ? source->settings->name : SERIES_OTHER;
+    return source ? source->settings->source : SERIES_OTHER;
 }
 
 void webhook_handler_init(struct webhook_handler *handler)

@@ -119,7 +119,7 @@ void webhook_plan_unref(struct webhook_plan *plan)
 const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan, struct slice name)
 {
     for (size_t i = 0; i < plan->n_sources; i++)
-        if (slice_eq(plan->sources[i].settings->name, name))
+        if (slice_eq(plan->sources[i].settings->source, name))
             return &plan->sources[i];
     return NULL;
 }

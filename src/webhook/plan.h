@@ -54,7 +54,7 @@ struct webhook_plan *webhook_plan_ref(struct webhook_plan *plan);
 /* Accepts NULL. */
 void webhook_plan_unref(struct webhook_plan *plan);
 
-/* NULL: there is none of that name. */
+/* By what its events are known by. NULL: there is none. */
 const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan,
                                                  struct slice name);
 

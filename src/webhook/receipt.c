@@ -46,7 +46,7 @@ static struct store_task make_task(const struct taking *taking, int64_t now)
 {
     const struct inbox_source *source = taking->receipt->source;
     struct store_task task = {.kind = SLICE(HANDLER_KIND),
-                              .lane = source->name,
+                              .lane = source->source,
                               .key = taking->key,
                               .ord = taking->ord,
                               .skips = source->skips,
@@ -69,7 +69,7 @@ static enum store_status insert(struct taking *taking)
                                     .fields = receipt->fields,
                                     .body = receipt->body};
     const unsigned char *hash = receipt->payload_hash.bytes;
-    struct store_receipt row = {.source = receipt->source->name,
+    struct store_receipt row = {.source = receipt->source->source,
                                 .event_id = receipt->event_id,
                                 .payload_hash = slice_make((const char *)hash, DIGEST_SIZE),
                                 .recipe = receipt->recipe,
@@ -86,7 +86,7 @@ static enum store_status insert(struct taking *taking)
 /* What has the id. NULL: nothing any more. */
 static enum store_status find_receipt(struct taking *taking, const struct store_receipt **ret_row)
 {
-    const struct store_receipt like = {.source = taking->receipt->source->name,
+    const struct store_receipt like = {.source = taking->receipt->source->source,
                                        .event_id = taking->receipt->event_id};
     const struct table_query query = {
         .table = &receipt_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
@@ -159,7 +159,7 @@ static struct slice join(struct taking *taking, struct slice a, struct slice b, 
 static void fill(struct taking *taking)
 {
     const struct receipt *receipt = taking->receipt;
-    struct slice name = receipt->source->name, none = SLICE("");
+    struct slice name = receipt->source->source, none = SLICE("");
     taking->key = join(taking, name, SLICE(":"), receipt->event_id);
     taking->ord = receipt->order.len > 0 ? join(taking, name, SLICE(":"), receipt->order) : none;
 }

@@ -77,6 +77,7 @@ struct inbox_verify {
 /* A source of events: who sends them to which route, and who handles them. */
 struct inbox_source {
     struct slice name;
+    struct slice source; /* what its events are known by: the name, or one that it had before */
     struct rule_match match;
     struct inbox_verify verify;
     struct template id;

@@ -3,6 +3,7 @@
 
 #include "base/utf8.h"
 #include "observe/page.h"
+#include "webhook/handler.h"
 
 #define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define LINES_MAX ((size_t)256 * 1024)
@@ -32,6 +33,10 @@ static void say(const struct unserved *unserved, const char *event, enum log_lev
     log_line_start(&line, level, event);
     log_line_str(&line, "kind", row->kind);
     log_line_str(&line, "name", row->name);
+    if (level == LOG_LEVEL_WARN && slice_eq(row->kind, SLICE(HANDLER_KIND)))
+        log_line_str(&line, "hint",
+                     SLICE("if it was renamed, its new name needs `source:` with this one, so that "
+                           "its events and ids stay known"));
     log_line_end(unserved->log, &line);
 }
 

@@ -361,6 +361,32 @@ def test_a_source_that_a_reload_takes_out_handles_no_more_until_it_is_back(inbox
     box.until("done", "done", step=30)
 
 
+def test_a_source_that_is_renamed_stays_what_it_was(inbox, upstream):
+    """found: R10. What it handled is known, what waits is handled, under the keys of before."""
+    box = inbox(source())
+    box.send("ev_1")
+    box.until("done")
+    upstream.default = say(503)
+    box.send("ev_2")
+    upstream.wait_for(2)
+    box.gateway.configure(config(source("bank")))
+    box.gateway.restart()
+    eventually(lambda: any(line["event"] == "roster_unserved" and line["name"] == "payments"
+                           and "source:" in line["hint"] for line in box.gateway.log), "its hint")
+    box.gateway.configure(config(source("bank", source="payments")))
+    box.gateway.restart()
+    upstream.default = upstream.created
+    assert status_of(box.send("ev_1", name="bank")) == (200, "replayed")
+    assert status_of(box.send("ev_2", name="bank")) == (200, "replayed")
+    assert status_of(box.send("ev_3", name="bank")) == (200, "stored")
+    box.until("done", "done", "done", step=30)
+    last = {request["Idempotency-Key"]: request for request in upstream.requests}
+    assert set(last) == {"payments:ev_1", "payments:ev_2", "payments:ev_3"}
+    assert {request["Webhook-Source"] for request in last.values()} == {"payments"}
+    assert [last[f"payments:ev_{n}"].target for n in (2, 3)] == ["/internal/bank"] * 2
+    assert box.rows("SELECT DISTINCT source FROM inbox_events") == [["payments"]]
+
+
 def test_a_replay_past_the_window_of_the_handler_needs_force(pawl, upstream):
     gateway, listener = with_admin(pawl, config(source(keep="30d")))
     box = Inbox(gateway)
@@ -413,6 +439,7 @@ def test_clients_cannot_say_that_they_are_a_source(inbox, upstream):
     ({"handler": "internal"}, "expected POST /path"),
     ({"handler": "POST /a b"}, "is no plain path"),
     ({"name": "r"}, "a rule has the name r"), ({"name": "e"}, "an endpoint has the name e"),
+    ({"source": "e"}, "an endpoint has the name e"),
     ({"verify": {"scheme": "stripe"}}, "has no secret"),
     ({"verify": {"scheme": "stripes", "secret": "k"}}, "stripe"),
     ({"verify": {"scheme": "stripe", "secret": "k", "hash": "sha1"}}, "is known of a scheme"),
