@@ -123,6 +123,7 @@ enum group_result {
     GROUP_OK,
     GROUP_CONFLICT, /* a row is not what load said, the id of a new one is taken: decide again */
     GROUP_LOCKED,   /* somebody's transaction holds a row: in progress */
+    GROUP_HELD,     /* somebody's transaction holds the terms of a group that begins */
     GROUP_REFUSED,  /* it fits, and cannot be written as things are: what asks fails, and what
                        has happened is tried again */
 };

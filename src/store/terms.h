@@ -7,7 +7,9 @@
  *
  * A save that begins something (backend_group.begins) carries the terms that it was decided under.
  * If the store has others by then, those groups are GROUP_CONFLICT, and are decided again under
- * these. What says what has happened, as the end of an attempt does, is stored whatever they are.
+ * these; while another session keeps a save from comparing them they are GROUP_HELD, and are
+ * decided again later. What says what has happened, as the end of an attempt does, is stored
+ * whatever they are, and whoever holds them.
  *
  * They are set by a STORE_ROWS operation with `terms`, in one commit with what it brings, and only
  * if they are what it expected: STORE_CONFLICT otherwise. It is alone in its batch. An

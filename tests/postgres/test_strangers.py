@@ -197,3 +197,26 @@ def test_a_table_that_is_being_indexed_or_analysed_goes_on(gateway, upstream, da
     with closing(database.connect()) as stranger:
         stranger.cursor().execute("LOCK TABLE pawl.record IN SHARE UPDATE EXCLUSIVE MODE")
         assert ask(gateway, "k1")["Idempotency-Status"] == "stored"
+
+
+def test_outcomes_are_stored_whoever_holds_the_terms_that_begins_wait_for(
+        gateway, upstream, database):
+    """What has happened is stored beside begins that cannot be, in the same batches; and they are
+    told that the store is away, not that they are in progress."""
+    gate = upstream.hold()
+    first = Later(lambda: ask(gateway, "running"))
+    gate.wait_for()
+    # Nor do tokens have to be lifted meanwhile, which asks for a lock of that table, too.
+    database.sql("SELECT setval('pawl.token', last_value + 600000000) FROM pawl.token")
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute("LOCK TABLE pawl.store IN SHARE ROW EXCLUSIVE MODE")
+        begins = [Later(lambda i=i: ask(gateway, f"other-{i}")) for i in range(4)]
+        again = Later(lambda: [ask(gateway, f"more-{i}") for i in range(3)])
+        gate.open()
+        eventually(lambda: first.is_done, "it is stored")
+        assert first.result()["Idempotency-Status"] == "stored"
+        for answer in [*(begin.result() for begin in begins), *again.result()]:
+            assert answer.is_problem(503, AWAY)
+        stranger.rollback()
+    assert ask(gateway, "afterwards")["Idempotency-Status"] == "stored"
+    assert upstream.effects() == 2

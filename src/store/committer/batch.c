@@ -266,12 +266,14 @@ static bool may_fail(const struct store_op *op)
     return op_may_be_refused(op) || op->actor.len > 0;
 }
 
-/* What was decided and not saved, by the result of its group: in progress, decided again, failed,
- * or ended as what brings a row that did not fit. */
+/* What was decided and not saved, by the result of its group: in progress, decided again (later,
+ * where somebody holds the terms: nobody knows how long), failed, or ended as what brings a row
+ * that did not fit. */
 static void undo_op(struct batch *batch, struct op_list *from, struct store_op *op)
 {
     bool refused = result_of(op) == GROUP_REFUSED;
     bool locked = result_of(op) == GROUP_LOCKED || refused;
+    bool held = result_of(op) == GROUP_HELD;
     batch->refused |= refused;
     apply_forget(op);
     op->group = NULL;
@@ -291,7 +293,7 @@ static void undo_op(struct batch *batch, struct op_list *from, struct store_op *
     op->begin.waited = may_wait(op, batch->boot);
     if (reported && !op->begin.waited)
         return;
-    struct op_list *to = reported ? &batch->parked : locked ? &batch->locked : &batch->ops;
+    struct op_list *to = reported ? &batch->parked : locked || held ? &batch->locked : &batch->ops;
     list_remove(from, op);
     list_append(to, op);
 }

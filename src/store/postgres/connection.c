@@ -309,7 +309,6 @@ static enum backend_status judge(struct postgres_backend *postgres)
         .at = state ? at : postgres->n_results,
         .refused = state && is_refusal(state),
         .blocked = state && strcmp(state, "55P03") == 0,
-        .held = state && strcmp(state, "PW010") == 0,
     };
     if (!state || is_leaving(state) || PQstatus(postgres->conn) != CONNECTION_OK)
         postgres_disconnect(postgres);

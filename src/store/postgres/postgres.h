@@ -59,7 +59,6 @@ struct postgres_failure {
     size_t at;    /* the statement; behind the last one: that is not known */
     bool refused; /* for what a row is, and so it would be again */
     bool blocked; /* it waited too long for a lock */
-    bool held;    /* the same for that of the terms */
 };
 
 struct postgres_backend {

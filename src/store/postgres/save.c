@@ -407,11 +407,11 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
 static enum backend_status read_results(struct postgres_backend *postgres, const PGresult *result,
                                         struct backend_group *groups)
 {
-    static const enum group_result results[] = {GROUP_OK, GROUP_CONFLICT, GROUP_LOCKED};
+    static const enum group_result results[] = {GROUP_OK, GROUP_CONFLICT, GROUP_LOCKED, GROUP_HELD};
     struct slice of_groups = postgres_bytes(result, 0, 0), stale = postgres_bytes(result, 0, 1);
     size_t at = 0, place = 0;
     for (struct backend_group *group = groups; group; group = group->next) {
-        if (at >= of_groups.len || of_groups.at[at] < '0' || of_groups.at[at] > '2')
+        if (at >= of_groups.len || of_groups.at[at] < '0' || of_groups.at[at] > '3')
             return postgres_distrust(postgres, BACKEND_FATAL);
         group->result = results[of_groups.at[at++] - '0'];
         for (struct backend_change *change = group->changes; change; change = change->next)
@@ -490,10 +490,6 @@ static enum backend_status save_apart(struct postgres_backend *postgres,
                                       struct backend_group *groups, size_t n)
 {
     enum backend_status status = try_commit(postgres, groups);
-    if (postgres->saving->sets && status != BACKEND_OK && postgres->failure.held) {
-        groups->result = GROUP_LOCKED;
-        return BACKEND_OK;
-    }
     if (n == 0 || !is_for_one_group(postgres, status))
         return status;
     if (postgres->failure.blocked && ++postgres->n_blocked > BLOCKED_MOST)

@@ -119,17 +119,23 @@ $$ SELECT ARRAY[s.frozen::integer, s.frozen_at, s.epoch, s.roster, s.went_back_a
 
 -- Nobody changes them until this transaction ends; `sets`: nobody but this one, and nobody reads
 -- them to write by them. A table's lock, of a statement that changes no row: nothing is written.
-CREATE OR REPLACE FUNCTION pawl.hold_terms(sets boolean) RETURNS void LANGUAGE plpgsql VOLATILE AS
-$$
+-- False: other sessions hold them. Ends wait in the same batch, so it waits for a moment only.
+CREATE OR REPLACE FUNCTION pawl.hold_terms(sets boolean) RETURNS boolean LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    usual text := current_setting('lock_timeout');
 BEGIN
     IF sets THEN
         PERFORM set_config('lock_timeout', '50ms', true);
         LOCK TABLE pawl.store IN SHARE ROW EXCLUSIVE MODE;
     ELSE
+        PERFORM set_config('lock_timeout', '20ms', true);
         UPDATE pawl.store SET single = true WHERE false;
     END IF;
+    PERFORM set_config('lock_timeout', usual, true);
+    RETURN true;
 EXCEPTION WHEN lock_not_available THEN
-    RAISE EXCEPTION 'other sessions hold the terms of the store' USING ERRCODE = 'PW010';
+    RETURN false;
 END $$;
 
 -- A key that a claim found absent may have had a life between the claim's load and its save, whose
@@ -191,10 +197,11 @@ BEGIN
 END $$;
 
 -- Saves the groups of a batch, each whole or not at all, and waits for nobody: what another
--- transaction holds is locked. results: a digit for each group, 0 saved, 1 conflict, 2 locked;
--- stale: one for each row brought, 1: it did not fit. begins: groups that are saved only under
--- those terms; sets: what they are from now on, if group 0 is saved; removals: as the load found
--- them, NULL: an older pawl's.
+-- transaction holds is locked. results: a digit for each group, 0 saved, 1 conflict, 2 locked,
+-- 3 a begin whose terms are held: what has ended is saved beside it; stale: one for each row
+-- brought, 1: it did not fit. begins: groups that are saved only under those terms; sets: what
+-- they are from now on, if group 0 is saved; removals: as the load found them, NULL: an older
+-- pawl's.
 DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
     pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
     pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[]);
@@ -217,6 +224,7 @@ CREATE OR REPLACE FUNCTION pawl.save(self bigint, at bigint, new_version bigint,
 #variable_conflict use_column
 DECLARE
     locked bigint[] := '{}';
+    held bigint[] := '{}';
     conflict bigint[] := '{}';
     bad bigint[] := '{}';
     ids bigint[] := '{}';
@@ -234,8 +242,8 @@ BEGIN
             WHEN 1 THEN pg_try_advisory_xact_lock(n.lock)
             ELSE pg_try_advisory_xact_lock_shared(n.lock) END);
     END IF;
-    IF cardinality(begins) > 0 THEN
-        PERFORM pawl.hold_terms(cardinality(sets) > 0);
+    IF cardinality(begins) > 0 AND NOT pawl.hold_terms(cardinality(sets) > 0) THEN
+        held := begins;
     END IF;
     SELECT pawl.is_other(s, identity), pawl.terms(s) INTO other, now_terms FROM pawl.store s;
     IF other IS NOT FALSE THEN
@@ -271,7 +279,7 @@ BEGIN
                 WHERE n.is_claimed = 1 AND removals IS NOT NULL);
         END IF;
     END IF;
-    bad := conflict || locked;
+    bad := conflict || locked || held;
 
     IF cardinality(brought) > 0 THEN
         all_values := ARRAY(SELECT v.value FROM unnest(vals) WITH ORDINALITY v(place, value, at)
@@ -409,7 +417,8 @@ BEGIN
     results := repeat('0', groups::integer);
     IF cardinality(bad) > 0 THEN
         SELECT string_agg(CASE WHEN g = ANY (conflict) THEN '1' WHEN g = ANY (locked) THEN '2'
-            ELSE '0' END, '' ORDER BY g) INTO results FROM generate_series(0, groups - 1) g;
+            WHEN g = ANY (held) THEN '3' ELSE '0' END, '' ORDER BY g)
+        INTO results FROM generate_series(0, groups - 1) g;
     END IF;
     stale := repeat('0', cardinality(brought));
     IF cardinality(stales) > 0 THEN
