@@ -211,6 +211,28 @@ def test_a_gateway_writes_nothing_to_a_schema_that_is_marked_newer(pawl, upstrea
     assert upstream.effects() == 3
 
 
+def test_a_store_is_brought_forward_once_a_transaction_that_reads_its_terms_ends(pawl, database):
+    """It is asked again and again, as those behind it would wait with it."""
+    pawl(CONFIG).stop()
+    database.sql("ALTER TABLE pawl.store DROP COLUMN restored_until")
+    waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'pawl.store'::regclass"
+    with closing(database.connect()) as stranger:
+        stranger.cursor().execute("SELECT count(*) FROM pawl.store")
+        mending = Later(lambda: mend(database))
+        eventually(lambda: database.sql(waits), "a wait")
+        eventually(lambda: not database.sql(waits), "it gives way")
+        assert not mending.is_done
+        stranger.rollback()
+    assert mending.result().returncode == 0
+    assert database.sql("SELECT restored_until FROM pawl.store") == [(0,)]
+
+
+def test_the_row_that_every_batch_reads_is_free_while_indexes_are_built():
+    script = run("schema", "postgres").stdout
+    altered = script.index("ALTER TABLE pawl.store")
+    assert altered < script.index("\nCOMMIT;\n") < script.index(" INDEX task_odd_")
+
+
 def test_an_older_pawl_leaves_a_newer_schema_alone(pawl, database):
     pawl(CONFIG).stop()
     database.sql("UPDATE pawl.store SET format = 99")

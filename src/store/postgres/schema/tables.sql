@@ -12,23 +12,12 @@ SELECT 'DROP INDEX CONCURRENTLY pawl.record_token' FROM pg_catalog.pg_index
 SELECT 'CREATE INDEX CONCURRENTLY record_token ON pawl.record(token) WHERE token <> id'
     WHERE to_regclass('pawl.record') IS NOT NULL AND to_regclass('pawl.record_token') IS NULL \gexec
 
+-- The one row that every batch reads, in a transaction of its own: nobody reads it while a column
+-- is added, so that this is over before anything is built. Who has it open is waited for, a moment
+-- at a time.
 BEGIN;
-SET LOCAL pawl.format = 2;
-SET LOCAL pawl.revision = 2;
-SET LOCAL lock_timeout = '1s';
+SET LOCAL lock_timeout = '100ms';
 SET LOCAL client_min_messages = warning;
-SET LOCAL search_path = pg_catalog;
-DO $$
-BEGIN
-    PERFORM pg_advisory_xact_lock(hashtext('pawl schema'));
-    IF to_regclass('pawl.store') IS NOT NULL THEN
-        IF (SELECT s.format > current_setting('pawl.format')::integer
-                OR (to_jsonb(s) ->> 'revision')::integer
-                    > current_setting('pawl.revision')::integer FROM pawl.store s) THEN
-            RAISE EXCEPTION 'the schema was made by a newer pawl; run that version';
-        END IF;
-    END IF;
-END $$;
 CREATE SCHEMA IF NOT EXISTS pawl;
 REVOKE ALL ON SCHEMA pawl FROM PUBLIC;
 
@@ -44,8 +33,8 @@ DO $$
 DECLARE
     missing text;
 BEGIN
-    SELECT string_agg('ADD COLUMN ' || wanted.name || ' ' || wanted.type, ', ' ORDER BY wanted.at)
-    INTO missing FROM (VALUES (1, 'revision', 'integer NOT NULL DEFAULT 0'),
+    SELECT string_agg('ADD COLUMN IF NOT EXISTS ' || wanted.name || ' ' || wanted.type, ', '
+        ORDER BY wanted.at) INTO missing FROM (VALUES (1, 'revision', 'integer NOT NULL DEFAULT 0'),
         (2, 'frozen', 'boolean NOT NULL DEFAULT false'), (3, 'epoch', 'bigint NOT NULL DEFAULT 0'),
         (4, 'roster', 'bigint NOT NULL DEFAULT 0'),
         (5, 'went_back_at', 'bigint NOT NULL DEFAULT 0'),
@@ -55,8 +44,36 @@ BEGIN
         (9, 'frozen_at', 'bigint NOT NULL DEFAULT 0')) wanted(at, name, type)
     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.store'::regclass
         AND a.attname = wanted.name);
-    IF missing IS NOT NULL THEN
-        EXECUTE 'ALTER TABLE pawl.store ' || missing;
+    FOR try IN REVERSE 100..1 LOOP
+        EXIT WHEN missing IS NULL;
+        BEGIN
+            EXECUTE 'ALTER TABLE pawl.store ' || missing;
+            EXIT;
+        EXCEPTION WHEN lock_not_available THEN
+            IF try = 1 THEN
+                RAISE;
+            END IF;
+            PERFORM pg_sleep(0.2);
+        END;
+    END LOOP;
+END $$;
+COMMIT;
+
+BEGIN;
+SET LOCAL pawl.format = 2;
+SET LOCAL pawl.revision = 2;
+SET LOCAL lock_timeout = '1s';
+SET LOCAL client_min_messages = warning;
+SET LOCAL search_path = pg_catalog;
+DO $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('pawl schema'));
+    IF to_regclass('pawl.store') IS NOT NULL THEN
+        IF (SELECT s.format > current_setting('pawl.format')::integer
+                OR (to_jsonb(s) ->> 'revision')::integer
+                    > current_setting('pawl.revision')::integer FROM pawl.store s) THEN
+            RAISE EXCEPTION 'the schema was made by a newer pawl; run that version';
+        END IF;
     END IF;
 END $$;
 
