@@ -10,7 +10,8 @@
  *
  * Those that need no more than a file are in backoff.c, config_explain.c, demo.c, errors.c,
  * hash.c, run.c, schema.c, send.c, serve.c and main.c; the group `keys` in keys.c, `queue` and
- * `stats` in queue.c, `webhook` in webhook.c, `each` in each.c, `store` in store.c.
+ * `stats` in queue.c, `webhook` in webhook.c, `each` in each.c, `store` in store.c and
+ * store_restored.c.
  */
 #ifndef PAWL_CLI_COMMAND_H
 #define PAWL_CLI_COMMAND_H
@@ -64,6 +65,7 @@
     GROUP(store)                                                                                   \
     COMMAND(store_freeze, command_store)                                                           \
     COMMAND(store_thaw, command_store)                                                             \
+    COMMAND(store_restored, command_store_restored)                                                \
     COMMAND(store_show, command_store)                                                             \
     COMMAND(store_audit, command_queue)                                                            \
     COMMAND(hash, command_hash)                                                                    \
@@ -253,6 +255,14 @@
       "also 7 days after the first attempt, when its handler may know the key no more")            \
     X(SINCE, "since", 0, "T", NULL, 0, 0,                                                          \
       "with --dead: only those that ended at T (2026-01-31T12:00:00Z) or later")                   \
+    X(RESTORED_SINCE, "since", 0, "T", NULL, 0, 0,                                                 \
+      "what was acknowledged at T (2026-01-31T12:00:00Z) or later may be missing")                 \
+    X(RESTORED_UNTIL, "until", 0, "U", NULL, 0, 0,                                                 \
+      "when the mark ends (default: when no rule can miss anything any more)")                     \
+    X(ABOVE, "above", 0, "N", NULL, 1, KEYS_TOKEN_MOST,                                            \
+      "the highest token that is known; those given out from now on are above it")                 \
+    X(LIVE, "live", 0, NULL, NULL, 0, 0, "although gateways have the store open")                  \
+    X(CLEAR, "clear", 0, NULL, NULL, 0, 0, "take the mark back")                                   \
     X(RATE, "rate", 0, "N", NULL, 1, 1000000, "with --dead: N a second (default 10)")              \
     X(JOB_KEY, "key", 0, "TEMPLATE", NULL, 0, 0,                                                   \
       "the name of the job: text with sources such as {date:Area/City}, {week:Area/City}, "        \

@@ -4,11 +4,13 @@
 #define PAWL_CLI_COMMANDS_STORE_H
 
 #define COMMANDS_OF_STORE                                                                          \
-    [COMMAND_store] = {.name = "store",                                                            \
-                       .summary = "freeze a store for a move or a repair, and thaw it",            \
-                       .synopsis = "SUBCOMMAND [OPTIONS]",                                         \
-                       .about = "Freezes a store, so that nothing begins in it, and thaws it.",    \
-                       .is_group = true},                                                          \
+    [COMMAND_store] =                                                                              \
+        {.name = "store",                                                                          \
+         .summary = "freeze a store for a move or a repair; say that it was restored",             \
+         .synopsis = "SUBCOMMAND [OPTIONS]",                                                       \
+         .about = "Freezes a store, so that nothing begins in it, and thaws it; and says "         \
+                  "of one what no gateway can know: what it lacks.",                               \
+         .is_group = true},                                                                        \
     [COMMAND_store_freeze] =                                                                       \
         {.name = "store freeze",                                                                   \
          .summary = "let nothing begin in a store, until `pawl store thaw`",                       \
@@ -35,6 +37,25 @@
                             .flags = {FLAG_STORE},                                                 \
                             .exits = {{EXIT_USAGE, NULL},                                          \
                                       {EXIT_UNAVAILABLE, "the store cannot be used"}}},            \
+    [COMMAND_store_restored] =                                                                     \
+        {.name = "store restored",                                                                 \
+         .summary = "say that a store lacks what it had acknowledged since some time",             \
+         .synopsis = "--since T [--until U] [--above N] [--live] [--store PATH]\n"                 \
+                     "--clear [--store PATH]",                                                     \
+         .about =                                                                                  \
+             "Marks a store in whose place a backup was put, or that lost what it had "            \
+             "acknowledged in a failover. Run it after the restore and before the first gateway "  \
+             "starts. Where a gateway noticed itself that the store went back, nothing begins in " \
+             "it until this command is run; the gateway's log has the whole line.\n\n"             \
+             "The mark says since when operations may be missing, and opens the store again. "     \
+             "With --above no token at or below N is given out again. --clear takes the mark "     \
+             "back. Each of these is written into the audit of the store.",                        \
+         .flags = {FLAG_RESTORED_SINCE, FLAG_RESTORED_UNTIL, FLAG_ABOVE, FLAG_LIVE, FLAG_CLEAR,    \
+                   FLAG_STORE},                                                                    \
+         .exits = {{EXIT_FINAL_ERROR, "--clear would open a store that went back"},                \
+                   {EXIT_USAGE, NULL},                                                             \
+                   {EXIT_UNAVAILABLE, "the store cannot be used"},                                 \
+                   {EXIT_TRY_AGAIN, "processes of pawl have the store open (see --live)"}}},       \
     [COMMAND_store_show] =                                                                         \
         {.name = "store show",                                                                     \
          .summary = "say whether a store is frozen, and what is in flight",                        \
@@ -45,11 +66,12 @@
          .exits = {{EXIT_USAGE, NULL}, {EXIT_UNAVAILABLE, "the store cannot be used"}}},           \
     [COMMAND_store_audit] = {                                                                      \
         .name = "store audit",                                                                     \
-        .summary = "list who froze or thawed a store",                                             \
+        .summary = "list who froze, thawed or marked a store",                                     \
         .synopsis = "[OPTIONS]",                                                                   \
-        .about = "Prints who froze or thawed the store, oldest first; if there are more acts "     \
-                 "than --limit, the last ones. Acts are kept for 400 days. With --json each act "  \
-                 "is an object on a line of its own.",                                             \
+        .about =                                                                                   \
+            "Prints who froze, thawed or marked the store, oldest first; if there are more acts "  \
+            "than --limit, the last ones. Acts are kept for 400 days. With --json each act "       \
+            "is an object on a line of its own.",                                                  \
         .flags = {FLAG_LIMIT, FLAG_JSON, FLAG_STORE},                                              \
         .exits = {{EXIT_USAGE, NULL}, {EXIT_UNAVAILABLE, "the store cannot be used"}}}
 

@@ -18,6 +18,7 @@ struct keys_options {
     const char *command; /* "keys list": for complaints */
     const char *store;   /* NULL: the default */
     bool owns;           /* a store of pawl's own, no file of an application's */
+    bool counts_others;  /* processes that have it open */
     struct slice tenant; /* `.at` NULL: any */
     struct slice rule;
     struct slice key;

@@ -19,6 +19,7 @@ int keys_open(struct keys_session *session, const struct keys_options *options)
     config.path = path;
     config.read_only_file = true;
     config.may_be_foreign = !options->owns;
+    config.counts_others = options->counts_others;
     if (store_open(&config, &session->store, &problem) != STORE_OPENED) {
         session->store = NULL;
         return command_failed(options->command, EXIT_UNAVAILABLE, "%s",

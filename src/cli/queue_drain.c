@@ -27,7 +27,7 @@ struct drain {
     enum courier_mode mode;
     enum courier_end end;
     struct courier_counts counts;
-    bool is_frozen; /* when it ended */
+    enum store_status closed; /* when it ended: what it is closed for; STORE_DONE: it is open */
     bool has_ended;
 };
 
@@ -57,7 +57,7 @@ static void run_courier(void *argument)
     struct drain *drain = argument;
     drain->end = courier_run(drain->courier, drain->mode);
     drain->counts = courier_count(drain->courier);
-    drain->is_frozen = store_terms(drain->session->store).frozen != 0;
+    drain->closed = store_closed(drain->session->store);
     drain->has_ended = true;
 }
 
@@ -121,8 +121,8 @@ static int report(struct drain *drain)
         return code;
     printf("%llu done, %llu failed%s\n", (unsigned long long)counts->done,
            (unsigned long long)counts->dead, left ? "; some are left" : "");
-    if (left && drain->is_frozen)
-        (void)queue_complain(session, STORE_FROZEN);
+    if (left && drain->closed != STORE_DONE)
+        (void)queue_complain(session, drain->closed);
     return counts->dead > 0 ? EXIT_FINAL_ERROR : left ? EXIT_TRY_AGAIN : EXIT_DONE;
 }
 

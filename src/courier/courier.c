@@ -182,7 +182,7 @@ static enum store_status find_paused(struct courier *courier)
     struct table_query query = {.table = &lane_table, .by = TABLE_BY_ID, .limit = PAGE};
     enum store_status status;
     int64_t now = clock_boot_us();
-    if (now < courier->paused_at && !courier->is_frozen) /* else nothing would see it thawed */
+    if (now < courier->paused_at && !courier->is_closed) /* else nothing would see it opened */
         return STORE_DONE;
     for (;; query.limit *= 2) {
         arena_reset(&courier->paused_arena);
@@ -358,7 +358,7 @@ static enum store_status visit_kind(struct pass *pass, size_t kind, bool looks_f
     struct courier *courier = pass->courier;
     pass->kind = courier->config.kinds[kind];
     enum store_status status = looks_for_lost ? lose_some(pass) : STORE_DONE;
-    if (status != STORE_DONE || courier->is_frozen)
+    if (status != STORE_DONE || courier->is_closed)
         return status;
     return visit_lanes(pass, &courier->turns[kind]);
 }
@@ -372,7 +372,7 @@ static enum store_status make_pass(struct courier *courier, struct pass *pass)
     show_lanes(courier, now);
     enum store_status status = find_paused(courier);
     courier->others_send = courier->others_send && !looks_for_lost;
-    courier->is_frozen = store_terms(courier->config.store).frozen != 0;
+    courier->is_closed = store_closed(courier->config.store) != STORE_DONE;
     for (size_t i = 0; status == STORE_DONE && i < courier->config.n_kinds; i++)
         status = visit_kind(pass, i, looks_for_lost);
     if (looks_for_lost && status == STORE_DONE)
@@ -395,7 +395,7 @@ static bool is_over(const struct courier *courier, enum courier_mode mode, const
     bool is_stale = courier->ended != pass->ended; /* one may have freed its order meanwhile */
     if (courier->deliveries || pass->began || is_stale || mode == COURIER_FOLLOW)
         return false;
-    if (courier->is_frozen)
+    if (courier->is_closed)
         return true;
     return mode == COURIER_ONCE || !(pass->waits || courier->others_send);
 }

@@ -34,7 +34,7 @@ struct courier {
     uint64_t ended;              /* deliveries, ever */
     struct buf *turns;           /* of each kind: the lane behind which its next pass begins */
     int64_t lost_at;             /* boot time: of the next look for dead owners */
-    bool is_frozen;              /* at the last pass: nothing is claimed */
+    bool is_closed;              /* at the last pass: nothing is claimed */
     bool others_send;            /* or did at the last look: a claim that is not this one's */
     struct store_found paused;   /* lanes and orders, as read last */
     struct arena paused_arena;

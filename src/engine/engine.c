@@ -178,6 +178,8 @@ static void take_result(struct attempt *attempt)
         .kept = op->kept,
         .alone = op->alone,
         .frozen = op->status == STORE_FROZEN,
+        .went_back = op->status == STORE_WENT_BACK,
+        .is_lost = op->is_lost,
         .may_have_met = op->waits || op->status == STORE_NO_MEMORY,
         .conflicts = op->status == STORE_CONFLICT,
     };

@@ -64,6 +64,8 @@ struct attempt_result {
     bool alone;              /* finish: no participant had completed what it stored */
     bool may_have_met;       /* undecided: it has waited for a record, or may have met one */
     bool frozen;             /* ENGINE_STORE_DOWN: an operator froze the store */
+    bool went_back;          /* the same: it lost what it had acknowledged */
+    bool is_lost;            /* ENGINE_STALE: with that, what this attempt had acquired */
     bool conflicts; /* ENGINE_STORE_DOWN, ENGINE_LOST: by what it brings (STORE_CONFLICT) */
     /* Acquired in doubt: how its key was spelled to the service; else KEY_FORWARD_BY_SYNTAX. */
     enum key_forward spelling;

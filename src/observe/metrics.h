@@ -77,6 +77,8 @@
       "1 while the store takes new operations and responds in time.")                              \
     X(STORE_WEAKER, "pawl_store_weaker", GAUGE, "",                                                \
       "1 while a crash or failover could lose what the store acknowledged.")                       \
+    X(STORE_WENT_BACK, "pawl_store_went_back_total", COUNTER, "",                                  \
+      "Times this process noticed that the store lacks what it had acknowledged.")                 \
     X(STORE_QUEUED, "pawl_store_queued", GAUGE, "", "Operations that wait for the store.")         \
     X(STORE_FREE, "pawl_store_free_bytes", GAUGE, "",                                              \
       "Free space on the store's file system; NaN if unknown.")                                    \

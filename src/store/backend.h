@@ -154,13 +154,23 @@ struct backend_chores {
     struct backend_gauges gauges;
 };
 
+/* What a backend noticed: that the store lacks what this process saw committed. */
+struct backend_back {
+    uint64_t times;  /* since it was opened: raised by the load or save that found it, which failed
+                        as  BACKEND_BUSY or BACKEND_UNSURE */
+    int64_t since;   /* the last time: what was acknowledged from then on may be missing; 0: all */
+    int64_t above;   /* the highest token that this process drew by then */
+    uint64_t blanks; /* times that this process may know less than it thinks it knows: those, and
+                        others of which nothing can be said */
+};
+
 /* What a batch comes to. */
 struct backend_save {
     struct backend_group *groups;
     int64_t drawn;      /* tokens of the block */
     bool registers;     /* this process has its role from now on */
     struct terms terms; /* those that the load of its batch read */
-    const struct terms
+    const struct terms_change
         *sets; /* and what they are from now on, with its one group; NULL: the same */
 
     struct backend_counts counts; /* afterwards */
@@ -218,6 +228,9 @@ struct backend_ops {
     /* Outside a batch: which of these acquisitions have ended, by whomever, in one question for all
      * of them. It may leave out what was committed by this process. */
     enum backend_status (*look)(struct backend *backend, struct backend_watch *watches, size_t n);
+    /* Outside a batch: how many other processes that serve or drain are seen to have it open. NULL:
+     * nobody knows. */
+    size_t (*others)(struct backend *backend);
     void (*close)(struct backend *backend);
 };
 
@@ -251,6 +264,7 @@ struct backend {
     bool has_round_trips; /* a batch costs some, however small it is: it is worth while to wait */
     bool lacks_terms;     /* they are all 0, and cannot be set */
     unsigned char secret[DIGEST_SIZE];
+    struct backend_back back;
     struct weakness weakness;           /* as it was seen last: at the start, or by a maintain with
                                            `gauge` */
     char problem[BACKEND_PROBLEM_SIZE]; /* what the last failure was, one line */
@@ -264,6 +278,12 @@ struct backend {
     struct buf decisions; /* of SQL functions, as the last maintain with `gauge` read them: see
                              store_decisions */
 };
+
+/* What caches compare, where so many records were forgotten. */
+static inline int64_t backend_memory(const struct backend *backend, int64_t forgets)
+{
+    return forgets + ((int64_t)(backend->back.blanks & 0x3fffff) << 40);
+}
 
 /* For backends: how long the lease of a record lasts (lease_until), and whether it has lapsed
  * (lapsed_at). It ends a lease after its owner's last beat or, of one that had a role whose last

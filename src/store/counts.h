@@ -55,6 +55,9 @@ struct store_counts {
     bool clock_refused;    /* the wall clock is past the year 2200, and is not believed */
     uint64_t clock_jumps;  /* how often store time went ahead by more than a week at once, */
     int64_t clock_jump_us; /* and by how much the last time */
+    uint64_t went_back;    /* how often this process noticed that it lacks what it acknowledged; */
+    int64_t back_since;    /* the last time: what was acknowledged from then on may be missing */
+    int64_t back_above;    /* the highest token that this process had drawn by then */
     struct store_work work;
 };
 #endif

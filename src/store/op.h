@@ -37,11 +37,12 @@ enum store_op_kind {
 };
 
 enum store_status {
-    STORE_DONE,    /* decided and durable: verdict or write says what */
-    STORE_DOWN,    /* not applied: the store cannot be written in time, or is gone */
-    STORE_FULL,    /* not applied: no space for what begin would write */
-    STORE_FROZEN,  /* not applied: an operator froze the store; nothing begins, or is added */
-    STORE_LIMITED, /* not applied: too many queued or waiting */
+    STORE_DONE,      /* decided and durable: verdict or write says what */
+    STORE_DOWN,      /* not applied: the store cannot be written in time, or is gone */
+    STORE_FULL,      /* not applied: no space for what begin would write */
+    STORE_FROZEN,    /* not applied: an operator froze the store; nothing begins, or is added */
+    STORE_WENT_BACK, /* likewise: it lost what it had acknowledged, and nobody said yet what then */
+    STORE_LIMITED,   /* not applied: too many queued or waiting */
     STORE_NO_MEMORY,
     STORE_NO_ROOM,   /* decided; its outcome would not fit into op.room now */
     STORE_TOO_LARGE, /* decided; its outcome would never fit */
@@ -198,6 +199,7 @@ struct store_op {
     bool by_once;                /* decided by the once value, not by the record of its own key */
     bool acknowledges;           /* replay: that it was done, and no more */
     bool alone;                  /* finish: no participant had completed what it stored */
+    bool is_lost;                /* stale: the store lost what this owner had acquired */
     bool held;                   /* withdrawn: when last tried, another transaction held its row */
     /* Acquired in doubt: how its key was spelled to the service; else KEY_FORWARD_BY_SYNTAX. */
     enum key_forward spelling;

@@ -25,6 +25,7 @@ struct store_config {
     const char *path;    /* of the SQLite file; created 0600 when absent */
     bool read_only_file; /* never create the file: commands that look */
     bool may_be_foreign; /* it may be an application's own: no record is to begin here */
+    bool counts_others;  /* processes that have it open: store_others */
     bool accepts_weaker; /* one that may lose what it acknowledged is good enough */
     enum store_role role;
     bool no_thread; /* the caller steps the committer by hand (simulation) */

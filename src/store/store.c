@@ -72,6 +72,10 @@ static bool start_committer(struct store *store, const struct store_config *conf
         *ret_problem = mem_copy(store->backend->problem, strlen(store->backend->problem));
         return false;
     }
+    if (!committer_may_go_on(store, ret_problem))
+        return false;
+    if (config->counts_others && store->backend->ops->others)
+        store->others = store->backend->ops->others(store->backend);
     if (config->no_thread)
         return true;
     store->has_thread = thread_start(&store->thread, "pawl-store", run_committer, store);
@@ -200,7 +204,12 @@ int64_t store_forgets(const struct store *store, int64_t *ret_seen_at)
 {
     /* The mark is read first: a newer count with an older mark only asks the store once more. */
     *ret_seen_at = atomic_load(&store->seen_at);
-    return atomic_load(&store->forgets);
+    return atomic_load(&store->memory);
+}
+
+size_t store_others(const struct store *store)
+{
+    return store->others;
 }
 
 bool store_is_alone(const struct store *store)

@@ -17,7 +17,8 @@
  * reserved their place), `max_waiting` waiting begins, `max_waiting_per_key` for one key.
  * Deadlines are boot time; what records hold is store time (both microseconds).
  *
- * Beside store.c: committer/submit.c (the calls that any thread makes), committer/watch.c (counts).
+ * Beside store.c: committer/submit.c (the calls that any thread makes), committer/watch.c (counts),
+ * committer/back.c (a store that went back).
  */
 #ifndef PAWL_STORE_STORE_H
 #define PAWL_STORE_STORE_H
@@ -99,12 +100,22 @@ int64_t store_forgets(const struct store *store, int64_t *ret_seen_at);
  * of space, and is not gone. While it is only short of space, what it holds is still replayed. */
 bool store_is_up(const struct store *store);
 
+/* How many other processes were seen to have it open when it was opened, by `counts_others`. */
+size_t store_others(const struct store *store);
+
 /* Whether no other process has the role of this one: what one of that role left undone, no one is
  * doing. False where several may have it. */
 bool store_is_alone(const struct store *store);
 
 /* As the last batch found them. From any thread. */
 struct terms store_terms(struct store *store);
+
+/* STORE_DONE, or why nothing is begun, claimed or added in it: an operator froze it (STORE_FROZEN),
+ * or it lacks what it had acknowledged, nobody said yet what then, and this process does not accept
+ * that (STORE_WENT_BACK). From any thread. */
+enum store_status store_closed(struct store *store);
+/* Appends the command that says so, with what this process knows of it. */
+void store_restored_command(struct store *store, struct buf *buf);
 
 /* What it may lose of what it acknowledged, as it was seen up to five seconds ago. */
 struct weakness store_weakness(struct store *store);

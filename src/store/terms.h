@@ -69,6 +69,7 @@ static inline bool terms_eq(const struct terms *a, const struct terms *b)
 struct terms_change {
     struct terms expected;
     struct terms wanted;
+    int64_t above; /* 0; or tokens that are drawn from now on are above this one */
 };
 
 #endif

@@ -460,7 +460,7 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
         else
             write_group(toy, group);
     if (save->sets && save->groups && save->groups->result == GROUP_OK)
-        shared->terms = *save->sets;
+        shared->terms = save->sets->wanted;
     if (save->registers)
         shared->holders[backend->self.role] =
             (struct backend_holder){backend->self.incarnation, shared->now, true};

@@ -26,6 +26,7 @@ struct store_part {
     bool clock_refused;
     enum weakness_kind weakness;
     uint64_t clock_jumps;
+    uint64_t went_back;
 };
 
 /* ---- life ---- */
@@ -111,21 +112,31 @@ static void add_frozen(struct buf *why, const struct terms *terms)
     buf_add_str(why, "; `pawl store thaw` ends that");
 }
 
+static void add_back(struct store *store, struct buf *why)
+{
+    buf_add_str(why, "it went back: it lacks what it had acknowledged; find out what "
+                     "(docs/guide/runbook.md), then run `");
+    store_restored_command(store, why);
+    buf_add_str(why, "`");
+}
+
 /* Whether it takes new operations, has its reserve of space and responded lately: what readiness,
  * the gauge and the log line mean by "up". */
 static bool is_up(struct store *store, struct buf *why)
 {
     bool responds = clock_after(store_counts(store).last_ok_at, SILENT_US) >= clock_boot_us();
     const struct terms terms = store_terms(store);
-    bool frozen = terms.frozen != 0;
+    enum store_status closed = store_closed(store);
     if (!store_is_up(store))
         store_problem(store, why);
-    else if (frozen)
+    else if (closed == STORE_WENT_BACK)
+        add_back(store, why);
+    else if (closed == STORE_FROZEN)
         add_frozen(why, &terms);
     else if (!responds)
         buf_printf(why, "the store has not responded for %d seconds",
                    (int)(SILENT_US / CLOCK_US_PER_S));
-    return store_is_up(store) && responds && !frozen;
+    return store_is_up(store) && responds && closed == STORE_DONE;
 }
 
 static bool is_ready(void *self, struct buf *why)
@@ -220,8 +231,31 @@ static void log_weakness(struct store_part *part)
     log_line_end(part->daemon->log, &line);
 }
 
+/* Each time that this process noticed it; of what others noticed the store says so. */
+static void log_back(struct store_part *part)
+{
+    struct store *store = part->daemon->store;
+    struct store_counts counts = store_counts(store);
+    struct buf text BUF_AUTO = buf_make(PROBLEM_MAX);
+    struct log_line line;
+    if (counts.went_back == part->went_back)
+        return;
+    part->went_back = counts.went_back;
+    log_line_start(&line, LOG_LEVEL_ERROR, "store_went_back");
+    log_line_str(&line, "store", slice_of(store_place(store)));
+    if (timestamp_print(&text, counts.back_since))
+        log_line_str(&line, "since", buf_slice(&text));
+    log_line_i64(&line, "above", counts.back_above);
+    buf_clear(&text);
+    store_restored_command(store, &text);
+    if (!part->daemon->config->accept_weaker)
+        log_line_str(&line, "run", buf_slice(&text));
+    log_line_end(part->daemon->log, &line);
+}
+
 static void watch(void *self)
 {
+    log_back(self);
     log_store(self);
     log_odd_rows(self);
     log_weakness(self);
@@ -330,6 +364,7 @@ static void write_metrics(void *self, struct buf *page)
     write_records(page, &counts, store_now(store));
     page_value(page, SERIES(STORE_UP), is_up(store, &why));
     page_value(page, SERIES(STORE_WEAKER), store_weakness(store).kind == WEAKNESS_LOSES);
+    page_value(page, SERIES(STORE_WENT_BACK), (double)counts.went_back);
     write_info(page, store);
     page_value(page, SERIES(STORE_QUEUED), (double)counts.queued);
     write_space(page, &counts);

@@ -68,13 +68,14 @@ static enum engine_verdict begin(struct exchange *x)
     return bodies_hold_found(x, verdict);
 }
 
-/* `store_down: pass`. Not by a frozen store, and not once this exchange has met a record, its own
- * or another's: what was sent then may have happened, and would happen again. A begin that ran out
- * of memory may have met one. */
+/* `store_down: pass`. Not by a store that is frozen or went back, and not once this exchange has
+ * met a record, its own or another's: what was sent then may have happened, and would happen again.
+ * A begin that ran out of memory may have met one. */
 static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
 {
     bool in_time = !x->parker.interrupted && clock_boot_us() < x->client_deadline;
-    bool down = verdict == ENGINE_STORE_DOWN && !x->attempt.result.frozen;
+    const struct attempt_result *result = &x->attempt.result;
+    bool down = verdict == ENGINE_STORE_DOWN && !result->frozen && !result->went_back;
     bool undecided = down || (verdict == ENGINE_GONE && in_time);
     bool met = x->met || x->attempt.result.may_have_met;
     bool open = x->client_state == CLIENT_WAITS && !http_session_is_draining(&x->client->session);
@@ -93,6 +94,13 @@ static void own(struct exchange *x)
 }
 
 /* ---- what ends it ---- */
+
+static const char *why_closed(const struct attempt_result *result)
+{
+    if (result->went_back)
+        return "the record store lost what it had confirmed, until an operator has looked at it";
+    return result->frozen ? "an operator froze the record store" : NULL;
+}
 
 /* Nothing was acquired: the client left, the gateway drains, or the store did not decide. */
 static enum exchange_step refuse_undecided(struct exchange *x)
@@ -196,8 +204,7 @@ static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdi
         return reply_error(x, ERROR_BODY_TOO_LARGE,
                            "the stored response is larger than this gateway's max_buffered");
     case ENGINE_STORE_DOWN:
-        return reply_error(x, ERROR_STORE_UNAVAILABLE,
-                           result->frozen ? "an operator froze the record store" : NULL);
+        return reply_error(x, ERROR_STORE_UNAVAILABLE, why_closed(result));
     case ENGINE_GONE:
         return refuse_undecided(x);
     case ENGINE_PROCEED:

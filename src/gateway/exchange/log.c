@@ -137,6 +137,17 @@ static const char *ended_by(enum retry_end end)
                                         : "budget";
 }
 
+void exchange_log_lost(const struct exchange *x, int status)
+{
+    struct log_line line;
+    log_line_start(&line, LOG_LEVEL_ERROR, "outcome_lost");
+    add_identity(&line, x);
+    log_line_i64(&line, "token", x->attempt.token);
+    if (status > 0)
+        log_line_i64(&line, "status", status);
+    log_line_end(x->server->config->log, &line);
+}
+
 void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct retry_next next,
                         int64_t wait_us, bool goes_on)
 {

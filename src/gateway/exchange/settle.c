@@ -225,6 +225,21 @@ static void note_participant(struct exchange *x, struct disposition disposition,
         x->participant = "overruled";
 }
 
+/* Of what was surely not done nothing is lost. */
+static bool is_lost(const struct exchange *x, enum disposition_write write)
+{
+    return x->attempt.result.is_lost && write != WRITE_RELEASE && write != WRITE_DROP;
+}
+
+/* The record with which it had begun went with what the store lost. What was sent may have
+ * happened: an operator finds it by this line. */
+static enum exchange_step reply_lost(struct exchange *x, struct disposition disposition)
+{
+    exchange_log_lost(x, disposition.error == ERROR_NONE ? x->response.status : 0);
+    return reply_error(x, ERROR_OUTCOME_NOT_STORED,
+                       "the record store lost the record of this operation");
+}
+
 static enum exchange_step settle_once(struct exchange *x, struct disposition disposition)
 {
     enum engine_written written = write_disposition(x, disposition);
@@ -239,7 +254,7 @@ static enum exchange_step settle_once(struct exchange *x, struct disposition dis
     case ENGINE_ASKS:
         return probe_next(x, disposition);
     case ENGINE_STALE:
-        return EXCHANGE_DECIDE;
+        return is_lost(x, disposition.write) ? reply_lost(x, disposition) : EXCHANGE_DECIDE;
     case ENGINE_EARLY:
         /* "Not found" is not believed yet: another process may still be sending. */
         x->not_found_yet = true;

@@ -52,7 +52,7 @@ void apply_report(const struct apply *apply, struct store_op *op, const struct s
     op->record = row->record;
     op->row = row->id;
     op->store_now = apply->world.now;
-    op->forgets = apply->read.forgets;
+    op->forgets = backend_memory(apply->backend, apply->read.forgets);
     op->decided_at = apply->boot;
     op->lease = record_lease(&row->record, &apply->world, NULL);
     op->lease_left_us = 0;
@@ -393,6 +393,17 @@ static enum backend_status emit(struct apply *apply, const struct emit_written *
     return status;
 }
 
+/* An owner finds its record gone, or an older one: deleted, or lost by a store that went back. A
+ * save that brings nothing sees which (backend.back), and the batch is decided again. */
+static void note_lost(struct apply *apply, struct store_op *op, const struct store_row *row)
+{
+    bool is_owner = op->actor.len == 0 && op->token > 0;
+    bool is_gone = op->write == RECORD_STALE && row->record.token < op->token;
+    op->is_lost = is_owner && is_gone && op->token <= apply->lost_up_to;
+    if (is_owner && is_gone && !op->is_lost && !apply->backend->lacks_terms)
+        rowset_begin(apply->rows);
+}
+
 static enum backend_status apply_write(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row row;
@@ -424,6 +435,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
         return found;
     apply_report(apply, op, &row);
     op->status = STORE_DONE;
+    note_lost(apply, op, &row);
     /* An operator or another life of this attempt was first: its owner compares. */
     if (op->write == RECORD_ALREADY && op->kind == STORE_FINISH && row.record.kept)
         return apply_read_outcome(apply, op, &row);
@@ -475,8 +487,8 @@ static enum store_status judge_rows(const struct apply *apply, const struct stor
         return STORE_FULL;
     if (op->terms && apply->backend->lacks_terms)
         return STORE_DOWN;
-    if (op->begins && terms->frozen)
-        return STORE_FROZEN;
+    if (op->begins && (apply->closed == STORE_FROZEN || apply->closed == STORE_WENT_BACK))
+        return apply->closed;
     return !op->terms || terms_eq(terms, &op->terms->expected) ? STORE_DONE : STORE_CONFLICT;
 }
 
@@ -493,7 +505,7 @@ static enum backend_status apply_rows(struct apply *apply, struct store_op *op)
         return BACKEND_OK;
     apply_bring(apply, op);
     if (op->terms)
-        apply->sets = &op->terms->wanted;
+        apply->sets = op->terms;
     if (op->begins || op->terms)
         rowset_begin(apply->rows);
     return BACKEND_OK;

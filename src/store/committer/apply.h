@@ -14,12 +14,14 @@ struct apply {
     struct backend *backend;
     struct rowset *rows;
     struct backend_read read;
-    int64_t drawn;            /* tokens of its block */
-    const struct terms *sets; /* what the terms are to be from now on; NULL: as they are */
+    int64_t drawn;                   /* tokens of its block */
+    const struct terms_change *sets; /* what the terms are to be from now on; NULL: as they are */
     struct record_world world;
     int64_t boot;   /* boot time, read before world.now */
     bool may_write; /* false: begins that would write are refused (disk reserve, outcomes wait) */
-    bool lags;      /* the last operation changed nothing, for want of a token above its record's */
+    enum store_status closed; /* what a begin ends as that would write; STORE_DONE: none does */
+    int64_t lost_up_to;       /* owners up to that token may hold what the store lost */
+    bool lags; /* the last operation changed nothing, for want of a token above its record's */
 };
 
 /* Whether there are tokens for one more operation. */

@@ -34,13 +34,13 @@ static void find_named(struct apply *apply, struct store_op *op, struct store_ro
     rowset_find(apply->rows, &op->key_hash, op->row_hint, ret_row);
 }
 
-/* What would write: without space, or in a frozen store. What is there is replayed. */
+/* What would write: without space, or in a store that is frozen or went back. What is there is
+ * replayed. */
 static bool refuses(const struct apply *apply, struct store_op *op)
 {
-    bool frozen = apply->read.terms.frozen != 0;
-    if (apply->may_write && !frozen)
+    if (apply->closed == STORE_DONE)
         return false;
-    op->status = frozen ? STORE_FROZEN : STORE_FULL;
+    op->status = apply->closed;
     return true;
 }
 
@@ -304,7 +304,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
                                          const struct store_row *own, bool *ret_touched)
 {
     struct store_row row;
-    if (apply->may_write && !apply->read.terms.frozen)
+    if (apply->closed == STORE_DONE)
         make_room(apply, own);
     find_holder(apply, op->once, &row);
     struct record before = row.record;

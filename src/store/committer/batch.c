@@ -197,10 +197,9 @@ static enum backend_status apply_ops(struct store *c, struct batch *batch)
     return status;
 }
 
-static enum backend_status decide_ops(struct store *c, struct batch *batch)
+static void prepare_apply(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
-    take_ops(c, batch);
     committer_note_space(c);
     apply->backend = c->backend;
     apply->rows = &c->rows;
@@ -208,6 +207,14 @@ static enum backend_status decide_ops(struct store *c, struct batch *batch)
     apply->world = (struct record_world){.now = apply->read.now, .self = c->self};
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
                        (c->registered || c->config.role == STORE_COMMAND);
+    apply->closed = committer_closed(c, apply->may_write, &apply->read.terms);
+    apply->lost_up_to = c->back.above;
+}
+
+static enum backend_status decide_ops(struct store *c, struct batch *batch)
+{
+    take_ops(c, batch);
+    prepare_apply(c, batch);
     return apply_ops(c, batch);
 }
 
@@ -324,7 +331,7 @@ static enum backend_status save_batch(struct store *c, struct batch *batch)
     if (status == BACKEND_OK)
         committer_chores_done(c, batch->boot, &batch->chores);
     if (status == BACKEND_OK && apply->sets && groups && groups->result == GROUP_OK)
-        apply->read.terms = *apply->sets;
+        apply->read.terms = apply->sets->wanted;
     return status;
 }
 
@@ -339,9 +346,42 @@ static enum backend_status maintain_store(struct store *c, struct batch *batch, 
     return status;
 }
 
+/* The first batch after it was noticed that the store went back says so there, by which all its
+ * processes know. */
+static enum backend_status tell_back(struct store *c, struct batch *batch)
+{
+    struct apply *apply = &batch->apply;
+    bool touched = false;
+    enum backend_status status = rowset_load(&c->rows, c->backend, &apply->read);
+    if (status != BACKEND_OK)
+        return status;
+    rowset_open(&c->rows);
+    prepare_apply(c, batch);
+    struct terms_change change = {.expected = apply->read.terms,
+                                  .wanted = committer_told(c, &apply->read),
+                                  .above = c->back.above};
+    struct store_op op = {.kind = STORE_ROWS, .terms = &change};
+    if (!terms_eq(&change.expected, &change.wanted))
+        status = apply_op(apply, &op, &touched);
+    if (status == BACKEND_OK && !rowset_close(&c->rows, &op))
+        status = BACKEND_NO_MEMORY;
+    if (status == BACKEND_OK && op.status != STORE_DONE)
+        status = BACKEND_BUSY;
+    if (status != BACKEND_OK) {
+        c->backend->ops->abandon(c->backend);
+        return status;
+    }
+    status = save_batch(c, batch);
+    apply->sets = NULL;
+    c->tells = status != BACKEND_OK || result_of(&op) != GROUP_OK;
+    return status;
+}
+
 static enum backend_status run_steps(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
+    if (c->tells)
+        return tell_back(c, batch);
     size_t n = want_names(c, batch->boot);
     enum backend_status status = maintain_store(c, batch, n);
     if (status == BACKEND_OK)

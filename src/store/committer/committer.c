@@ -7,6 +7,13 @@
 #include "base/random.h"
 #include "store/committer/batch.h"
 
+/* Of a block, or of what one batch may draw. */
+static void note_highest(struct store *c, const struct backend_read *read)
+{
+    int64_t n = read->n_tokens < COMMITTER_BATCH_MAX ? read->n_tokens : COMMITTER_BATCH_MAX;
+    atomic_store(&c->highest, read->token + n - 1);
+}
+
 static void publish_time(struct store *c, const struct backend_read *read)
 {
     atomic_store(&c->offset, read->now - read->boot);
@@ -142,6 +149,7 @@ static void run_batch(struct store *c, int64_t boot)
     if (atomic_load(&c->busy_since) == 0)
         atomic_store(&c->busy_since, boot);
     enum backend_status status = batch_run(c, &batch);
+    committer_note_back(c);
     if (status != BACKEND_OK) {
         handle_failure(c, &batch, status);
         return;
@@ -151,7 +159,8 @@ static void run_batch(struct store *c, int64_t boot)
     if (batch.save.changed)
         atomic_store(&c->full_until, 0);
     publish_time(c, &batch.apply.read);
-    atomic_store(&c->forgets, batch.save.counts.forgets);
+    committer_note_forgets(c, batch.save.counts.forgets);
+    note_highest(c, &batch.apply.read);
     atomic_store(&c->seen_at, boot);
     batch_report(c, &batch);
     CRASH_POINT(after_wake_up);
@@ -229,7 +238,7 @@ bool committer_step(struct store *c)
         queued = true;
     bool chores = boot >= c->due[DUE_BEAT] || boot >= c->due[DUE_SWEEP] || c->backlog;
     bool stuck = committer_writes_wait(c, boot) && queued;
-    if (!queued && next > boot && (!chores || committer_writes_wait(c, boot)))
+    if (!queued && !c->tells && next > boot && (!chores || committer_writes_wait(c, boot)))
         return false;
     if (!register_late(c, boot))
         return true;
@@ -249,6 +258,8 @@ static int64_t next_due(struct store *c, int64_t now)
     next = clock_first(next, next_locked(c));
     if (c->queue.n > 0)
         next = writes_wait ? clock_first(next, c->due[DUE_WRITE]) : now;
+    if (c->tells)
+        next = now;
     return is_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;
 }
 
@@ -375,7 +386,8 @@ enum backend_status committer_register(struct store *c)
         return status;
     publish_time(c, &read);
     struct backend_save save = {.registers = c->config.role != STORE_COMMAND};
-    atomic_store(&c->forgets, read.forgets);
+    committer_note_forgets(c, read.forgets);
+    note_highest(c, &read);
     atomic_store(&c->seen_at, read.boot);
     status = c->backend->ops->save(c->backend, &save);
     c->counts = save.counts;

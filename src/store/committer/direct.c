@@ -62,6 +62,7 @@ static enum backend_status run(struct direct *direct, struct store_op *op, int64
         return status;
     apply.boot = apply.read.boot;
     apply.world = (struct record_world){.now = apply.read.now, .self = self};
+    apply.closed = apply.read.terms.frozen ? STORE_FROZEN : STORE_DONE;
     status = decide(direct, &apply, op);
     if (status != BACKEND_OK) {
         backend->ops->abandon(backend);

@@ -2,7 +2,7 @@
 /*
  * state: what the committer knows between two batches, and what of it committer.c and batch.c
  * share: chores.c does what is due without an operation; watch.c counts, and looks after space and
- * retries.
+ * retries; back.c knows what follows where the store went back.
  */
 #ifndef PAWL_STORE_COMMITTER_STATE_H
 #define PAWL_STORE_COMMITTER_STATE_H
@@ -45,6 +45,7 @@ struct store {
     struct rowset rows;         /* of the batch under way */
     struct store_config config; /* its limits as they were at first */
     int64_t self;               /* incarnation of this process */
+    size_t others;              /* when it was opened: store_others */
 
     struct mutex mutex;
     struct cond cond;
@@ -56,6 +57,7 @@ struct store {
     struct buf decisions;               /* mutex: as last read */
     struct buf odd_rows;                /* mutex: as last read */
     struct weakness weakness;           /* mutex: as last read */
+    struct backend_back back;           /* mutex: as last noticed */
     struct store_work work;             /* mutex */
     struct backend_clock clock;         /* mutex: after the last batch */
     struct terms terms;                 /* mutex: as the last batch found or set them */
@@ -69,6 +71,7 @@ struct store {
     int64_t due[COMMITTER_DUES]; /* boot times */
     int64_t lease_least;         /* shortest lease this process has taken */
     bool backlog;                /* the last sweep found a full slice */
+    bool tells;                  /* it noticed that the store went back, which does not say so */
     bool registered;             /* of a serve: the store names it as the last one */
 
     atomic_llong timeout_us;    /* store_limits, as of now */
@@ -77,6 +80,8 @@ struct store {
     atomic_llong offset;     /* store time minus boot time, after the last batch */
     atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
     atomic_llong forgets;
+    atomic_llong memory;  /* backend_memory: what caches compare */
+    atomic_llong highest; /* token that the last batch may have drawn */
     atomic_llong seen_at; /* boot time of the last batch that committed: `forgets` was read then */
     atomic_ullong space_free; /* store_counts */
     atomic_ullong reserve;    /* the disk reserve as it was last reckoned; 0: not known */
@@ -103,6 +108,21 @@ static inline bool committer_writes_wait(const struct store *store, int64_t boot
 struct backend_chores committer_chores(const struct store *store, int64_t boot, size_t operations);
 void committer_note_beat(struct store *store, const struct backend_chores *done);
 void committer_chores_done(struct store *store, int64_t boot, const struct backend_chores *done);
+
+/* ---- back.c: a store that went back ---- */
+
+/* What a begin ends as that would write, under those terms; STORE_DONE: none does. */
+enum store_status committer_closed(const struct store *store, bool may_write,
+                                   const struct terms *terms);
+/* How many records were forgotten, for counts and caches. */
+void committer_note_forgets(struct store *store, int64_t forgets);
+/* What a batch noticed, whatever became of it: what this process remembers counts no more, and
+ * nothing is begun before the store says so, unless that is accepted. */
+void committer_note_back(struct store *store);
+/* The terms of a store that says so. */
+struct terms committer_told(const struct store *store, const struct backend_read *read);
+/* Whether a process with this config may go on with the store as it is; else says why not. */
+bool committer_may_go_on(struct store *store, char **ret_problem);
 
 /* ---- watch.c: counts, space and retries ---- */
 

@@ -103,6 +103,9 @@ struct store_counts store_counts(struct store *c)
         .clock_refused = c->clock.refused,
         .clock_jump_us = c->clock.jump_us,
         .clock_jumps = c->clock.jumps,
+        .went_back = c->back.times,
+        .back_since = c->back.since,
+        .back_above = c->back.above,
         .work = c->work,
     };
     mutex_unlock(&c->mutex);

@@ -180,3 +180,19 @@ enum backend_status postgres_maintain(struct backend *backend, struct backend_ch
     postgres->maintained = chores->beaten || chores->swept > 0;
     return status;
 }
+
+/* Sessions with the name that pawl gives its own; those of another role are seen by a member of
+ * pg_read_all_stats alone. */
+size_t postgres_others(struct backend *backend)
+{
+    static const char sql[] = "SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.datname ="
+                              " pg_catalog.current_database() AND a.application_name = 'pawl'"
+                              " AND a.pid <> pg_catalog.pg_backend_pid()";
+    struct postgres_backend *postgres = postgres_of(backend);
+    if (postgres_start(postgres) != BACKEND_OK)
+        return 0;
+    postgres_queue(postgres, sql, NULL);
+    if (postgres_finish(postgres) != BACKEND_OK || PQntuples(postgres->results[0]) != 1)
+        return 0;
+    return (size_t)postgres_number(postgres->results[0], 0, 0);
+}

@@ -289,6 +289,15 @@ static bool collect(struct postgres_backend *postgres)
     }
 }
 
+/* Of what went back: its detail. */
+static int64_t since_of(const PGresult *result)
+{
+    const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+    uint64_t since = 0;
+    (void)slice_to_u64(slice_of(detail ? detail : ""), INT64_MAX, &since);
+    return (int64_t)since;
+}
+
 /* The first statement that failed says why. */
 static enum backend_status judge(struct postgres_backend *postgres)
 {
@@ -309,6 +318,8 @@ static enum backend_status judge(struct postgres_backend *postgres)
         .at = state ? at : postgres->n_results,
         .refused = state && is_refusal(state),
         .blocked = state && strcmp(state, "55P03") == 0,
+        .went_back = state && strcmp(state, "PW011") == 0,
+        .since = since_of(result),
     };
     if (!state || is_leaving(state) || PQstatus(postgres->conn) != CONNECTION_OK)
         postgres_disconnect(postgres);

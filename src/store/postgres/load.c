@@ -208,6 +208,8 @@ static enum backend_status read_drawn(struct postgres_backend *postgres, const P
     int64_t now = postgres_number(drawn, 0, 0);
     postgres->now = now > postgres->now ? now : postgres->now;
     postgres->version = postgres_number(drawn, 0, 1) - TOKENS + 1;
+    if (postgres->highest < postgres_number(drawn, 0, 1))
+        postgres->highest = postgres_number(drawn, 0, 1);
     postgres->counts = postgres_read_counts(drawn, 0, AT_COUNTS);
     ret_read->terms = read_terms(drawn, AT_TERMS);
     postgres->removals = postgres_number(drawn, 0, AT_REMOVALS);
@@ -242,11 +244,19 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
     postgres_params_clear(&postgres->params);
     postgres_add_number(&postgres->params, postgres_test_time());
     postgres_add_bytes(&postgres->params, postgres_identity(postgres));
+    size_t drawn = postgres->n_results;
     postgres_queue(postgres, "SELECT * FROM pawl.draw($1, $2)", &postgres->params);
+    if (postgres->must_commit)
+        postgres_queue_see_mark(postgres);
     status = postgres_finish(postgres);
-    if (status != BACKEND_OK)
+    postgres->mark_loaded = 0;
+    if (status != BACKEND_OK) {
+        postgres_mark_saved(postgres, status);
         return status;
-    status = read_drawn(postgres, postgres->results[postgres->n_results - 1], ret_read);
+    }
+    if (postgres->must_commit)
+        postgres->mark_loaded = postgres_number(postgres->results[drawn + 1], 0, 0);
+    status = read_drawn(postgres, postgres->results[drawn], ret_read);
     if (n == 0 || status != BACKEND_OK)
         return status;
     postgres->found = postgres->results[1];

@@ -39,6 +39,7 @@ static const struct backend_ops postgres_ops = {
     .list = postgres_list,
     .query = postgres_query,
     .look = postgres_look,
+    .others = postgres_others,
     .close = postgres_close,
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The PostgreSQL backend, for its own files: connection.c (libpq), params.c (bytes on the wire),
- * open.c, schema.c, settings.c, load.c, save.c, chores.c, scan.c (lists, kept responses, who
- * waits), tables.c and queries.c (rows of modules). docs/decisions/0023-postgresql.md has the
+ * open.c, schema.c, settings.c, load.c, save.c, mark.c, chores.c, scan.c (lists, kept responses,
+ * who waits), tables.c and queries.c (rows of modules). docs/decisions/0023-postgresql.md has the
  * reasons.
  *
  * A batch is two round trips, each one pipeline of statements with one Sync behind it, so that no
@@ -56,9 +56,18 @@ enum postgres_type {
 };
 
 struct postgres_failure {
-    size_t at;    /* the statement; behind the last one: that is not known */
-    bool refused; /* for what a row is, and so it would be again */
-    bool blocked; /* it waited too long for a lock */
+    size_t at;      /* the statement; behind the last one: that is not known */
+    bool refused;   /* for what a row is, and so it would be again */
+    bool blocked;   /* it waited too long for a lock */
+    bool went_back; /* the store lacks what this process saw committed, */
+    int64_t since;  /* and may from then on */
+};
+
+/* The row of pawl.mark that this process alone writes: docs/model/marks.pml. */
+struct postgres_mark {
+    int64_t by;   /* 0: none */
+    int64_t low;  /* its value in the last save that was seen committed; 0: none was */
+    int64_t high; /* in the last one that was sent */
 };
 
 struct postgres_backend {
@@ -87,6 +96,14 @@ struct postgres_backend {
     const struct backend_save *saving; /* the save under way */
     int64_t counts_as; /* 0; or in place of the incarnation in pawl.tally, since a stranger held
                           a row of that */
+    struct postgres_mark mark;
+    struct postgres_mark held_mark; /* whose place that one is to take, since a stranger holds it */
+    int64_t mark_loaded;            /* its value, as the last load found it if a save was unsure */
+    int64_t mark_token;             /* the first one when it was made, */
+    int64_t mark_at;                /* store time then, */
+    int64_t marked_at;              /* and when it was last seen committed */
+    int64_t highest;                /* token that was drawn, of all */
+    int64_t lift;                   /* 0; or those drawn behind the next save are above it */
     PGresult *results[POSTGRES_STATEMENTS_MAX]; /* of the last exchange */
     size_t n_results;                           /* statements of it that were sent */
     struct postgres_params params;
@@ -186,7 +203,22 @@ enum backend_status postgres_query(struct backend *backend, const struct table_q
                                    int64_t now, int64_t *ret_next);
 enum backend_status postgres_look(struct backend *backend, struct backend_watch *watches, size_t n);
 
+/* ---- mark.c ---- */
+
+/* The mark of the save that is about to be sent, as pawl.keep_mark takes it: empty, if this process
+ * keeps none and lifts nothing. */
+void postgres_add_mark(struct postgres_backend *postgres, struct postgres_params *params);
+/* What the end of that save, or of a load that saw the mark, says of it. */
+void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status status);
+/* The same for a transaction that brings no group, and for a load that it follows: reads it. */
+void postgres_queue_see_mark(struct postgres_backend *postgres);
+enum backend_status postgres_mark_seen(struct postgres_backend *postgres, const PGresult *result);
+/* Its row is held: another one takes its place with the next save. */
+void postgres_move_mark(struct postgres_backend *postgres);
+
 /* ---- chores.c ---- */
+
+size_t postgres_others(struct backend *backend);
 
 /* Queues a beat, which waits for nobody; and whether it was written, or not needed without leases.
  */

@@ -374,6 +374,7 @@ static void add_terms(struct postgres_params *params, const struct terms *terms)
 static bool queue_save(struct postgres_backend *postgres, const struct backend_group *groups)
 {
     struct postgres_params *params = &postgres->params;
+    const struct terms_change *sets = postgres->saving->sets;
     postgres_params_clear(params);
     postgres_add_number(params, postgres_counts_as(postgres));
     postgres_add_number(params, postgres_test_time());
@@ -391,11 +392,12 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     postgres_add_bytes(params, postgres_identity(postgres));
     add_begins(params, groups);
     add_terms(params, &postgres->saving->terms);
-    add_terms(params, postgres->saving->sets);
+    add_terms(params, sets ? &sets->wanted : NULL);
     postgres_add_number(params, postgres->removals);
+    postgres_add_mark(postgres, params);
     postgres_queue(postgres,
                    "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,"
-                   " $14, $15, $16, $17, $18)",
+                   " $14, $15, $16, $17, $18, $19)",
                    params);
     return takes;
 }
@@ -437,6 +439,8 @@ static enum backend_status try_commit(struct postgres_backend *postgres,
         return status;
     postgres_queue_limits(postgres, POSTGRES_SAVES);
     bool takes = groups && queue_save(postgres, groups);
+    if (!groups)
+        postgres_queue_see_mark(postgres);
     if (postgres->must_commit)
         postgres_queue(postgres, MARK, NULL);
     size_t beat = postgres->n_results;
@@ -445,12 +449,16 @@ static enum backend_status try_commit(struct postgres_backend *postgres,
         postgres_queue_beat(postgres);
     status = postgres_commit(postgres);
     postgres->must_commit |= status == BACKEND_UNSURE;
+    if (groups || status != BACKEND_OK)
+        postgres_mark_saved(postgres, status);
     if (status != BACKEND_OK)
         return status;
     postgres->must_commit = false;
+    if (!groups)
+        return postgres_mark_seen(postgres, postgres->results[AT_SAVE]);
     if (beats)
         (void)postgres_read_beat(postgres, postgres->results[beat]);
-    return groups ? read_results(postgres, postgres->results[AT_SAVE], groups) : BACKEND_OK;
+    return read_results(postgres, postgres->results[AT_SAVE], groups);
 }
 
 /* By what a group writes, or a constraint that is looked at in the end; or a stranger holds what
@@ -464,19 +472,23 @@ static bool is_for_one_group(const struct postgres_backend *postgres, enum backe
                                   : failure->refused && status == BACKEND_UNSURE;
 }
 
-/* A group that failed alone. If what it is counted in is held, this process counts in another row
- * from now on. */
+/* A group that failed alone. If what it is counted in, or the mark, is held, this process has
+ * another row from now on. */
 static enum backend_status save_alone(struct postgres_backend *postgres,
                                       struct backend_group *group)
 {
     int64_t counted_as = postgres->counts_as;
+    struct postgres_mark mark = postgres->mark, held_mark = postgres->held_mark;
     bool refused = postgres->failure.refused;
     if (!refused) {
         postgres->counts_as = postgres->version;
+        postgres_move_mark(postgres);
         enum backend_status status = try_commit(postgres, group);
         if (!is_for_one_group(postgres, status))
             return status;
         postgres->counts_as = counted_as;
+        postgres->mark = mark;
+        postgres->held_mark = held_mark;
         refused = postgres->failure.refused;
     }
     group->result = refused ? GROUP_REFUSED : GROUP_LOCKED;
@@ -516,6 +528,8 @@ enum backend_status postgres_save(struct backend *backend, struct backend_save *
     CRASH_POINT(before_commit);
     postgres->n_blocked = 0;
     postgres->saving = save;
+    if (save->sets && save->sets->above > postgres->lift)
+        postgres->lift = save->sets->above;
     if (save->groups || postgres->must_commit)
         status = save_apart(postgres, save->groups, count_groups(save->groups));
     save->changed = save->groups || postgres->maintained;

@@ -274,6 +274,7 @@ struct sqlite_backend {
     struct sqlite_state state;                   /* as this transaction leaves it */
     int64_t boot_id;                             /* clock_boot_id; 0: not known */
     int64_t clock_offset;                        /* store time minus boot time, at the last load */
+    int64_t token_seen;                          /* the highest that was committed, as seen last */
     int64_t serve;                               /* this process, once it is the store's; else 0 */
     struct backend_owner owner;    /* the last one that was looked up, not this process */
     struct backend_holder drainer; /* where that one is or was one */

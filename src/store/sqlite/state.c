@@ -75,16 +75,39 @@ static void read_terms(struct sqlite_backend *sqlite)
 }
 
 /* Only where what they come with was written. */
+static bool sets_terms(const struct backend_save *save)
+{
+    return save->sets && save->groups && save->groups->result == GROUP_OK;
+}
+
 static void write_terms(struct sqlite_backend *sqlite, const struct backend_save *save)
 {
-    const struct terms *terms = save->sets;
-    if (!terms || !save->groups || save->groups->result != GROUP_OK)
+    if (!sets_terms(save))
         return;
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_TERMS_WRITE);
-#define X(name) sqlite_bind_number(&binding, terms->name);
+#define X(name) sqlite_bind_number(&binding, save->sets->wanted.name);
     TERMS(X)
 #undef X
     sqlite_run(&binding);
+}
+
+/* Tokens only grow: an older copy of the file was put in its place. An application's own file goes
+ * back together with what the application did. */
+static void check_token(struct sqlite_backend *sqlite)
+{
+    struct backend_back *back = &sqlite->backend.back;
+    const struct sqlite_state *state = &sqlite->state;
+    int64_t seen = sqlite->token_seen;
+    sqlite->token_seen = state->token;
+    if (state->token >= seen || sqlite->is_foreign)
+        return;
+    back->times++;
+    back->blanks++;
+    back->since = state->time;
+    back->above = back->above < seen ? seen : back->above;
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "%s: the store lacks what it had acknowledged", sqlite->path);
+    sqlite->status = BACKEND_BUSY;
 }
 
 void sqlite_read_state(struct sqlite_backend *sqlite)
@@ -104,6 +127,8 @@ void sqlite_read_state(struct sqlite_backend *sqlite)
         sqlite_fail(sqlite, SQLITE_CORRUPT);
     }
     sqlite3_reset(s);
+    if (sqlite_ok(sqlite))
+        check_token(sqlite);
     if (!sqlite_ok(sqlite))
         return;
     read_terms(sqlite);
@@ -128,6 +153,8 @@ void sqlite_fill_read(struct sqlite_backend *sqlite, const struct backend_name *
         lift_token(state, names[i].row);
         lift_token(state, names[i].hinted);
     }
+    if (state->token < sqlite->backend.back.above)
+        state->token = sqlite->backend.back.above;
     int64_t token = record_next_token(state->token, state->now);
     *ret_read = (struct backend_read){.now = state->now,
                                       .boot = state->boot,
@@ -144,6 +171,8 @@ void sqlite_write_state(struct sqlite_backend *sqlite, const struct backend_save
     const struct sqlite_key_marks *marks = &sqlite->keys.marks;
     if (save->drawn > 0)
         state->token = record_next_token(state->token, state->now) + save->drawn - 1;
+    if (sets_terms(save) && state->token < save->sets->above)
+        state->token = save->sets->above;
     state->time = state->now;
     state->time_boot = state->boot;
     state->boot_id = sqlite->boot_id;
@@ -161,5 +190,7 @@ void sqlite_state_committed(struct sqlite_backend *sqlite, struct backend_save *
 {
     if (save->registers && sqlite->lock.role == STORE_SERVE)
         sqlite->serve = sqlite->backend.self.incarnation;
+    if (save->changed)
+        sqlite->token_seen = sqlite->state.token;
     save->counts = sqlite->state.counts;
 }

@@ -260,6 +260,13 @@ static enum backend_status sqlite_look(struct backend *backend, struct backend_w
     return sqlite->status;
 }
 
+static size_t sqlite_others(struct backend *backend)
+{
+    struct sqlite_backend *sqlite = sqlite_call(backend);
+    return (size_t)store_lock_life_held(&sqlite->lock, STORE_SERVE) +
+           (size_t)store_lock_life_held(&sqlite->lock, STORE_DRAINER);
+}
+
 static void sqlite_close(struct backend *backend)
 {
     struct sqlite_backend *sqlite = sqlite_call(backend);
@@ -291,5 +298,6 @@ const struct backend_ops sqlite_ops = {
     .list = sqlite_list,
     .query = sqlite_query,
     .look = sqlite_look,
+    .others = sqlite_others,
     .close = sqlite_close,
 };

@@ -163,6 +163,79 @@ BEGIN
     END IF;
 END $$;
 
+-- Numbers of the tokens that are drawn from now on are above that one. What waits is the lock of
+-- pawl.new_token; others may draw beside it, so that it is lifted by as many as they cannot draw.
+CREATE OR REPLACE FUNCTION pawl.lift_tokens(above bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS
+$$
+BEGIN
+    IF (SELECT t.last_value FROM pawl.token t) > above + 1000000 THEN
+        RETURN;
+    END IF;
+    LOCK TABLE pawl.store IN SHARE UPDATE EXCLUSIVE MODE;
+    IF nextval('pawl.token') <= above + 1000000 THEN
+        PERFORM setval('pawl.token', above + 2000000);
+    END IF;
+END $$;
+
+-- Where the row of a mark is not what its gateway saw committed, the store lost what that one had
+-- acknowledged. The time from which on something may be missing goes along: when the row was
+-- written, or, without one, when the newest record was begun that is older than the mark.
+CREATE OR REPLACE FUNCTION pawl.went_back(mark bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE AS
+$$
+DECLARE
+    since bigint := (SELECT m.at FROM pawl.mark m WHERE m.by = mark[1]);
+BEGIN
+    IF since IS NULL THEN
+        since := coalesce((SELECT r.created_at FROM pawl.record r WHERE r.id < mark[6]
+            ORDER BY r.id DESC LIMIT 1), 0);
+        since := greatest(since, (SELECT max(m.at) FROM pawl.mark m WHERE m.at < mark[7]));
+    END IF;
+    RAISE EXCEPTION 'the store lacks what it had acknowledged'
+        USING ERRCODE = 'PW011', DETAIL = since::text;
+END $$;
+
+-- mark: whose it is (0: nobody's, only tokens are lifted), the lowest and the highest value that
+-- may be there, the one that is from now on, above which token those that are drawn from now on
+-- are, the first token and the first time of its gateway, whether the row may be missing; and of a
+-- mark whose place it takes, since somebody holds that: whose it is, its lowest and highest value.
+CREATE OR REPLACE FUNCTION pawl.keep_mark(mark bigint[], at bigint) RETURNS void LANGUAGE plpgsql
+    VOLATILE AS $$
+DECLARE
+    t bigint := pawl.clock(at);
+BEGIN
+    IF mark[5] > 0 THEN
+        PERFORM pawl.lift_tokens(mark[5]);
+    END IF;
+    IF mark[1] = 0 THEN
+        RETURN;
+    END IF;
+    IF cardinality(mark) > 8 AND NOT EXISTS (SELECT FROM pawl.mark m
+            WHERE m.by = mark[9] AND m.value BETWEEN mark[10] AND mark[11]) THEN
+        PERFORM pawl.went_back(mark[9:9] || mark[2:]);
+    END IF;
+    UPDATE pawl.mark m SET value = mark[4], at = greatest(m.at, t)
+    WHERE m.by = mark[1] AND m.value BETWEEN mark[2] AND mark[3];
+    IF NOT FOUND AND mark[8] = 1 THEN
+        INSERT INTO pawl.mark (by, value, at) VALUES (mark[1], mark[4], t)
+        ON CONFLICT (by) DO NOTHING;
+    END IF;
+    IF NOT FOUND THEN
+        PERFORM pawl.went_back(mark);
+    END IF;
+END $$;
+
+-- The same for a transaction that only waits for the commit of an earlier one: what its row says.
+CREATE OR REPLACE FUNCTION pawl.see_mark(mark bigint[]) RETURNS bigint LANGUAGE plpgsql VOLATILE AS
+$$
+DECLARE
+    found bigint := (SELECT m.value FROM pawl.mark m WHERE m.by = mark[1]);
+BEGIN
+    IF found NOT BETWEEN mark[2] AND mark[3] OR (found IS NULL AND mark[8] <> 1) THEN
+        PERFORM pawl.went_back(mark);
+    END IF;
+    RETURN coalesce(found, 0);
+END $$;
+
 -- A block of tokens, and the time.
 DROP FUNCTION IF EXISTS pawl.draw(bigint);
 DO $$ BEGIN
@@ -201,7 +274,7 @@ END $$;
 -- 3 a begin whose terms are held: what has ended is saved beside it; stale: one for each row
 -- brought, 1: it did not fit. begins: groups that are saved only under those terms; sets: what
 -- they are from now on, if group 0 is saved; removals: as the load found them, NULL: an older
--- pawl's.
+-- pawl's; mark: pawl.keep_mark's, NULL: the same.
 DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
     pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
     pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[]);
@@ -217,7 +290,7 @@ CREATE OR REPLACE FUNCTION pawl.save(self bigint, at bigint, new_version bigint,
     outcomes pawl.saved_outcome[], bounds pawl.saved_bound[], unhelds pawl.saved_unheld[],
     brought pawl.saved_brought[], vals pawl.saved_value[], tallies pawl.saved_tally[],
     identity bytea DEFAULT NULL, begins bigint[] DEFAULT '{}', terms bigint[] DEFAULT '{}',
-    sets bigint[] DEFAULT '{}', removals bigint DEFAULT NULL,
+    sets bigint[] DEFAULT '{}', removals bigint DEFAULT NULL, mark bigint[] DEFAULT NULL,
     OUT results text, OUT stale text, OUT now bigint, OUT pending bigint, OUT complete bigint,
     OUT failed bigint, OUT unknown bigint, OUT released bigint, OUT forgets bigint)
     LANGUAGE plpgsql VOLATILE AS $$
@@ -407,6 +480,9 @@ BEGIN
     END IF;
     IF cardinality(tallies) > 0 THEN
         PERFORM pawl.count(self, tallies);
+    END IF;
+    IF cardinality(mark) > 0 THEN
+        PERFORM pawl.keep_mark(mark, at);
     END IF;
     IF cardinality(sets) > 0 AND 0 <> ALL (bad) THEN
         UPDATE pawl.store s SET frozen = sets[1] <> 0, frozen_at = sets[2], epoch = sets[3],

@@ -137,5 +137,7 @@ CREATE OR REPLACE FUNCTION pawl.fold(self bigint, silent_since bigint) RETURNS v
         d.failed, d.unknown, d.released, d.forgets)::pawl.saved_tally))
     FROM dead d HAVING count(*) > 0;
     DELETE FROM pawl.tally t WHERE t.by = 0 AND t.owner <> 0 AND t.leases = 0;
+    DELETE FROM pawl.mark m WHERE m.by IN (SELECT o.by FROM pawl.mark o
+        WHERE o.at < silent_since - 604800000000 FOR UPDATE SKIP LOCKED);
     DELETE FROM pawl.owner o WHERE o.beat_at < silent_since AND o.incarnation <> self
         AND NOT EXISTS (SELECT FROM pawl.tally t WHERE t.owner = o.incarnation) $$;

@@ -133,6 +133,10 @@ CREATE TABLE IF NOT EXISTS pawl.tally(
     unknown bigint NOT NULL, released bigint NOT NULL, forgets bigint NOT NULL,
     PRIMARY KEY (by, owner)) WITH (fillfactor = 20);
 
+-- What a gateway last committed (docs/model/marks.pml): by it each save sees whether that is lost.
+CREATE TABLE IF NOT EXISTS pawl.mark(
+    by bigint PRIMARY KEY, value bigint NOT NULL, at bigint NOT NULL) WITH (fillfactor = 20);
+
 -- Only what is not there yet takes a lock of its table.
 DO $$
 DECLARE

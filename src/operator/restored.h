@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * restored: an operator says that a store lacks what it had acknowledged since some time: a backup
+ * was put in its place, or it went back (store/terms.h). That opens a store that is closed since it
+ * went back, and is kept in its terms: restored_since, restored_at, restored_until.
+ */
+#ifndef PAWL_OPERATOR_RESTORED_H
+#define PAWL_OPERATOR_RESTORED_H
+
+#include "store/store.h"
+#include "store/task_audit.h"
+
+#define RESTORED_KIND "store" /* store_task_audit.kind of its acts */
+
+struct restored_act {
+    int64_t since; /* store time; 0: the mark is taken back */
+    int64_t until; /* when the mark ends; 0: nobody said */
+    int64_t above; /* tokens that are drawn from now on are above it; 0: as they are */
+    struct slice actor;
+
+    struct terms before; /* afterwards: as they were */
+};
+
+/* STORE_CONFLICT: to take the mark back would open a store that went back. Nothing is changed then.
+ */
+enum store_status restored_mark(struct store *store, struct restored_act *act,
+                                struct parker *parker);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A store that went back: it lacks what it had acknowledged, as its backend noticed
+ * (backend.back).
+ *
+ *      noticed: the batch is rolled back, memory does not count -> the next batch says so in the
+ *      terms (went_back_at) -> every process refuses what would begin -> `pawl store restored`
+ *
+ * Where a weaker store is accepted, the process only counts it, and goes on.
+ */
+#include "base/check.h"
+#include "base/shell.h"
+#include "base/timestamp.h"
+#include "store/committer/state.h"
+#include "store/store.h"
+#include <inttypes.h>
+
+#define COMMAND_MAX ((size_t)4096)
+
+enum store_status committer_closed(const struct store *c, bool may_write, const struct terms *terms)
+{
+    if (terms->frozen)
+        return STORE_FROZEN;
+    if (terms->went_back_at && !c->config.accepts_weaker)
+        return STORE_WENT_BACK;
+    return may_write ? STORE_DONE : STORE_FULL;
+}
+
+void committer_note_forgets(struct store *c, int64_t forgets)
+{
+    atomic_store(&c->forgets, forgets);
+    atomic_store(&c->memory, backend_memory(c->backend, forgets));
+}
+
+void committer_note_back(struct store *c)
+{
+    const struct backend_back *back = &c->backend->back;
+    bool is_new = back->times != c->back.times;
+    CHECK(back->times >= c->back.times);
+    committer_note_forgets(c, atomic_load(&c->forgets));
+    if (!is_new)
+        return;
+    mutex_lock(&c->mutex);
+    c->back = *back;
+    mutex_unlock(&c->mutex);
+    c->tells = !c->config.accepts_weaker && !c->backend->lacks_terms;
+}
+
+/* What was found twice went back to the earlier time. */
+struct terms committer_told(const struct store *c, const struct backend_read *read)
+{
+    CHECK(c->tells && c->back.times > 0);
+    struct terms terms = read->terms;
+    int64_t since = c->back.since > 0 ? c->back.since : 1;
+    bool is_marked = terms.went_back_at != 0 || terms.restored_at != 0;
+    if (terms.went_back_at == 0)
+        terms.went_back_at = read->now;
+    if (!is_marked || terms.restored_since > since)
+        terms.restored_since = since;
+    return terms;
+}
+
+enum store_status store_closed(struct store *c)
+{
+    struct terms terms = store_terms(c);
+    return committer_closed(c, true, &terms);
+}
+
+void store_restored_command(struct store *c, struct buf *buf)
+{
+    mutex_lock(&c->mutex);
+    int64_t since = c->terms.went_back_at != 0 ? c->terms.restored_since : c->back.since;
+    int64_t above = c->back.above;
+    mutex_unlock(&c->mutex);
+    if (above < atomic_load(&c->highest))
+        above = atomic_load(&c->highest);
+    buf_add_str(buf, "pawl store restored --since ");
+    (void)timestamp_print(buf, since);
+    buf_printf(buf, " --live --above %" PRId64 " --store ", above);
+    shell_add_word(buf, slice_of(store_place(c)));
+}
+
+bool committer_may_go_on(struct store *c, char **ret_problem)
+{
+    struct buf text BUF_AUTO = buf_make(COMMAND_MAX);
+    bool looks = c->config.read_only_file && c->config.role == STORE_COMMAND;
+    if (looks || store_closed(c) != STORE_WENT_BACK)
+        return true;
+    buf_printf(&text,
+               "%s: the store went back: it lacks operations that it had acknowledged since the "
+               "time below. Find out which (docs/guide/runbook.md), then run `",
+               store_place(c));
+    store_restored_command(c, &text);
+    buf_add_str(&text, "`");
+    *ret_problem = buf_take(&text);
+    return false;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How this process notices that the store lacks what it saw committed: a row that nobody else
+ * writes, compared and changed by each save in its own transaction. Those that begin, send and end
+ * things for as long as they run have one (every role but STORE_COMMAND).
+ *
+ *      none -> new: its row may be missing -> kept: in [low, high] -> noticed: another one is new
+ *
+ * Each save writes another value, whatever becomes of it: of one that was not seen committed it may
+ * be there, or any one before it down to `low`.
+ */
+#include "base/random.h"
+#include "store/postgres/postgres.h"
+
+/* pawl.fold removes marks that were not written for seven days. */
+#define AWAY_US (INT64_C(6) * 86400 * CLOCK_US_PER_S)
+
+static struct postgres_mark new_mark(void)
+{
+    return (struct postgres_mark){.by = (int64_t)(random_u64() >> 2) | 1};
+}
+
+/* Nothing is known of the row yet; or it may have been swept, so that what this process remembers
+ * may be of a store that went back. */
+static bool may_be_missing(const struct postgres_backend *postgres)
+{
+    return postgres->mark.low == 0 || postgres->now - postgres->marked_at > AWAY_US;
+}
+
+static void begin_mark(struct postgres_backend *postgres)
+{
+    if (postgres->mark.by != 0 || postgres->backend.self.role == STORE_COMMAND)
+        return;
+    postgres->mark = new_mark();
+    postgres->mark_token = postgres->version;
+    postgres->mark_at = postgres->now;
+}
+
+static void add_mark(struct postgres_backend *postgres, struct postgres_params *params,
+                     int64_t value)
+{
+    const struct postgres_mark *mark = &postgres->mark, *held = &postgres->held_mark;
+    const int64_t numbers[] = {mark->by,          mark->low,
+                               mark->high,        value,
+                               postgres->lift,    postgres->mark_token,
+                               postgres->mark_at, may_be_missing(postgres),
+                               held->by,          held->low,
+                               held->high};
+    size_t n = sizeof numbers / sizeof *numbers - (held->by == 0 ? 3 : 0);
+    postgres_array_begin(params, POSTGRES_INT8);
+    for (size_t i = 0; i < n && (mark->by != 0 || postgres->lift != 0); i++)
+        postgres_item_number(params, numbers[i]);
+    postgres_array_end(params);
+}
+
+void postgres_add_mark(struct postgres_backend *postgres, struct postgres_params *params)
+{
+    begin_mark(postgres);
+    if (postgres->mark.low != 0 && may_be_missing(postgres))
+        postgres->backend.back.blanks++;
+    add_mark(postgres, params, ++postgres->mark.high);
+}
+
+/* Those of its own epoch that this process drew are below those that are drawn from now on. */
+static void notice(struct postgres_backend *postgres)
+{
+    struct backend_back *back = &postgres->backend.back;
+    back->times++;
+    back->blanks++;
+    back->since = postgres->failure.since;
+    back->above = postgres->highest;
+    postgres->lift = postgres->highest;
+    postgres->mark = postgres->held_mark = (struct postgres_mark){0};
+}
+
+void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status status)
+{
+    if (postgres->failure.went_back)
+        notice(postgres);
+    if (status != BACKEND_OK)
+        return;
+    postgres->lift = 0;
+    if (postgres->mark.by == 0)
+        return;
+    postgres->mark.low = postgres->mark.high;
+    postgres->marked_at = postgres->now;
+    postgres->held_mark = (struct postgres_mark){0};
+}
+
+void postgres_queue_see_mark(struct postgres_backend *postgres)
+{
+    struct postgres_params *params = &postgres->params;
+    postgres_params_clear(params);
+    if (postgres->mark.by == 0) {
+        postgres_queue(postgres, "SELECT 0::pg_catalog.int8", params);
+        return;
+    }
+    add_mark(postgres, params, 0);
+    postgres_queue(postgres, "SELECT pawl.see_mark($1)", params);
+}
+
+/* What was unsure up to there is committed, and may be acknowledged: if it is where the load of
+ * this batch found it. */
+enum backend_status postgres_mark_seen(struct postgres_backend *postgres, const PGresult *result)
+{
+    int64_t seen = postgres_number(result, 0, 0);
+    if (seen < postgres->mark_loaded) {
+        postgres_explain(postgres, "the connection led elsewhere in the middle of a batch");
+        return BACKEND_BUSY;
+    }
+    if (seen == 0)
+        return BACKEND_OK;
+    postgres->mark.low = seen;
+    postgres->marked_at = postgres->now;
+    return BACKEND_OK;
+}
+
+void postgres_move_mark(struct postgres_backend *postgres)
+{
+    if (postgres->mark.by == 0)
+        return;
+    if (postgres->mark.low != 0)
+        postgres->held_mark = postgres->mark;
+    postgres->mark = new_mark();
+}

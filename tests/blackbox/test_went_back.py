@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An older copy in the place of a SQLite store; and the command by which an operator says that
+something may be missing. What PostgreSQL loses: tests/postgres/test_went_back.py."""
+from __future__ import annotations
+
+import re
+import shlex
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from pawltest.admin import Admin, with_admin
+from pawltest.gateway import Gateway, run
+from pawltest.wire import eventually
+
+CONFIG = """
+tenant: none
+rules:
+  - {name: refunds.create, match: POST /refunds}
+"""
+
+
+def copy(source: Path, target: Path) -> None:
+    """By SQLite, as a restore into a store that is in use can only be done."""
+    with closing(sqlite3.connect(source)) as opened, closing(sqlite3.connect(target)) as copied:
+        opened.backup(copied)
+
+
+def marks_of(store: Path) -> tuple[int, ...]:
+    with closing(sqlite3.connect(store)) as opened:
+        return opened.execute("SELECT went_back_at > 0, restored_since / 1000000, restored_at > 0,"
+                              " restored_until / 1000000 FROM pawl_state").fetchone()
+
+
+def went_back(gateway: Gateway, key: str) -> bool:
+    answer = gateway.post("/refunds", {}, key=key)
+    assert answer.is_problem(503, "DEPENDENCY.store_unavailable"), answer
+    return "lost what it had confirmed" in answer.json["detail"]
+
+
+def with_an_older_copy(pawl, tmp_path: Path, more: str = "") -> tuple[Gateway, Admin]:
+    """k1 is in the copy, k2 and k3 are not."""
+    gateway, admin = with_admin(pawl, more + CONFIG)
+    assert gateway.post("/refunds", {}, key="k1")["Idempotency-Status"] == "stored"
+    copy(gateway.store, tmp_path / "copy.db")
+    for key in ("k2", "k3"):
+        assert gateway.post("/refunds", {}, key=key)["Idempotency-Status"] == "stored"
+    copy(tmp_path / "copy.db", gateway.store)
+    return gateway, admin
+
+
+def test_an_older_copy_under_a_running_gateway_is_noticed(pawl, upstream, tmp_path):
+    gateway, admin = with_an_older_copy(pawl, tmp_path)
+    eventually(lambda: went_back(gateway, "k4"), "a refusal")
+    assert went_back(gateway, "k2") and upstream.effects() == 3
+    assert gateway.post("/refunds", {}, key="k1")["Idempotency-Status"] == "replayed"
+    eventually(lambda: admin.get("/readyz").status == 503, "not ready")
+    assert b"went back" in admin.get("/readyz").body
+    assert admin.value("pawl_store_went_back_total") == 1
+    (line,) = eventually(lambda: [line for line in gateway.log
+                                  if line["event"] == "store_went_back"], "its line")
+    assert marks_of(gateway.store)[0] == 1
+    assert gateway.stop() == 0
+    started = run("serve", "-c", gateway.config)
+    assert started.returncode == 69 and "the store went back" in started.stderr
+    said = re.search("`(pawl store restored .*)`", started.stderr)
+    assert said and "--since 20" in said[1]
+    done = run(*shlex.split(line["run"])[1:])
+    assert done.returncode == 0 and "may be missing" in done.stdout
+    gateway.start()
+    assert gateway.post("/refunds", {}, key="k2")["Idempotency-Status"] == "stored"
+    tokens = [int(one["Idempotency-Token"]) for one in upstream.requests]
+    assert tokens == sorted(set(tokens)) and upstream.effects() == 4
+
+
+def test_where_it_is_accepted_it_goes_on(pawl, upstream, tmp_path):
+    gateway, admin = with_an_older_copy(pawl, tmp_path, "accept_weaker: true\n")
+    assert gateway.post_up("/refunds", {}, key="k4").status == 201
+    assert gateway.post("/refunds", {}, key="k2")["Idempotency-Status"] == "stored"
+    assert admin.value("pawl_store_went_back_total") == 1 and upstream.effects() == 5
+    assert marks_of(gateway.store)[0] == 0
+    tokens = [int(one["Idempotency-Token"]) for one in upstream.requests]
+    assert tokens == sorted(set(tokens))
+
+
+def restored(store: Path, *arguments: str) -> tuple[int, str]:
+    ended = run("store", "restored", "--store", str(store), *arguments)
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_an_operator_marks_a_store_and_takes_that_back(gateway):
+    assert gateway.post("/refunds", {"of": 1}, key="k1").status == 201
+    code, said = restored(gateway.store, "--since", "2026-01-31T12:00:00Z")
+    assert code == 75 and "--live" in said
+    assert gateway.stop() == 0
+    code, said = restored(gateway.store, "--since", "2026-01-31T12:00:00Z",
+                          "--until", "2200-01-01T00:00:00Z")
+    assert code == 0 and "since 2026-01-31T12:00:00.000Z may be missing" in said
+    assert marks_of(gateway.store) == (0, 1769860800, 1, 7258118400)
+    assert restored(gateway.store, "--clear")[0] == 0
+    assert marks_of(gateway.store) == (0, 0, 0, 0)
+    with closing(sqlite3.connect(gateway.store)) as opened:
+        acts = opened.execute("SELECT act, to_state FROM pawl_task_audit ORDER BY id").fetchall()
+    assert acts == [("restored", "restored"), ("clear", "open")]
+
+
+def test_tokens_are_lifted_above_what_an_operator_knows(gateway, upstream):
+    assert gateway.post("/refunds", {"of": 1}, key="k1").status == 201
+    above = int(upstream.requests[-1]["Idempotency-Token"]) + 10**9
+    code, _ = restored(gateway.store, "--since", "2026-01-31T12:00:00Z", "--live",
+                       "--above", str(above))
+    assert code == 0
+    assert gateway.post("/refunds", {"of": 2}, key="k2").status == 201
+    assert int(upstream.requests[-1]["Idempotency-Token"]) > above
+
+
+def test_what_cannot_be_meant_is_refused(gateway):
+    for arguments, said in (((), "needs --since T, or --clear alone"),
+                            (("--clear", "--since", "2026-01-31T12:00:00Z"), "--clear alone"),
+                            (("--since", "yesterday"), "wants a time"),
+                            (("--since", "2200-01-01T00:00:00Z"), "in the future"),
+                            (("--since", "2026-01-31T12:00:00Z", "--until",
+                              "2026-01-30T12:00:00Z"), "not after --since"),
+                            (("--since", "2026-01-31T12:00:00Z", "--until",
+                              "2026-02-01T12:00:00Z"), "over already"),
+                            (("--since", "2026-01-31T12:00:00Z", "--above",
+                              "9007199254740991"), "too large")):
+        code, told = restored(gateway.store, *arguments)
+        assert code == 2 and said in told, told
