@@ -25,8 +25,8 @@ static void respond_undecided(struct exchange *x)
     x->client_state = CLIENT_REFUSED;
 }
 
-/* The store wakes it when it begins to wait: a duplicate that waits is not in flight. Without a
- * deadline it parks for a begin that can no longer be withdrawn. */
+/* The store wakes it when it begins to wait: a duplicate that waits is not in flight. Behind
+ * `respond_at`, which is behind the begin's own time, it parks for one that cannot be withdrawn. */
 static bool client_park(struct parker *parker, int64_t deadline_us)
 {
     struct exchange *x = (struct exchange *)parker;
@@ -34,12 +34,8 @@ static bool client_park(struct parker *parker, int64_t deadline_us)
     struct fiber_source source = {&x->client->session.conn.io, FIBER_HANGUP};
     if (engine_waits(&x->attempt))
         flight_give_back(x);
-    if (deadline_us == CLOCK_NEVER && x->client_state == CLIENT_WAITS) {
-        if (clock_boot_us() >= x->respond_at)
-            respond_undecided(x);
-        else
-            deadline_us = x->respond_at;
-    }
+    if (clock_boot_us() >= x->respond_at && x->client_state == CLIENT_WAITS)
+        respond_undecided(x);
     size_t n = parker->interrupted ? 0 : 1;
     enum fiber_wake wake = fiber_wait(&source, n, deadline_us);
     if (wake == FIBER_READY)
