@@ -59,6 +59,14 @@ extern const struct http_service admin_service;
 /* Reads the request's body, up to what `body` may hold. False: `reply` says why not. */
 bool session_read_body(struct session *session, struct buf *body, struct reply *reply);
 
+/* Reads why an act is done, for the audit: {"reason": "..."}, or no body (`ret_reason` is empty
+ * then). It is in the arena. False: the reply says what was wrong. */
+bool session_read_reason(struct session *session, struct arena *arena, struct slice *ret_reason,
+                         struct reply *reply);
+
+/* Whether a member of a body is a reason, which it then is. */
+bool session_is_reason(const struct json *member, struct slice *ret_reason);
+
 /* Who asks, for logs and the audit: "admin:NAME@ADDRESS" by X-Operator, else "admin:ADDRESS". Its
  * bytes are in `name`. */
 struct slice session_actor(const struct session *session, struct buf *name);

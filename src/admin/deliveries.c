@@ -10,6 +10,7 @@
 #include "webhook/handler.h"
 
 #define QUERY_MAX ((size_t)64 * 1024)
+#define REASON_MAX ((size_t)1024 * 1024) /* understood JSON takes up to 64 times its text */
 #define ID_MOST ((uint64_t)INT64_MAX)
 
 /* Tasks of a kind, as the listener shows them. */
@@ -170,6 +171,7 @@ static void reply_act(struct session *session, const struct shown *shown, int64_
                       struct slice name, struct reply *reply)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
+    ARENA_AUTO struct arena arena = arena_make(REASON_MAX);
     bool replays = slice_eq(name, SLICE("replay"));
     struct tasks_wish wish = {
         .id = id,
@@ -182,6 +184,8 @@ static void reply_act(struct session *session, const struct shown *shown, int64_
         admin_no_page(reply);
         return;
     }
+    if (!session_read_reason(session, &arena, &wish.actor.reason, reply))
+        return;
     enum store_status status = tasks_act(&source, &wish, &acted);
     if (status != STORE_DONE) {
         keys_refused(reply, status);

@@ -154,7 +154,7 @@ static void reply_add(struct session *session, struct arena *arena, struct reply
         reply->status = 201;
 }
 
-/* What a rotation says, {secret?, overlap?}; no body says nothing. */
+/* What a rotation says, {secret?, overlap?, reason?}; no body says nothing. */
 static bool read_rotation(struct session *session, struct arena *arena, struct endpoints_wish *wish,
                           struct reply *reply)
 {
@@ -168,6 +168,8 @@ static bool read_rotation(struct session *session, struct arena *arena, struct e
     bool good = json_parse(arena, text, &root, NULL) == JSON_OK && root->type == JSON_OBJECT;
     for (const struct json *one = good ? root->first : NULL; one; one = one->next) {
         bool is_text = one->type == JSON_STRING;
+        if (session_is_reason(one, &wish->actor.reason))
+            continue;
         if (is_text && slice_eq(one->name, SLICE("secret")) && one->text.len > 0)
             wish->secret = one->text;
         else if (!is_text || !slice_eq(one->name, SLICE("overlap")) ||
@@ -176,7 +178,8 @@ static bool read_rotation(struct session *session, struct arena *arena, struct e
     }
     if (!good)
         reply_problem(reply, 400,
-                      "expected {\"secret\": \"whsec_..\", \"overlap\": \"24h\"}, or a part of it");
+                      "expected {\"secret\": \"whsec_..\", \"overlap\": \"24h\", \"reason\": "
+                      "\"...\"}, or a part of it");
     return good;
 }
 
@@ -195,7 +198,10 @@ static void reply_act(struct session *session, struct slice name, struct slice a
         admin_no_page(reply);
         return;
     }
-    if (wish.act == ENDPOINTS_ROTATE && !read_rotation(session, arena, &wish, reply))
+    bool is_read = wish.act == ENDPOINTS_ROTATE
+                       ? read_rotation(session, arena, &wish, reply)
+                       : session_read_reason(session, arena, &wish.actor.reason, reply);
+    if (!is_read)
         return;
     enum store_status status = endpoints_act(&source, &wish, arena, &acted);
     if (status != STORE_DONE) {

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "http/headers_out.h"
+#include "operator/keys.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -11,6 +12,7 @@
 #define HEAD_MAX ((size_t)4 * 1024)
 #define DETAIL_MAX 1024
 #define OPERATOR_MAX 100
+#define REASON_BODY_MAX ((size_t)8 * 1024)
 #define OPERATOR_MARKS "-._@+"
 
 /* ---- replies ---- */
@@ -137,6 +139,43 @@ bool session_read_body(struct session *session, struct buf *body, struct reply *
         return true;
     reply->close = true;
     reply_problem(reply, complaint.status, "%s", complaint.text);
+    return false;
+}
+
+bool session_is_reason(const struct json *member, struct slice *ret_reason)
+{
+    bool is = slice_eq(member->name, SLICE("reason")) && member->type == JSON_STRING &&
+              member->text.len > 0 && member->text.len <= STORE_REASON_MAX;
+    if (is)
+        *ret_reason = member->text;
+    return is;
+}
+
+static bool parse_reason(struct slice text, struct arena *arena, struct slice *ret_reason)
+{
+    struct json *root = NULL;
+    if (json_parse(arena, text, &root, NULL) != JSON_OK || root->type != JSON_OBJECT)
+        return false;
+    return root->count == 0 || (root->count == 1 && session_is_reason(root->first, ret_reason));
+}
+
+bool session_read_reason(struct session *session, struct arena *arena, struct slice *ret_reason,
+                         struct reply *reply)
+{
+    BUF_AUTO struct buf body = buf_make(REASON_BODY_MAX);
+    *ret_reason = SLICE("");
+    if (!session_read_body(session, &body, reply))
+        return false;
+    if (body.len == 0)
+        return true;
+    if (!session_body_is(session, SLICE("application/json"))) {
+        reply_problem(reply, 415, "send the reason as application/json");
+        return false;
+    }
+    if (parse_reason(arena_copy(arena, buf_slice(&body)), arena, ret_reason))
+        return true;
+    reply_problem(reply, 400,
+                  "expected {\"reason\": \"...\"} only: 1 to 1024 bytes, for the audit");
     return false;
 }
 

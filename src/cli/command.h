@@ -345,6 +345,7 @@
     X(RUN_AGAIN, "again", 0, NULL, NULL, 0, 0,                                                     \
       "run it although it was done, or has failed for good (--final)")                             \
     X(REASON, "reason", 0, "TEXT", NULL, 0, 0, "why, for the audit (`pawl keys audit`)")           \
+    X(ACT_REASON, "reason", 0, "TEXT", NULL, 0, 0, "why, for the audit")                           \
     X(RUN_VERBOSE, "verbose", 'v', NULL, NULL, 0, 0,                                               \
       "say so when the output is that of an earlier run (at a terminal it always does)")           \
     X(CSV, "csv", 0, NULL, NULL, 0, 0, "print CSV: attempt,delay_ms")                              \

@@ -361,7 +361,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operand = "ID",
          .operands_most = 1000,
          .flags = {FLAG_REPLAY_DEAD, FLAG_SINCE, FLAG_ENDPOINT, FLAG_RATE, FLAG_REPLAY_DISABLED,
-                   FLAG_STORE},
+                   FLAG_ACT_REASON, FLAG_STORE},
          .exits =
              {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}}},
     [COMMAND_webhook_drop] =
@@ -373,7 +373,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_STORE},
+         .flags = {FLAG_ACT_REASON, FLAG_STORE},
          .exits =
              {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}}},
     [COMMAND_webhook_audit] =
@@ -400,8 +400,9 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operand = "add|list|show|enable|disable|rotate|remove",
          .operands_least = 1,
          .operands_most = 2,
-         .flags = {FLAG_ENDPOINT_NAME, FLAG_ENDPOINT_URL, FLAG_ENDPOINT_TYPES, FLAG_ENDPOINT_SECRET,
-                   FLAG_ENDPOINT_OPTION, FLAG_OVERLAP, FLAG_FORGET_ENDPOINT, FLAG_JSON, FLAG_STORE},
+         .flags = {FLAG_ACT_REASON, FLAG_ENDPOINT_NAME, FLAG_ENDPOINT_URL, FLAG_ENDPOINT_TYPES,
+                   FLAG_ENDPOINT_SECRET, FLAG_ENDPOINT_OPTION, FLAG_OVERLAP, FLAG_FORGET_ENDPOINT,
+                   FLAG_JSON, FLAG_STORE},
          .exits = {{EXIT_FINAL_ERROR, "there is no such endpoint"},
                    {EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "an invalid endpoint, or the name is taken"},
@@ -474,7 +475,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operand = "ID",
          .operands_most = 1000,
          .flags = {FLAG_REPLAY_DEAD, FLAG_SINCE, FLAG_SOURCE, FLAG_RATE, FLAG_REPLAY_LATE,
-                   FLAG_STORE},
+                   FLAG_ACT_REASON, FLAG_STORE},
          .exits =
              {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being handled"}}},
     [COMMAND_inbox_drop] =
@@ -486,7 +487,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_STORE},
+         .flags = {FLAG_ACT_REASON, FLAG_STORE},
          .exits =
              {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being handled"}}},
     [COMMAND_inbox_audit] = {.name = "inbox audit",

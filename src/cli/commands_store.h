@@ -14,7 +14,7 @@
     [COMMAND_store_freeze] =                                                                       \
         {.name = "store freeze",                                                                   \
          .summary = "let nothing begin in a store, until `pawl store thaw`",                       \
-         .synopsis = "[--wait[=D]] [--json] [--store PATH]",                                       \
+         .synopsis = "[--wait[=D]] [--reason TEXT] [--json] [--store PATH]",                       \
          .about =                                                                                  \
              "Freezes a store. From then on no process begins, claims or adds anything in it: "    \
              "gateways refuse new operations, events and webhooks with 503, under `store_down: "   \
@@ -24,17 +24,17 @@
              "frozen, and the command says what is not over yet. It may be run again. On "         \
              "PostgreSQL, transactions of applications that began before are not among what is "   \
              "in flight: wait for these, too.",                                                    \
-         .flags = {FLAG_FREEZE_WAIT, FLAG_JSON, FLAG_STORE},                                       \
+         .flags = {FLAG_FREEZE_WAIT, FLAG_ACT_REASON, FLAG_JSON, FLAG_STORE},                      \
          .exits = {{EXIT_USAGE, NULL},                                                             \
                    {EXIT_UNAVAILABLE, "the store cannot be used"},                                 \
                    {EXIT_TRY_AGAIN, "it is frozen, and something is still in flight"}}},           \
     [COMMAND_store_thaw] = {.name = "store thaw",                                                  \
                             .summary = "let operations begin again in a store",                    \
-                            .synopsis = "[--store PATH]",                                          \
+                            .synopsis = "[--reason TEXT] [--store PATH]",                          \
                             .about =                                                               \
                                 "Ends what `pawl store freeze` began: gateways, commands and "     \
                                 "the queue go on within a second.",                                \
-                            .flags = {FLAG_STORE},                                                 \
+                            .flags = {FLAG_ACT_REASON, FLAG_STORE},                                \
                             .exits = {{EXIT_USAGE, NULL},                                          \
                                       {EXIT_UNAVAILABLE, "the store cannot be used"}}},            \
     [COMMAND_store_restored] =                                                                     \

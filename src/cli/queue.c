@@ -42,7 +42,7 @@ struct store_actor queue_actor(const struct queue_session *session)
 {
     bool is_known = buf_ok(&session->actor);
     return (struct store_actor){is_known ? buf_slice(&session->actor) : SLICE("cli"),
-                                session->force};
+                                session->force, session->reason};
 }
 
 int queue_complain(const struct queue_session *session, enum store_status status)
@@ -165,6 +165,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_FORGET_ENDPOINT] = PLACE(force),
     [FLAG_REPLAY_DISABLED] = PLACE(force),
     [FLAG_REPLAY_LATE] = PLACE(force),
+    [FLAG_ACT_REASON] = PLACE(reason),
 };
 
 static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {

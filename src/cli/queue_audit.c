@@ -8,7 +8,7 @@
 
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
 
-static void add_json(struct buf *line, const struct store_task_audit *audit)
+static void add_json(struct buf *line, const struct store_task_audit *audit, struct slice reason)
 {
     buf_add_char(line, '{');
     json_add_i64(line, "id", audit->row.id);
@@ -22,6 +22,7 @@ static void add_json(struct buf *line, const struct store_task_audit *audit)
     json_add_known_text(line, "from", audit->from);
     json_add_known_text(line, "to", audit->to);
     json_add_bool(line, "forced", audit->force);
+    json_add_known_text(line, "reason", reason);
     buf_add_str(line, "}\n");
 }
 
@@ -33,7 +34,8 @@ static void add_word(struct buf *line, const char *before, struct slice word)
     print_escaped(line, word);
 }
 
-static void add_text(struct buf *line, const struct store_task_audit *audit, const char *noun)
+static void add_text(struct buf *line, const struct store_task_audit *audit, struct slice reason,
+                     const char *noun)
 {
     timestamp_print(line, audit->at);
     add_word(line, " ", audit->actor);
@@ -44,16 +46,19 @@ static void add_text(struct buf *line, const struct store_task_audit *audit, con
     add_word(line, " ", audit->key);
     add_word(line, ": ", audit->from);
     add_word(line, audit->from.len > 0 ? " -> " : ": ", audit->to);
-    buf_add_str(line, audit->force ? ", forced\n" : "\n");
+    buf_add_str(line, audit->force ? ", forced" : "");
+    add_word(line, ": ", reason);
+    buf_add_char(line, '\n');
 }
 
-static int print(const struct queue_session *session, const struct store_task_audit *audit)
+static int print(const struct queue_session *session, const struct store_task_audit *audit,
+                 struct slice reason)
 {
     BUF_AUTO struct buf line = buf_make(SIZE_MAX);
     if (session->json)
-        add_json(&line, audit);
+        add_json(&line, audit, reason);
     else
-        add_text(&line, audit, session->words->noun);
+        add_text(&line, audit, reason, session->words->noun);
     if (!buf_ok(&line))
         return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
     fwrite(line.at, 1, line.len, stdout);
@@ -69,13 +74,17 @@ static int walk(const struct queue_session *session, size_t skip, size_t *ret_n)
     while (code == EXIT_DONE && n_read == TASKS_PAGE_MOST) {
         ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
         struct store_found found;
+        struct slice *reasons = NULL;
         code = queue_complain(session, tasks_acts(&session->source, last, &arena, &found));
+        if (code == EXIT_DONE)
+            code =
+                queue_complain(session, tasks_reasons(&session->source, &found, &arena, &reasons));
         n_read = code == EXIT_DONE ? found.n : 0;
         for (size_t i = 0; i < n_read && code == EXIT_DONE; i++) {
             const struct store_task_audit *audit = (const struct store_task_audit *)found.rows[i];
             last = audit->row.id;
             if (slice_eq(audit->kind, session->words->kind) && n++ >= skip)
-                code = print(session, audit);
+                code = print(session, audit, reasons[i]);
         }
     }
     *ret_n = n;

@@ -33,6 +33,7 @@ static int take_wait(void *to, const char *text)
 static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_STORE] = PLACE(keys.store),
     [FLAG_JSON] = PLACE(keys.json),
+    [FLAG_ACT_REASON] = PLACE(keys.reason),
     [FLAG_FREEZE_WAIT] = {FLAG_IS_TAKEN, .take = take_wait},
 };
 
@@ -112,7 +113,8 @@ static int set(struct keys_session *session, bool frozen, bool *ret_changed)
 {
     BUF_AUTO struct buf name = buf_make(STORE_ACTOR_MAX);
     actor_add(&name);
-    const struct store_actor actor = {buf_ok(&name) ? buf_slice(&name) : SLICE("cli"), false};
+    const struct store_actor actor = {buf_ok(&name) ? buf_slice(&name) : SLICE("cli"), false,
+                                      session->options->reason};
     return keys_complain(
         session, freeze_set(session->store, &actor, frozen, &session->parker.parker, ret_changed));
 }

@@ -28,7 +28,7 @@ struct acting {
     struct arena *arena;
     struct endpoints_acted *acted;
     struct census census; /* of who is told of events: an act may change it */
-    struct table_change changes[5];
+    struct table_change changes[6];
     size_t n;
 };
 
@@ -171,7 +171,7 @@ static enum store_status try_add(struct acting *acting, struct store_endpoint *e
     bring(acting, &endpoint_table, TABLE_INSERT, &endpoint->row);
     bring(acting, &endpoint_settings_table, TABLE_INSERT, &settings->row);
     acting->changes[1].parent = &endpoint->row;
-    acting->changes[acting->n++] = store_audit_change(&audit);
+    acting->n += store_audit_add(&audit, actor, &acting->changes[acting->n]);
     acting->changes[acting->n++] = census_moved(&acting->census);
     acting->acted->end = ENDPOINTS_DONE;
     return write_rows(acting);
@@ -339,7 +339,7 @@ static enum store_status try_act(struct acting *acting, const struct endpoints_w
         .from = state_name(entry->state->is_disabled),
         .to = wish->act == ENDPOINTS_REMOVE ? SLICE("") : state_name(state.is_disabled),
         .force = wish->actor.force};
-    acting->changes[acting->n++] = store_audit_change(&audit);
+    acting->n += store_audit_add(&audit, &wish->actor, &acting->changes[acting->n]);
     return write_rows(acting);
 }
 

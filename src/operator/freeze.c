@@ -24,12 +24,13 @@ static enum store_status try_set(struct store *store, const struct store_actor *
 {
     int64_t now = store_now(store);
     struct store_task_audit act = make_act(actor, frozen, now);
-    struct table_change change = store_audit_change(&act);
+    struct table_change changes[STORE_AUDIT_CHANGES];
+    size_t n = store_audit_add(&act, actor, changes);
     struct terms_change terms = {.expected = store_terms(store)};
     terms.wanted = terms.expected;
     terms.wanted.frozen = frozen;
     terms.wanted.frozen_at = frozen ? now : 0;
-    struct store_op op = {.kind = STORE_ROWS, .brings = &change, .n_brings = 1, .terms = &terms};
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n, .terms = &terms};
     store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     return op.status;
 }

@@ -200,6 +200,17 @@ void keys_add_act_json(struct buf *buf, const struct keys_act *act, const struct
 
 #define KEYS_AUDIT_PAGE 32 /* acts copied while the store is held */
 
+/* Reasons of the acts, on whatever, from `first` to `last` by id: in any case of these. One may be
+ * shown twice. */
+struct keys_reasons {
+    int64_t first;
+    int64_t last;
+    void (*each)(void *argument, const struct store_reason *reason); /* as table_query.each */
+    void *argument;
+};
+enum store_status keys_find_reasons(struct store *store, const struct keys_reasons *wanted,
+                                    struct parker *parker);
+
 /* Acts, oldest first, and the reasons that were given for some of them. */
 struct keys_audit {
     struct arena arena;

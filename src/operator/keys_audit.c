@@ -25,28 +25,68 @@ static void copy_act(void *argument, const struct table_row *row)
     copy->key = arena_copy(&page->arena, audit->key);
 }
 
+/* ---- reasons ---- */
+
+/* A page of them. */
+struct reading {
+    const struct keys_reasons *wanted;
+    int64_t last; /* id of the last row */
+    int64_t act;  /* that it is about */
+    size_t n;
+};
+
+static void start_reasons(void *argument)
+{
+    ((struct reading *)argument)->n = 0;
+}
+
+static void show_reason(void *argument, const struct table_row *row)
+{
+    struct reading *reading = argument;
+    const struct store_reason *reason = (const struct store_reason *)row;
+    reading->n++;
+    reading->last = row->id;
+    reading->act = reason->act;
+    reading->wanted->each(reading->wanted->argument, reason);
+}
+
+/* A reason is written right behind its act, so that it has a higher id, and they ascend together.
+ */
+enum store_status keys_find_reasons(struct store *store, const struct keys_reasons *wanted,
+                                    struct parker *parker)
+{
+    struct reading reading = {.wanted = wanted, .last = wanted->first};
+    enum store_status status;
+    do {
+        struct table_query query = {.table = &reason_table,
+                                    .after = reading.last,
+                                    .limit = KEYS_AUDIT_PAGE,
+                                    .restart = start_reasons,
+                                    .each = show_reason,
+                                    .argument = &reading};
+        reading.n = 0;
+        status = keys_query(store, &query, parker);
+    } while (status == STORE_DONE && reading.n == KEYS_AUDIT_PAGE && reading.act < wanted->last);
+    return status;
+}
+
 /* Of the act that it is about, if that is on the page. */
-static void copy_reason(void *argument, const struct table_row *row)
+static void copy_reason(void *argument, const struct store_reason *reason)
 {
     struct keys_audit *page = argument;
-    const struct store_reason *reason = (const struct store_reason *)row;
     for (size_t i = 0; i < page->n; i++)
         if (page->at[i].row.id == reason->act)
             page->reasons[i] = arena_copy(&page->arena, reason->text);
 }
 
-/* A reason is written right behind its act, so that it has a higher id. */
 static enum store_status read_reasons(struct store *store, struct keys_audit *page,
                                       struct parker *parker)
 {
     if (page->n == 0)
         return STORE_DONE;
-    struct table_query query = {.table = &reason_table,
-                                .after = page->at[0].row.id,
-                                .limit = KEYS_AUDIT_PAGE,
-                                .each = copy_reason,
-                                .argument = page};
-    return keys_query(store, &query, parker);
+    const struct keys_reasons wanted = {page->at[0].row.id, page->at[page->n - 1].row.id,
+                                        copy_reason, page};
+    return keys_find_reasons(store, &wanted, parker);
 }
 
 enum store_status keys_audit_next(struct store *store, struct keys_audit *page,

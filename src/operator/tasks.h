@@ -141,4 +141,8 @@ enum store_status tasks_pause(const struct tasks_source *source, const struct st
 enum store_status tasks_acts(const struct tasks_source *source, int64_t after, struct arena *arena,
                              struct store_found *ret_found);
 
+/* Why these acts were done, one for each, in the arena; empty: nobody said. */
+enum store_status tasks_reasons(const struct tasks_source *source, const struct store_found *acts,
+                                struct arena *arena, struct slice **ret_reasons);
+
 #endif

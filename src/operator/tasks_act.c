@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "operator/keys.h"
 #include "operator/tasks.h"
 #include "store/events.h"
 #include "webhook/fanout.h"
@@ -75,7 +76,7 @@ struct acting {
     struct arena arena;
     struct store_task next; /* of its order */
     struct store_task_audit audit;
-    struct table_change changes[3];
+    struct table_change changes[2 + STORE_AUDIT_CHANGES];
     size_t n;
 };
 
@@ -151,7 +152,7 @@ static enum store_status try_act(struct acting *acting, const struct tasks_wish 
     bring(acting, &stored);
     acting->audit =
         store_audit_task(&wish->actor, act_names[wish->act], whole->stored, &stored, whole->now);
-    acting->changes[acting->n++] = store_audit_change(&acting->audit);
+    acting->n += store_audit_add(&acting->audit, &wish->actor, &acting->changes[acting->n]);
     return status == STORE_DONE ? write_rows(acting->source, acting->changes, acting->n) : status;
 }
 
@@ -210,14 +211,14 @@ static enum store_status try_pause(const struct tasks_source *source,
                                      .key = lane.ord,
                                      .from = resume ? SLICE("paused") : SLICE(""),
                                      .to = resume ? SLICE("") : SLICE("paused")};
-    struct table_change changes[] = {{.table = &lane_table,
-                                      .act = resume  ? TABLE_REMOVE
-                                             : found ? TABLE_UPDATE
-                                                     : TABLE_INSERT,
-                                      .row = &lane.row},
-                                     store_audit_change(&audit)};
+    struct table_change changes[1 + STORE_AUDIT_CHANGES] = {{.table = &lane_table,
+                                                             .act = resume  ? TABLE_REMOVE
+                                                                    : found ? TABLE_UPDATE
+                                                                            : TABLE_INSERT,
+                                                             .row = &lane.row}};
+    size_t n = 1 + store_audit_add(&audit, actor, &changes[1]);
     if (*ret_changed)
-        status = write_rows(source, changes, 2);
+        status = write_rows(source, changes, n);
     arena_fini(&arena);
     return status;
 }
@@ -241,4 +242,37 @@ enum store_status tasks_acts(const struct tasks_source *source, int64_t after, s
     *ret_found = (struct store_found){.arena = arena};
     return store_find_rows(source->store, &query, source->parker,
                            clock_after(clock_boot_us(), TASKS_TIMEOUT_US), ret_found);
+}
+
+/* ---- their reasons ---- */
+
+struct explaining {
+    const struct store_found *acts;
+    struct arena *arena;
+    struct slice *reasons;
+};
+
+static void explain_act(void *argument, const struct store_reason *reason)
+{
+    const struct explaining *explaining = argument;
+    for (size_t i = 0; i < explaining->acts->n; i++)
+        if (explaining->acts->rows[i]->id == reason->act)
+            explaining->reasons[i] = arena_copy(explaining->arena, reason->text);
+}
+
+enum store_status tasks_reasons(const struct tasks_source *source, const struct store_found *acts,
+                                struct arena *arena, struct slice **ret_reasons)
+{
+    struct slice *reasons = arena_alloc(arena, (acts->n + 1) * sizeof *reasons);
+    struct explaining explaining = {acts, arena, reasons};
+    *ret_reasons = reasons;
+    if (!reasons)
+        return STORE_NO_MEMORY;
+    memset(reasons, 0, (acts->n + 1) * sizeof *reasons);
+    if (acts->n == 0)
+        return STORE_DONE;
+    const struct keys_reasons wanted = {acts->rows[0]->id, acts->rows[acts->n - 1]->id, explain_act,
+                                        &explaining};
+    enum store_status status = keys_find_reasons(source->store, &wanted, source->parker);
+    return status == STORE_DONE && arena->failed ? STORE_NO_MEMORY : status;
 }

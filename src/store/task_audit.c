@@ -37,8 +37,16 @@ struct store_task_audit store_audit_task(const struct store_actor *actor, const 
                                      .force = actor->force};
 }
 
-struct table_change store_audit_change(struct store_task_audit *audit)
+size_t store_audit_add(struct store_task_audit *audit, const struct store_actor *actor,
+                       struct table_change changes[STORE_AUDIT_CHANGES])
 {
-    return (struct table_change){
-        .table = &task_audit_table, .act = TABLE_INSERT, .row = &audit->row};
+    audit->why = (struct store_reason){.at = audit->at,
+                                       .text = slice_first(actor->reason, STORE_REASON_MAX)};
+    changes[0] =
+        (struct table_change){.table = &task_audit_table, .act = TABLE_INSERT, .row = &audit->row};
+    if (actor->reason.len == 0)
+        return 1;
+    changes[1] = (struct table_change){
+        .table = &reason_table, .act = TABLE_INSERT, .row = &audit->why.row, .parent = &audit->row};
+    return 2;
 }

@@ -22,6 +22,8 @@ struct store_task_audit {
     struct slice from; /* state; empty: it was not there */
     struct slice to;   /* the same */
     bool force;        /* `force` was given, needed or not */
+
+    struct store_reason why; /* no column: what is written beside it (store_audit_add) */
 };
 
 /* Its rows are struct store_task_audit. */
@@ -31,6 +33,7 @@ extern const struct table task_audit_table;
 struct store_actor {
     struct slice name;
     bool force;
+    struct slice reason; /* as they say it; may be empty */
 };
 
 /* An act on a task that was found as `before`, and is `after` from now on. */
@@ -38,7 +41,9 @@ struct store_task_audit store_audit_task(const struct store_actor *actor, const 
                                          const struct store_task *before,
                                          const struct store_task *after, int64_t now);
 
-/* The change that writes it down. */
-struct table_change store_audit_change(struct store_task_audit *audit);
+/* The changes that write it down, with the actor's reason: how many. */
+#define STORE_AUDIT_CHANGES ((size_t)2)
+size_t store_audit_add(struct store_task_audit *audit, const struct store_actor *actor,
+                       struct table_change changes[STORE_AUDIT_CHANGES]);
 
 #endif
