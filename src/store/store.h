@@ -142,8 +142,11 @@ struct store_counts store_counts(struct store *store);
 void store_decisions(struct store *store, struct buf *lines);
 
 /* Appends which rows of modules no pawl wrote, as they were up to five seconds ago: lines of a
- * table and an id, STORE_ODD_MOST of each table. From any thread. */
+ * table and an id, STORE_ODD_MOST of each table; and those of store_hold_rows. From any thread. */
 void store_odd_rows(struct store *store, struct buf *lines);
+
+/* The same lines, of rows that a module cannot read: in place of those that it gave before. */
+void store_hold_rows(struct store *store, struct slice lines);
 
 /* The tables of all modules, NULL behind the last. */
 const struct table *const *store_tables(void);

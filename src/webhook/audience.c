@@ -45,17 +45,20 @@ bool audience_make(struct arena *arena, const struct roster *roster, const struc
     struct slice kind = SLICE(WEBHOOK_KIND);
     ret_audience->n = 0;
     ret_audience->keep_us = keep_us;
-    ret_audience->at = arena_alloc(arena, (roster->n + census->n + 1) * sizeof *ret_audience->at);
+    ret_audience->at =
+        arena_alloc(arena, (roster->n + roster->n_held + census->n + 1) * sizeof *ret_audience->at);
     if (!ret_audience->at)
         return false;
     for (size_t i = 0; i < roster->n; i++) {
         const struct webhook_target *target = &roster->targets[i];
         add_own(ret_audience, target, census_find(census, kind, target->endpoint->name));
     }
+    for (size_t i = 0; i < roster->n_held; i++)
+        add_own(ret_audience, &roster->held[i], NULL);
     for (size_t i = 0; i < census->n; i++) {
         const struct census_entry *entry = &census->entries[i];
         if (slice_eq(entry->row.kind, kind) && census_is_told(entry) &&
-            !roster_find(roster, entry->row.name))
+            !roster_find(roster, entry->row.name) && !roster_holds(roster, entry->row.name))
             add_others(ret_audience, entry);
     }
     if (ret_audience->keep_us == 0) /* only stored ones */

@@ -346,6 +346,8 @@ static const struct webhook_target *target_of(const struct courier_kind *kind, s
 static bool serves(const struct courier_kind *kind, struct slice lane)
 {
     const struct webhook_sender *sender = sender_of(kind);
+    if (!target_of(kind, lane) && roster_holds((*sender->plan)->roster, lane))
+        return false;
     if (target_of(kind, lane) || census_gives_up(sender->census, kind->name, lane))
         return true;
     return !census_find(sender->census, kind->name, lane) &&

@@ -288,6 +288,17 @@ static enum store_status take_look(struct webhook_plan *plan, const struct look 
     return take_registry(plan, &look->registry, roster);
 }
 
+/* Named in the log, and counted. */
+static void tell_held(const struct roster *roster, struct store *store)
+{
+    BUF_AUTO struct buf lines = buf_make(SIZE_MAX);
+    for (size_t i = 0; i < roster->n_held; i++)
+        buf_printf(&lines, "%s %lld\n", endpoint_settings_table.name,
+                   (long long)roster->held[i].state.row.id);
+    if (buf_ok(&lines))
+        store_hold_rows(store, buf_slice(&lines));
+}
+
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
                                        struct parker *parker)
 {
@@ -298,6 +309,8 @@ enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *
         status = make_roster(plan, &look.registry, store, parker, &roster);
     if (status == STORE_DONE)
         status = take_look(plan, &look, roster);
+    if (status == STORE_DONE && plan->roster == roster)
+        tell_held(roster, store);
     arena_fini(&look.arena);
     return status;
 }

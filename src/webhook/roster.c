@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "webhook/held.h"
 #include <stdlib.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
@@ -26,8 +27,20 @@ static void add_target(struct roster *roster, const struct webhook_endpoint *end
     roster->needs_tls |= target->url.tls;
 }
 
-/* One that cannot be read was made by another version of pawl: nothing is told to nobody, so that
- * it is not left out. */
+/* Its deliveries are made, and left to whoever can read it. */
+static void add_held(struct roster *roster, const struct registry_entry *entry)
+{
+    struct webhook_endpoint *endpoint = arena_alloc(&roster->arena, sizeof *endpoint);
+    struct slice name = arena_copy(&roster->arena, entry->state->name);
+    struct slice settings = arena_copy(&roster->arena, entry->settings->settings);
+    if (!endpoint || !held_endpoint_read(name, settings, &roster->arena, endpoint)) {
+        roster->is_whole = false;
+        return;
+    }
+    roster->held[roster->n_held++] =
+        (struct webhook_target){.endpoint = endpoint, .state.row = entry->state->row};
+}
+
 static void add_stored(struct roster *roster, const struct registry_entry *entry, int64_t now,
                        webhook_reader *read)
 {
@@ -38,8 +51,10 @@ static void add_stored(struct roster *roster, const struct registry_entry *entry
     roster->until = clock_first(roster->until, until);
     if (endpoint && buf_ok(&map) && read(buf_slice(&map), &roster->arena, endpoint) == NULL)
         add_target(roster, endpoint, true);
-    else
+    else if (roster->arena.failed || (map.failed && !map.too_large))
         roster->is_whole = false;
+    else
+        add_held(roster, entry);
 }
 
 static bool is_in(const struct webhook_settings *settings, struct slice name)
@@ -63,7 +78,8 @@ struct roster *roster_new(const struct webhook_settings *settings, const struct 
     roster->is_whole = registry;
     roster->targets = mem_zalloc(settings->n_endpoints + n_stored + 1, sizeof *roster->targets);
     roster->stored = mem_zalloc(n_stored + 1, sizeof *roster->stored);
-    if (!roster->targets || !roster->stored) {
+    roster->held = mem_zalloc(n_stored + 1, sizeof *roster->held);
+    if (!roster->targets || !roster->stored || !roster->held) {
         roster_unref(roster);
         return NULL;
     }
@@ -95,6 +111,7 @@ void roster_unref(struct roster *roster)
     arena_fini(&roster->arena);
     mem_free(roster->targets);
     mem_free(roster->stored);
+    mem_free(roster->held);
     mem_free(roster);
 }
 
@@ -126,11 +143,19 @@ void roster_take_states(struct roster *roster, const struct registry *registry)
     }
 }
 
-struct webhook_target *roster_find(const struct roster *roster, struct slice name)
+static struct webhook_target *find(struct webhook_target *targets, size_t n, struct slice name)
 {
     const struct webhook_endpoint like = {.name = name};
     const struct webhook_target target = {.endpoint = &like};
-    return roster->n == 0
-               ? NULL
-               : bsearch(&target, roster->targets, roster->n, sizeof target, compare_targets);
+    return n == 0 ? NULL : bsearch(&target, targets, n, sizeof target, compare_targets);
+}
+
+struct webhook_target *roster_find(const struct roster *roster, struct slice name)
+{
+    return find(roster->targets, roster->n, name);
+}
+
+bool roster_holds(const struct roster *roster, struct slice name)
+{
+    return find(roster->held, roster->n_held, name);
 }

@@ -25,7 +25,9 @@ struct roster {
     struct arena arena;             /* what the stored ones say */
     struct webhook_target *targets; /* ordered by name */
     size_t n;
-    bool is_whole;            /* false: some that are stored are not known, or could not be read */
+    struct webhook_target *held; /* ordered: stored ones that this version cannot read (held.h) */
+    size_t n_held;
+    bool is_whole;            /* false: those that are stored are not known */
     bool needs_tls;           /* one of them is https */
     struct table_row *stored; /* of which rows of settings it was made */
     size_t n_stored;
@@ -48,5 +50,7 @@ void roster_take_states(struct roster *roster, const struct registry *registry);
 
 /* NULL: there is none of that name. */
 struct webhook_target *roster_find(const struct roster *roster, struct slice name);
+/* Whether there is one that this version cannot read. */
+bool roster_holds(const struct roster *roster, struct slice name);
 
 #endif

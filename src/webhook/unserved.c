@@ -23,7 +23,8 @@ void unserved_fini(struct unserved *unserved)
 static bool is_served(const struct unserved_look *look, const struct census_entry *entry)
 {
     return entry->n_living > 0 || (slice_eq(entry->row.kind, SLICE(WEBHOOK_KIND)) &&
-                                   roster_find(look->roster, entry->row.name));
+                                   (roster_find(look->roster, entry->row.name) ||
+                                    roster_holds(look->roster, entry->row.name)));
 }
 
 static void say(const struct unserved *unserved, const char *event, enum log_level level,

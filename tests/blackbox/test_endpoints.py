@@ -356,26 +356,40 @@ def test_a_page_that_is_not_there_is_named(admin, receiver):
 
 # ---- what may go wrong ----
 
-def test_one_that_this_version_cannot_read_is_left_out_of_nothing(box, receiver):
-    """A newer version wrote it: events wait for one that can read it."""
+def test_one_that_this_version_cannot_read_waits_alone(admin, receiver):
+    """found: R25. A newer version wrote it: its events wait for one that can read it, others are
+    told; it is named, counted, and not given up."""
+    box, listener = admin
     add(box, receiver)
     add(box, receiver, "ledger")
     box.gateway.stop()
     with sqlite3.connect(box.gateway.store) as store:
-        (settings,) = store.execute("SELECT settings FROM pawl_endpoint_settings").fetchone()
-        store.execute("UPDATE pawl_endpoint_settings SET settings = ? WHERE id ="
-                      " (SELECT min(id) FROM pawl_endpoint_settings)", ('{"newer":true}',))
+        id_, settings = store.execute("SELECT id, settings FROM pawl_endpoint_settings"
+                                      " ORDER BY id").fetchone()
+        newer = json.dumps({**json.loads(settings), "newer": True})
+        store.execute("UPDATE pawl_endpoint_settings SET settings = ? WHERE id = ?", (newer, id_))
     box.gateway.start()
-    box.publish()
-    for _ in range(5):
-        box.gateway.clock.step(1)
-    assert box.list() == [] and not receiver.requests
+    listener.until_ready()
+    event = box.publish()
+    box.publish("other.type")
+    rows = {row["lane"]: row for row in box.until("done", "waiting", step=1)}
+    assert rows["ledger"]["state"] == "done" and rows["billing"]["key"] == event
+    eventually(lambda: [(line["table"], line["id"]) for line in box.gateway.log
+                        if line["event"] == "row_held"] == [("pawl_endpoint_settings", id_)],
+               "its line")
+    assert listener.value("pawl_rows_held", table="pawl_endpoint_settings") == 1
+    for _ in range(50):
+        box.gateway.clock.step(1800)
+    assert sorted(box.states()) == ["done", "waiting"] and len(receiver.requests) == 1
     box.gateway.stop()
     with sqlite3.connect(box.gateway.store) as store:
-        store.execute("UPDATE pawl_endpoint_settings SET settings = ? WHERE id ="
-                      " (SELECT min(id) FROM pawl_endpoint_settings)", (settings,))
+        store.execute("UPDATE pawl_endpoint_settings SET settings = ? WHERE id = ?",
+                      (settings, id_))
     box.gateway.start()
+    listener.until_ready()
     box.until("done", "done", step=1)
+    eventually(lambda: listener.value("pawl_rows_held", table="pawl_endpoint_settings") == 0,
+               "none is held")
 
 
 def test_an_https_endpoint_may_come_when_there_was_none(box, receiver):

@@ -343,6 +343,7 @@ struct store *committer_new(const struct store_config *config, struct backend *b
     c->backend = backend;
     c->decisions = buf_make(SIZE_MAX); /* the backend has its limit */
     c->odd_rows = buf_make(SIZE_MAX);
+    c->held_rows = buf_make(SIZE_MAX);
     c->weakness = backend->weakness;
     c->config = *config;
     atomic_init(&c->timeout_us, config->limits.timeout_us);
@@ -372,6 +373,7 @@ void committer_free(struct store *c)
     rowset_fini(&c->rows);
     buf_fini(&c->decisions);
     buf_fini(&c->odd_rows);
+    buf_fini(&c->held_rows);
     c->backend->ops->close(c->backend);
     cond_fini(&c->cond);
     mutex_fini(&c->mutex);

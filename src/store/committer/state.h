@@ -56,6 +56,7 @@ struct store {
     struct backend_gauges gauges;       /* mutex: as last read */
     struct buf decisions;               /* mutex: as last read */
     struct buf odd_rows;                /* mutex: as last read */
+    struct buf held_rows;               /* mutex: a module's */
     struct weakness weakness;           /* mutex: as last read */
     struct backend_back back;           /* mutex: as last noticed */
     struct store_work work;             /* mutex */

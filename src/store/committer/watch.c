@@ -140,5 +140,14 @@ void store_odd_rows(struct store *c, struct buf *lines)
     mutex_lock(&c->mutex);
     CHECK(c->odd_rows.len == 0 || c->odd_rows.at[c->odd_rows.len - 1] == '\n');
     buf_add_slice(lines, buf_slice(&c->odd_rows));
+    buf_add_slice(lines, buf_slice(&c->held_rows));
+    mutex_unlock(&c->mutex);
+}
+
+void store_hold_rows(struct store *c, struct slice lines)
+{
+    mutex_lock(&c->mutex);
+    buf_clear(&c->held_rows);
+    buf_add_slice(&c->held_rows, lines);
     mutex_unlock(&c->mutex);
 }
