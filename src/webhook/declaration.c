@@ -73,6 +73,20 @@ static bool gather(struct arena *arena, const struct webhook_plan *plan,
 
 /* ---- writing it ---- */
 
+/* Of a try that failed, so that many of them leave no more than one does. */
+static enum store_status remove_half(struct declaration *declaration)
+{
+    struct table_change change = {
+        .table = &process_table, .act = TABLE_REMOVE, .row = &declaration->half.row};
+    if (declaration->half.row.id == 0)
+        return STORE_DONE;
+    enum store_status status = save(declaration, &change, 1, STORE_US);
+    if (status != STORE_DONE && status != STORE_CONFLICT)
+        return status;
+    declaration->half = (struct store_process){0};
+    return STORE_DONE;
+}
+
 /* Alone on its store, it knows that those before it are dead. */
 static void bury(struct declaration *declaration)
 {
@@ -226,12 +240,15 @@ enum store_status declaration_make(struct declaration *declaration, const struct
     struct declared declared;
     if (!gather(&arena, plan, &declared))
         return STORE_NO_MEMORY;
+    if (remove_half(declaration) != STORE_DONE)
+        return STORE_DOWN;
     if (before.row.id == 0)
         bury(declaration);
     declaration->process = (struct store_process){0};
     enum store_status status = declared.n > 0 ? write_all(declaration, &declared) : STORE_DONE;
     if (status != STORE_DONE) {
-        declaration->process = before; /* what was written of the new one ends by itself */
+        declaration->half = declaration->process; /* where it stays, it ends by itself */
+        declaration->process = before;
         return status;
     }
     if (before.row.id != 0)

@@ -17,6 +17,7 @@
 struct declaration {
     struct store *store;
     struct store_process process; /* row.id 0: there is none, as nothing is declared */
+    struct store_process half;    /* row.id 0: none; what the last one that failed has written */
     int64_t beat_at;              /* boot time of the next one */
 };
 

@@ -96,12 +96,20 @@ static size_t count_wanting(const struct audience *audience, const struct store_
 
 /* ---- one event alone ---- */
 
-static bool has_task(const struct store_found *there, struct slice lane)
+/* Lanes that have the event's task already, whatever event that says it is of. */
+struct taken {
+    struct slice *lanes; /* room for each member of the audience */
+    size_t n;
+};
+
+static bool has_task(const struct store_found *there, const struct taken *taken, struct slice lane)
 {
-    for (size_t i = 0; i < there->n; i++)
-        if (slice_eq(((const struct store_task *)there->rows[i])->lane, lane))
-            return true;
-    return false;
+    bool has = false;
+    for (size_t i = 0; i < there->n && !has; i++)
+        has = slice_eq(((const struct store_task *)there->rows[i])->lane, lane);
+    for (size_t i = 0; i < taken->n && !has; i++)
+        has = slice_eq(taken->lanes[i], lane);
+    return has;
 }
 
 static enum store_status find_tasks(const struct fanout *fanout, int64_t event, size_t most,
@@ -117,9 +125,21 @@ static enum store_status find_tasks(const struct fanout *fanout, int64_t event, 
     return find(fanout, &query, arena, ret_found);
 }
 
+/* Where tasks conflict, whoever reads them by the event does not find them. */
+static enum store_status save_alone(struct commit *commit, struct taken *taken)
+{
+    size_t n = commit->n;
+    enum store_status status = save(commit);
+    for (size_t i = 0; i < n && status == STORE_CONFLICT; i++)
+        if (commit->changes[i].table == &task_table && commit->changes[i].is_stale &&
+            taken->n < commit->audience.n)
+            taken->lanes[taken->n++] = ((struct store_task *)commit->changes[i].row)->lane;
+    return status;
+}
+
 /* In as many commits as it takes; the mark is in the last one. Tasks that are there are left. */
-static enum store_status fan_alone(struct commit *commit, const struct store_event *event,
-                                   int64_t now)
+static enum store_status try_alone(struct commit *commit, const struct store_event *event,
+                                   int64_t now, struct taken *taken)
 {
     const struct fanout *fanout = commit->fanout;
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
@@ -127,18 +147,35 @@ static enum store_status fan_alone(struct commit *commit, const struct store_eve
     enum store_status status = find_tasks(fanout, event->row.id, TASKS_MOST, &arena, &there);
     for (size_t i = 0; i < commit->audience.n && status == STORE_DONE; i++) {
         const struct audience_member *endpoint = &commit->audience.at[i];
-        if (!audience_wants(endpoint, event) || has_task(&there, endpoint->name))
+        if (!audience_wants(endpoint, event) || has_task(&there, taken, endpoint->name))
             continue;
         add_task(commit, endpoint, event, now);
         if (commit->n < TABLE_BRINGS_MAX - 1)
             continue;
-        status = save(commit);
+        status = save_alone(commit, taken);
         CRASH_POINT(inside_fan_out);
     }
     if (status != STORE_DONE)
         return status;
     add_mark(commit, event, now);
-    return save(commit);
+    return save_alone(commit, taken);
+}
+
+/* Again for as long as a task is found that was not known. */
+static enum store_status fan_alone(struct commit *commit, const struct store_event *event,
+                                   int64_t now)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct taken taken = {.lanes =
+                              arena_alloc(&arena, (commit->audience.n + 1) * sizeof *taken.lanes)};
+    enum store_status status = taken.lanes ? STORE_DONE : STORE_NO_MEMORY;
+    size_t known = 0;
+    do {
+        known = taken.n;
+        if (status != STORE_NO_MEMORY)
+            status = try_alone(commit, event, now, &taken);
+    } while (status == STORE_CONFLICT && taken.n > known);
+    return status;
 }
 
 /* ---- a page of them ---- */

@@ -9,7 +9,7 @@
 #define ORIGINS_MOST 256
 #define INTRODUCED_MOST 32
 #define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
-#define TRIES_MOST 1000                /* each brings some, or somebody else was first */
+#define TRIES_MOST 20                  /* somebody else was first each time */
 #define IDLE_MOST 4
 #define IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
 #define FRESH_US (INT64_C(30) * CLOCK_US_PER_S) /* of a host's addresses */
@@ -144,8 +144,8 @@ static size_t gather_new(const struct webhook_plan *plan, const struct registry 
     return n;
 }
 
-/* True in `*ret_more`: the registry is to be read again, as there may be more. That somebody else
- * was first is no matter. */
+/* True in `*ret_more`: the registry is to be read again, as there may be more. STORE_CONFLICT:
+ * somebody else was first. */
 static enum store_status introduce(const struct webhook_plan *plan, const struct registry *registry,
                                    struct store *store, struct parker *parker, bool *ret_more)
 {
@@ -157,7 +157,7 @@ static enum store_status introduce(const struct webhook_plan *plan, const struct
     if (!*ret_more)
         return STORE_DONE;
     store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
-    return op.status == STORE_CONFLICT ? STORE_DONE : op.status;
+    return op.status;
 }
 
 /* Where the first endpoint that is https is a stored one, what that needs is read now. */
@@ -265,15 +265,17 @@ static enum store_status read_registry(struct webhook_plan *plan, struct store *
 {
     enum store_status status;
     bool more = false;
-    int try = 0;
+    int conflicts = 0;
     do {
         arena_reset(&look->arena);
         look->number = ++plan->looks;
         status = registry_read(store, parker, &look->arena, &look->registry);
         if (status == STORE_DONE)
             status = introduce(plan, &look->registry, store, parker, &more);
-    } while (status == STORE_DONE && more && ++try < TRIES_MOST);
-    return status == STORE_DONE && more ? STORE_DOWN : status;
+        conflicts += status == STORE_CONFLICT;
+    } while ((status == STORE_DONE && more) ||
+             (status == STORE_CONFLICT && conflicts < TRIES_MOST));
+    return status == STORE_CONFLICT ? STORE_DOWN : status;
 }
 
 /* What another fiber read later is not taken back. */

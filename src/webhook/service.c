@@ -29,11 +29,12 @@ struct webhook_service {
     struct told told;
     struct webhook_handler handler;
     const struct courier_kind *kinds[2];
-    struct webhook_plan *plan; /* in force */
-    struct webhook_plan *next; /* prepared */
-    bool takes_next;           /* it is to be declared, and then in force */
-    bool is_declared;          /* the plan in force is */
-    struct roster *told_by;    /* of the fan-out's step: a delivery may replace the plan's */
+    struct webhook_plan *plan;   /* in force */
+    struct webhook_plan *next;   /* prepared */
+    bool takes_next;             /* it is to be declared, and then in force */
+    bool is_declared;            /* the plan in force is */
+    struct webhook_plan *former; /* declared before it; NULL: what it took out is retired */
+    struct roster *told_by;      /* of the fan-out's step: a delivery may replace the plan's */
     struct declaration declaration;
     struct census census;
     struct unserved unserved;
@@ -161,9 +162,20 @@ static void put_in_force(struct webhook_service *service, struct webhook_plan *p
     service->plan = plan;
     service->refresh_at = service->roster_version = 0;
     courier_wake(service->courier);
-    if (service->is_declared)
-        (void)declaration_retire(&service->declaration, old, plan);
-    webhook_plan_unref(old);
+    if (service->former)
+        webhook_plan_unref(old); /* which was not declared */
+    else
+        service->former = old;
+}
+
+/* What the config before took along, once this one is declared. */
+static void retire(struct webhook_service *service)
+{
+    if (!service->former || !service->is_declared ||
+        declaration_retire(&service->declaration, service->former, service->plan) != STORE_DONE)
+        return;
+    webhook_plan_unref(service->former);
+    service->former = NULL;
 }
 
 /* To the main thread, which waits for it. */
@@ -189,6 +201,7 @@ static void take_next(struct webhook_service *service)
     service->takes_next = false;
     service->is_declared = declare_plan(service, next);
     put_in_force(service, next);
+    retire(service);
     tell_taken(service);
 }
 
@@ -200,6 +213,7 @@ static void declare(struct webhook_service *service)
         service->is_declared = declare_plan(service, service->plan);
     else if (declaration_beat(&service->declaration) == STORE_CONFLICT)
         service->is_declared = false;
+    retire(service);
 }
 
 static void run_fanout(void *argument)
@@ -294,6 +308,7 @@ static void drop(struct webhook_service *service)
 {
     webhook_plan_unref(service->plan);
     webhook_plan_unref(service->next);
+    webhook_plan_unref(service->former);
     courier_free(service->courier);
     loop_free(service->loop);
     if (service->ended >= 0)

@@ -109,3 +109,19 @@ def test_deliveries_of_before_that_are_older_than_their_endpoint_s_row_are_made(
     receiver.default = receiver.created
     box.gateway.start()
     box.until("done", step=30)
+
+
+def test_a_delivery_that_says_another_event_stops_none(outbox, receiver):
+    """It has the event's key, and is not found by its row."""
+    box = outbox()
+    first = box.publish()
+    box.until("done")
+    box.gateway.stop()
+    store = File(box.gateway.store)
+    store.sql("UPDATE pawl_task SET event = 5")
+    store.sql("UPDATE pawl_event SET is_new = 1, fanned_at = 0, gone_at = 9223372036854775807")
+    box.gateway.start()
+    second = box.publish()
+    box.until("done", "done")
+    eventually(lambda: store.sql("SELECT sum(is_new) FROM pawl_event") == [(0,)], "its mark")
+    assert [request["webhook-id"] for request in receiver.requests] == [first, second]

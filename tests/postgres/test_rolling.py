@@ -123,6 +123,21 @@ def reload(gateway: Gateway, text: str) -> None:
                "the reload")
 
 
+def test_a_declaration_that_fails_is_made_later_and_leaves_nothing(pawl, receiver, database):
+    """What the reload took out is retired then, too."""
+    gateway = pawl(config(sink("billing", receiver)))
+    database.sql("ALTER TABLE pawl.serves ADD CONSTRAINT no_crm CHECK (name <> 'crm'::bytea)")
+    reload(gateway, config(sink("crm", receiver)))
+    looks(gateway)
+    database.sql("ALTER TABLE pawl.serves DROP CONSTRAINT no_crm")
+    box = Outbox(gateway)
+    eventually(lambda: database.sql("SELECT state FROM pawl.roster WHERE name = 'billing'::bytea")
+               == [(2,)], "billing retired")
+    box.publish()
+    assert [row["lane"] for row in box.until("done")] == ["crm"]
+    assert database.sql("SELECT count(*) FROM pawl.process") == [(1,)]
+
+
 def test_what_one_living_gateway_wants_is_wanted(pawl, receiver):
     """Also where another one, which wants less, makes the delivery."""
     first = pawl(config(sink("billing", receiver)))
