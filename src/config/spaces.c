@@ -85,12 +85,34 @@ static void check_joined(struct reader *reader, const struct rule_draft *draft,
                         SLICE_ARG(other->rule.key_space));
 }
 
+static bool is_alone(const struct rule_draft *draft, struct rule_draft *const *drafts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (drafts[i] != draft && slice_eq(rule_key_space(&drafts[i]->rule), draft->rule.key_space))
+            return false;
+    return true;
+}
+
+/* A space of its own is that of an earlier name. A record of that name that goes on keeps it, and
+ * would take a value by it, where nobody who brings the value looks. */
+static void check_values(struct reader *reader, const struct rule_draft *draft,
+                         struct rule_draft *const *drafts, size_t n)
+{
+    bool is_at_risk = draft->set[OPTION_once] && draft->rule.n_formerly == 0;
+    if (is_at_risk && is_alone(draft, drafts, n))
+        reader_complain(reader, draft->set[OPTION_key_space],
+                        "a rule with `once` finds the values of the records in this space by its "
+                        "earlier names (expected formerly: [%.*s] beside it)",
+                        SLICE_ARG(draft->rule.key_space));
+}
+
 void spaces_review(struct reader *reader, struct rule_draft *const *drafts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (!is_in_a_space(drafts[i]) || !drafts[i]->set[OPTION_name])
             continue;
         reader->draft = drafts[i];
+        check_values(reader, drafts[i], drafts, n);
         if (!check_key(reader, drafts[i], drafts[i]->set[OPTION_key_space]))
             continue;
         for (size_t other = 0; other < n; other++) {

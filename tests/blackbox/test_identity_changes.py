@@ -259,3 +259,21 @@ def test_a_tenant_made_of_two_values_is_no_hidden_one_either(pawl, upstream):
                           headers=[("X-A", "credential"), ("X-B", "0" * 64)])
     assert answer.is_problem(400, "VALIDATION.idempotency.tenant_missing")
     assert upstream.effects() == 0
+
+
+ONCE = 'once: {key: "{body:/order}", duplicate: ack}'
+
+
+def orders(gateway, key: str) -> Answer:
+    return gateway.post("/pay", {"order": "77"}, key=key)
+
+
+def test_a_value_is_found_whichever_name_its_record_began_under(pawl, upstream):
+    """A record of the old name goes on under the new one, and takes a value."""
+    gateway = pawl(under(rule(), HOLD))
+    upstream.then(say(503, {}, effect=False))
+    assert orders(gateway, "k1")["Idempotency-Status"] == "released"
+    gateway.reload(under(rule(f"key_space: pay, formerly: [pay], {ONCE}", "paid"), HOLD))
+    assert orders(gateway, "k1")["Idempotency-Status"] == "stored"
+    assert orders(gateway, "k2")["Idempotency-Status"] == "replayed"
+    assert upstream.effects() == 1

@@ -238,6 +238,8 @@ static void an_earlier_name_leads_to_one_rule(void **state)
     }
 }
 
+#define ONCE "once: {key: \"{body:/id}\"}"
+
 static void rules_that_share_keys_make_the_same_ones(void **state)
 {
     static const struct {
@@ -245,6 +247,13 @@ static void rules_that_share_keys_make_the_same_ones(void **state)
     } cases[] = {
         {"key_space: s", "key_space: s", NULL},
         {"key_space: s, formerly: [s]", "key_space: s", NULL},
+        {ONCE, "key_space: a, " ONCE, NULL},
+        {"key_space: s", "key_space: s, " ONCE, NULL},
+        {"mismatch: 422", "key_space: s, formerly: [s], " ONCE, NULL},
+        {"mismatch: 422", "key_space: s, formerly: [t], " ONCE, NULL},
+        {"mismatch: 422", "key_space: s, " ONCE,
+         "5:40: key_space: a rule with `once` finds the values of the records in this space by its "
+         "earlier names (expected formerly: [s] beside it)"},
         {"key_space: a", "key_space: a", NULL},
         {"key_syntax: lenient", "key_space: a", NULL},
         {"key_format: uuid", "key_space: a, key_format: uuid4", NULL},
