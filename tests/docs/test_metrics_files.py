@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pawltest.wire import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = (ROOT / "src/observe/metrics.h").read_text("utf-8").replace("\\\n", " ")
 SERIES = {name: (kind.lower(), labels, text) for name, kind, labels, text in re.findall(
@@ -38,8 +40,9 @@ def expressions() -> list[str]:
 
 
 def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The rules' tests compute for some ten seconds on a quiet machine."""
     return subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=10 * PATIENCE, check=False)
 
 
 def test_the_table_is_read():
