@@ -195,6 +195,19 @@ def test_an_undo_that_would_name_something_else_parks_the_list_with_the_reason(
     assert (unfilled["state"], unfilled["reason"]) == ("dead", "unreadable")
     for task in (lists.steps[0], str(unfilled["id"])):
         assert "{response:/id}" in json.loads(lists.show(task)["undo"])["unfilled"]
+    lists.did("drop", str(unfilled["id"]))
+    assert lists.state() == "undone"
+
+
+def test_an_undo_that_cannot_be_made_is_not_sent_however_often_it_is_retried(lists, upstream):
+    """found: R3. Nor one whose header would have two lines (found: R5); and a person gives it up."""
+    undo = {"url": lists.at("/holds"), "headers": {"X-Hold": "{response:/id}"}}
+    lists.add_list(lists.step("a", undo=undo), lists.step("bad"))
+    upstream.then(Reply(201, b'{"id": "a\\nb"}', [("Content-Type", "application/json")]))
+    lists.drain(code=1)
+    [unfilled] = lists.reverses()
+    assert lists.state() == "parked"
+    assert "X-Hold" in json.loads(lists.show(lists.steps[0])["undo"])["unfilled"]
     lists.did("retry", str(unfilled["id"]))
     lists.drain(code=1)
     assert sent(upstream) == ["POST /a", "POST /bad"] and lists.state() == "parked"
