@@ -19,9 +19,12 @@ struct restored_options {
     bool clear;
 };
 
+/* Of 1970 the microsecond behind its beginning: 0 is no time. */
 static int read_time(const char *command, const char *flag, const char *text, int64_t *ret_us)
 {
-    if (timestamp_parse(slice_of(text), ret_us) && *ret_us > 0)
+    bool is_time = timestamp_parse(slice_of(text), ret_us) && *ret_us >= 0;
+    *ret_us += *ret_us == 0;
+    if (is_time)
         return EXIT_DONE;
     return command_misused(command, "--%s wants a time: 2026-01-31T12:00:00Z", flag);
 }

@@ -245,8 +245,7 @@ const char *keys_status_text(enum store_status status)
     if (status == STORE_FROZEN)
         return "an operator froze the store: nothing is begun or added before `pawl store thaw`";
     if (status == STORE_WENT_BACK)
-        return "the store lacks what it had acknowledged: nothing is begun or added before `pawl "
-               "store restored`";
+        return "the store went back, and nothing begins in it before `pawl store restored`";
     return status == STORE_DEAD ? "the store failed; check whether the change was stored"
                                 : "the store did not respond in time; nothing was changed";
 }

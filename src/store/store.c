@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WITHDRAW_AGAIN_US (INT64_C(100) * 1000) /* what was being applied when its time was over   \
-                                                 */
+/* Until what was being applied when its time was over is looked at again. */
+#define WITHDRAW_AGAIN_US (INT64_C(100) * 1000)
 
 /* Those of all modules, NULL behind the last. */
 static const struct table *const tables[] = {&audit_table,

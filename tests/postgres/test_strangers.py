@@ -105,15 +105,16 @@ def test_an_outcome_that_a_stranger_s_constraint_refuses_is_withheld_until_it_is
     assert upstream.effects() == 1
 
 
-def test_whoever_holds_the_rows_of_beats_and_counts_stops_nobody(gateway, upstream, database):
+def test_whoever_holds_the_rows_of_beats_counts_and_marks_stops_nobody(gateway, upstream, database):
     """Leases of a second are beaten for meanwhile, as soon as their row can be written."""
     assert ask(gateway, "k0")["Idempotency-Status"] == "stored"
-    for table in ("tally", "owner"):
+    for table in ("tally", "owner", "mark"):
         with closing(database.connect()) as stranger:
             stranger.cursor().execute(f"SELECT FROM pawl.{table} FOR UPDATE")
             answers = at_once(8, lambda i: ask(gateway, f"{table}-{i}"))
             assert [answer["Idempotency-Status"] for answer in answers] == ["stored"] * 8
-    assert upstream.effects() == 17
+    assert upstream.effects() == 25
+    assert database.sql("SELECT went_back_at FROM pawl.store") == [(0,)]
 
 
 def test_a_row_that_is_refused_fails_its_own_operation_alone(gateway, upstream, database):

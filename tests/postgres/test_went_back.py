@@ -251,3 +251,27 @@ def test_nothing_that_is_not_lost_looks_like_it(made, upstream, database, relay)
     assert database.sql("SELECT went_back_at FROM pawl.store") == [(0,)]
     assert gateway.admin.value("pawl_store_went_back_total") == 0
 
+
+@pytest.mark.hooks
+def test_a_mark_that_was_swept_is_made_anew(made, upstream, database, clock):
+    """Whoever wrote nothing for a week is none that could have lost it."""
+    gateway = made(database.url)
+    assert ask(gateway, "k1")["Idempotency-Status"] == "stored"
+    assert database.sql("SELECT count(*) FROM pawl.mark") == [(1,)]
+    clock.advance(8 * 86400)
+    clock.run_until(lambda: database.sql("SELECT count(*) FROM pawl.mark") == [(0,)], step=5)
+    assert ask(gateway, "k2")["Idempotency-Status"] == "stored"
+    assert database.sql("SELECT count(*) FROM pawl.mark") == [(1,)]
+    assert ask(gateway, "k3")["Idempotency-Status"] == "stored"
+    assert gateway.admin.value("pawl_store_went_back_total") == 0
+
+
+def test_a_mark_is_missed_where_it_should_be(made, upstream, database):
+    """However it went: whoever deletes it by hand gets what a loss gets."""
+    gateway = made(database.url)
+    assert ask(gateway, "k1")["Idempotency-Status"] == "stored"
+    database.sql("DELETE FROM pawl.mark")
+    eventually(lambda: went_back(gateway, "k2"), "a refusal")
+    assert upstream.effects() == 1
+    restored(database.url, *words_of(gateway, database.url))
+    assert ask(gateway, "k2")["Idempotency-Status"] == "stored"

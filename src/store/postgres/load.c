@@ -246,16 +246,16 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
     postgres_add_bytes(&postgres->params, postgres_identity(postgres));
     size_t drawn = postgres->n_results;
     postgres_queue(postgres, "SELECT * FROM pawl.draw($1, $2)", &postgres->params);
+    postgres->mark.loaded = 0;
     if (postgres->must_commit)
         postgres_queue_see_mark(postgres);
     status = postgres_finish(postgres);
-    postgres->mark_loaded = 0;
     if (status != BACKEND_OK) {
         postgres_mark_saved(postgres, status);
         return status;
     }
     if (postgres->must_commit)
-        postgres->mark_loaded = postgres_number(postgres->results[drawn + 1], 0, 0);
+        postgres->mark.loaded = postgres_number(postgres->results[drawn + 1], 0, 0);
     status = read_drawn(postgres, postgres->results[drawn], ret_read);
     if (n == 0 || status != BACKEND_OK)
         return status;

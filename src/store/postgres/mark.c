@@ -20,11 +20,19 @@ static struct postgres_mark new_mark(void)
     return (struct postgres_mark){.by = (int64_t)(random_u64() >> 2) | 1};
 }
 
+/* What the load of this batch found may be acknowledged by its save: what was unsure up to there,
+ * too. So it is to be there where that one writes. */
+static int64_t lowest(const struct postgres_backend *postgres)
+{
+    int64_t low = postgres->mark.low, loaded = postgres->mark.loaded;
+    return low < loaded ? loaded : low;
+}
+
 /* Nothing is known of the row yet; or it may have been swept, so that what this process remembers
  * may be of a store that went back. */
 static bool may_be_missing(const struct postgres_backend *postgres)
 {
-    return postgres->mark.low == 0 || postgres->now - postgres->marked_at > AWAY_US;
+    return lowest(postgres) == 0 || postgres->now - postgres->marked_at > AWAY_US;
 }
 
 static void begin_mark(struct postgres_backend *postgres)
@@ -40,7 +48,7 @@ static void add_mark(struct postgres_backend *postgres, struct postgres_params *
                      int64_t value)
 {
     const struct postgres_mark *mark = &postgres->mark, *held = &postgres->held_mark;
-    const int64_t numbers[] = {mark->by,          mark->low,
+    const int64_t numbers[] = {mark->by,          lowest(postgres),
                                mark->high,        value,
                                postgres->lift,    postgres->mark_token,
                                postgres->mark_at, may_be_missing(postgres),
@@ -73,9 +81,11 @@ static void notice(struct postgres_backend *postgres)
     postgres->mark = postgres->held_mark = (struct postgres_mark){0};
 }
 
+/* Not by what was unsure: then the connection led elsewhere in the middle of a batch, and the next
+ * load finds out what is there. */
 void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status status)
 {
-    if (postgres->failure.went_back)
+    if (postgres->failure.went_back && lowest(postgres) == postgres->mark.low)
         notice(postgres);
     if (status != BACKEND_OK)
         return;
@@ -99,27 +109,23 @@ void postgres_queue_see_mark(struct postgres_backend *postgres)
     postgres_queue(postgres, "SELECT pawl.see_mark($1)", params);
 }
 
-/* What was unsure up to there is committed, and may be acknowledged: if it is where the load of
- * this batch found it. */
-enum backend_status postgres_mark_seen(struct postgres_backend *postgres, const PGresult *result)
+/* What was unsure up to there is committed, and may be acknowledged. */
+void postgres_mark_seen(struct postgres_backend *postgres, const PGresult *result)
 {
     int64_t seen = postgres_number(result, 0, 0);
-    if (seen < postgres->mark_loaded) {
-        postgres_explain(postgres, "the connection led elsewhere in the middle of a batch");
-        return BACKEND_BUSY;
-    }
     if (seen == 0)
-        return BACKEND_OK;
+        return;
     postgres->mark.low = seen;
     postgres->marked_at = postgres->now;
-    return BACKEND_OK;
 }
 
 void postgres_move_mark(struct postgres_backend *postgres)
 {
     if (postgres->mark.by == 0)
         return;
-    if (postgres->mark.low != 0)
+    if (lowest(postgres) != 0) {
         postgres->held_mark = postgres->mark;
+        postgres->held_mark.low = lowest(postgres);
+    }
     postgres->mark = new_mark();
 }

@@ -65,9 +65,10 @@ struct postgres_failure {
 
 /* The row of pawl.mark that this process alone writes: docs/model/marks.pml. */
 struct postgres_mark {
-    int64_t by;   /* 0: none */
-    int64_t low;  /* its value in the last save that was seen committed; 0: none was */
-    int64_t high; /* in the last one that was sent */
+    int64_t by;     /* 0: none */
+    int64_t low;    /* its value in the last save that was seen committed; 0: none was */
+    int64_t high;   /* in the last one that was sent */
+    int64_t loaded; /* if a save was unsure: its value, as the last load found it; else 0 */
 };
 
 struct postgres_backend {
@@ -98,7 +99,6 @@ struct postgres_backend {
                           a row of that */
     struct postgres_mark mark;
     struct postgres_mark held_mark; /* whose place that one is to take, since a stranger holds it */
-    int64_t mark_loaded;            /* its value, as the last load found it if a save was unsure */
     int64_t mark_token;             /* the first one when it was made, */
     int64_t mark_at;                /* store time then, */
     int64_t marked_at;              /* and when it was last seen committed */
@@ -212,7 +212,7 @@ void postgres_add_mark(struct postgres_backend *postgres, struct postgres_params
 void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status status);
 /* The same for a transaction that brings no group, and for a load that it follows: reads it. */
 void postgres_queue_see_mark(struct postgres_backend *postgres);
-enum backend_status postgres_mark_seen(struct postgres_backend *postgres, const PGresult *result);
+void postgres_mark_seen(struct postgres_backend *postgres, const PGresult *result);
 /* Its row is held: another one takes its place with the next save. */
 void postgres_move_mark(struct postgres_backend *postgres);
 

@@ -454,8 +454,10 @@ static enum backend_status try_commit(struct postgres_backend *postgres,
     if (status != BACKEND_OK)
         return status;
     postgres->must_commit = false;
-    if (!groups)
-        return postgres_mark_seen(postgres, postgres->results[AT_SAVE]);
+    if (!groups) {
+        postgres_mark_seen(postgres, postgres->results[AT_SAVE]);
+        return BACKEND_OK;
+    }
     if (beats)
         (void)postgres_read_beat(postgres, postgres->results[beat]);
     return read_results(postgres, postgres->results[AT_SAVE], groups);
