@@ -3,15 +3,18 @@
 something may be missing. What PostgreSQL loses: tests/postgres/test_went_back.py."""
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
 from pawltest.admin import Admin, with_admin
-from pawltest.gateway import Gateway, run
-from pawltest.wire import eventually
+from pawltest.gateway import PAWL, Gateway, run
+from pawltest.wire import PATIENCE, eventually
 
 CONFIG = """
 tenant: none
@@ -127,3 +130,42 @@ def test_what_cannot_be_meant_is_refused(gateway):
                               "9007199254740991"), "too large")):
         code, told = restored(gateway.store, *arguments)
         assert code == 2 and said in told, told
+
+
+def test_commands_that_begin_something_are_refused_and_those_that_look_are_not(gateway):
+    assert gateway.post("/refunds", {"of": 1}, key="k1").status == 201
+    assert gateway.stop() == 0
+    with closing(sqlite3.connect(gateway.store)) as opened, opened:
+        opened.execute("UPDATE pawl_state SET went_back_at = 1, restored_since = 1")
+    place = ["--store", str(gateway.store)]
+    begins = (["run", "--key", "j1", *place, "--", "true"], ["queue", "drain", *place],
+              ["queue", "add", "--json", "{}", *place, "http://127.0.0.1:9/x"])
+    for command in begins:
+        refused = run(*command)
+        assert refused.returncode == 69, refused
+        assert "the store went back" in refused.stderr and "pawl store restored" in refused.stderr
+    assert "k1" in run("keys", "list", *place).stdout
+    assert run("queue", "list", *place).returncode == 0
+    accepts = {**os.environ, "PAWL_ACCEPT_WEAKER": "true"}
+    assert run(*begins[0], env=accepts).returncode == 0
+
+
+def test_a_drain_that_ends_in_such_a_store_says_so(gateway):
+    """It claims nothing meanwhile, and a process that has the store open is seen."""
+    assert gateway.post("/refunds", {"of": 1}, key="k1").status == 201
+    assert gateway.stop() == 0
+    place = ["--store", str(gateway.store)]
+    added = run("queue", "add", "--json", "{}", *place, f"http://127.0.0.1:{gateway.port}/x")
+    assert added.returncode == 0, added
+    drain = subprocess.Popen([PAWL, "queue", "drain", "--follow", *place], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        eventually(lambda: restored(gateway.store, "--since", "2026-01-31T12:00:00Z")[0] == 75,
+                   "a process that has it open")
+        with closing(sqlite3.connect(gateway.store, timeout=PATIENCE)) as opened, opened:
+            opened.execute("UPDATE pawl_state SET went_back_at = 1, restored_since = 1")
+        drain.send_signal(signal.SIGTERM)
+        _, said = drain.communicate(timeout=PATIENCE)
+    finally:
+        drain.kill()
+    assert drain.returncode == 69 and "the store went back" in said
