@@ -18,7 +18,7 @@ static void reply_ready(struct session *session, struct reply *reply)
     const struct admin_config *config = &session->admin->config;
     BUF_AUTO struct buf why = buf_make(PROBLEM_MAX);
     if (config->is_ready(config->argument, &why))
-        buf_add_str(&reply->body, "ready\n");
+        buf_printf(&reply->body, "ready\n%.*s", SLICE_ARG(buf_slice(&why)));
     else
         reply_problem(reply, 503, "%.*s", SLICE_ARG(buf_slice(&why)));
 }

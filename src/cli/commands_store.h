@@ -40,8 +40,8 @@
     [COMMAND_store_restored] =                                                                     \
         {.name = "store restored",                                                                 \
          .summary = "say that a store lacks what it had acknowledged since some time",             \
-         .synopsis = "--since T [--until U] [--above N] [--live] [--store PATH]\n"                 \
-                     "--clear [--store PATH]",                                                     \
+         .synopsis = "--since T [--until U] [--above N] [--live] [--reason TEXT] [--store PATH]\n" \
+                     "--clear [--reason TEXT] [--store PATH]",                                     \
          .about =                                                                                  \
              "Marks a store in whose place a backup was put, or that lost what it had "            \
              "acknowledged in a failover. Run it after the restore and before the first gateway "  \

@@ -136,6 +136,7 @@ static int acquire(struct query *query, struct engine *engine, bool *ret_acquire
     case ENGINE_MISMATCH:
     case ENGINE_OUTCOME_UNKNOWN:
     case ENGINE_DUPLICATE:
+    case ENGINE_MOVED:
         break;
     case ENGINE_NO_ROOM:
     case ENGINE_TOO_LARGE:

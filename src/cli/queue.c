@@ -6,8 +6,8 @@
 #include "base/timestamp.h"
 #include "cli/actor.h"
 #include "cli/store_path.h"
-#include "operator/freeze.h"
 #include "operator/keys.h"
+#include "operator/terms_act.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
 
@@ -223,7 +223,7 @@ static const struct queue_words of_inbox = {
     .order = "order:",
 };
 
-static const struct queue_words of_store = {.kind = {FREEZE_KIND, sizeof FREEZE_KIND - 1}};
+static const struct queue_words of_store = {.kind = {TERMS_ACT_KIND, sizeof TERMS_ACT_KIND - 1}};
 
 static const struct queue_words *words_of(struct slice command)
 {

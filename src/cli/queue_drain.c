@@ -117,7 +117,7 @@ static int report(struct drain *drain)
     int code = has_some(session, TASK_WAITING, &left);
     if (code == EXIT_DONE)
         code = has_some(session, TASK_SENDING, &left);
-    if (code == EXIT_DONE && store_went_back(session->store))
+    if (code == EXIT_DONE && drain->closed == STORE_WENT_BACK)
         code = queue_complain(session, STORE_WENT_BACK);
     if (code != EXIT_DONE)
         return code;

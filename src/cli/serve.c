@@ -52,6 +52,8 @@ static int test(const struct options *options, const struct config *config)
     char *problem MEM_AUTO = NULL;
     if ((named && !path) || !check_start(product_parts, config, path, &problem))
         return command_failed("serve", EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
+    if (path && !check_identities_of(path, config, &problem))
+        return command_failed("serve", EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
     if (path)
         check_rules_known_of(path, config, daemon_say_warning, NULL);
     daemon_say_notes(config);

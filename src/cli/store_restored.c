@@ -49,6 +49,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_LIVE] = PLACE(live),
     [FLAG_ABOVE] = PLACE(above),
     [FLAG_CLEAR] = PLACE(clear),
+    [FLAG_ACT_REASON] = PLACE(keys.reason),
 };
 
 static int check_options(const struct restored_options *options)
@@ -109,15 +110,15 @@ static int mark(struct keys_session *session, const struct restored_options *opt
 {
     BUF_AUTO struct buf name = buf_make(STORE_ACTOR_MAX);
     actor_add(&name);
-    struct restored_act act = {.since = options->since,
-                               .until = options->until,
-                               .above = options->above,
-                               .actor = buf_ok(&name) ? buf_slice(&name) : SLICE("cli")};
-    enum store_status status = restored_mark(session->store, &act, &session->parker.parker);
-    if (status == STORE_CONFLICT)
+    const struct store_actor actor = {.name = buf_ok(&name) ? buf_slice(&name) : SLICE("cli"),
+                                      .reason = options->keys.reason};
+    const struct restored_mark mark = {options->since, options->until, options->above};
+    bool changed;
+    int code = keys_complain(
+        session, restored_set(session->store, &actor, &mark, &session->parker.parker, &changed));
+    if (code == EXIT_DONE && !changed)
         return command_failed(options->keys.command, EXIT_FINAL_ERROR,
                               "the store went back, and nobody has said since when; use --since");
-    int code = keys_complain(session, status);
     if (code == EXIT_DONE)
         report(options);
     return code;

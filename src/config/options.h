@@ -155,6 +155,9 @@
       "name that rules share whose clients' keys are one key: on another of them it is a "         \
       "mismatch; "                                                                                 \
       "another rule's name, present or past, joins its keys")                                      \
+    X(moved, OPTION_RULE, rule_draft, rule.moved, moved, 0, 0, "(none)",                           \
+      "accepts one change of what keys are made of, as the message that refuses it names it: "     \
+      "records from before it are not found, and their retries run again")                         \
     X(match, OPTION_RULE, rule_draft, rule.match, match, 0, 0, "(required)",                       \
       "METHOD[,METHOD] /path/{param}; * is every method that changes something, /** any rest "     \
       "of a path")                                                                                 \
@@ -322,7 +325,7 @@
     X("drain_delay|drain")                                                                         \
     X("head_timeout|body_timeout|write_timeout|idle_timeout")                                      \
     X("max_in_flight|max_in_flight_per_tenant|max_waiting|max_waiting_per_key|max_buffered")       \
-    X("name|formerly|key_space|match|protect|unmatched")                                           \
+    X("name|formerly|key_space|moved|match|protect|unmatched")                                     \
     X("key|key_format|key_syntax|forward_key|require|once")                                        \
     X("payload|query|headers|body|mismatch|max_request_body")                                      \
     X("lease|timeout|in_progress|retry_after")                                                     \

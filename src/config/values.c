@@ -6,6 +6,7 @@
 #include "config/meant.h"
 #include "config/option.h"
 #include "config/reader.h"
+#include "core/identity.h"
 
 #define RULE_NAME_MAX 100
 #define BODIES_MOST ((uint64_t)256 * 1024 * 1024) /* bytes, and of a container's memory */
@@ -299,6 +300,19 @@ OPTION_READER(name)
         *(struct slice *)field = arena_copy(reader->texts, text);
     else
         reader_expected(reader, node, "1 to 100 letters, digits, '.', '_' and '-'");
+}
+
+OPTION_READER(moved)
+{
+    struct slice text;
+    if (!reader_scalar(reader, node, "the 8 digits that the message names", &text))
+        return;
+    if (identity_is_digest(text))
+        *(struct slice *)field = arena_copy(reader->texts, text);
+    else
+        reader_expected(reader, node,
+                        "8 digits 0-9 and a-f, as the message that refuses a change "
+                        "names them");
 }
 
 OPTION_READER(formerly)

@@ -13,6 +13,7 @@ struct rule_set *rule_set_new(size_t arena_max)
     if (!set)
         return NULL;
     atomic_init(&set->refs, 1);
+    mutex_init(&set->learning);
     set->arena = arena_make_secret(arena_max); /* also those of endpoints and sources */
     return set;
 }
@@ -34,6 +35,7 @@ void rule_set_unref(struct rule_set *set)
         return;
     rule_set_unref(set->inboxes);
     rule_set_unref(set->closed);
+    mutex_fini(&set->learning);
     arena_fini(&set->arena);
     mem_free(set);
 }

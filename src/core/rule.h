@@ -8,6 +8,7 @@
 #ifndef PAWL_CORE_RULE_H
 #define PAWL_CORE_RULE_H
 
+#include "base/thread.h"
 #include "core/disposition.h"
 #include "core/emit.h"
 #include "core/key_header.h"
@@ -79,6 +80,7 @@ struct rule {
     size_t n_formerly;
     struct slice formerly[RULE_FORMERLY_MAX]; /* names under which older records stand */
     struct slice key_space; /* in which clients' keys are one key; empty: its own, the name */
+    struct slice moved;     /* identity_digest of the one that it may leave; empty: none */
     struct rule_match match;
     bool protect; /* false: passes as if unruled */
     bool require;
@@ -140,6 +142,10 @@ struct rule_set {
     struct rule_set *inboxes; /* whose rules come before these; NULL: none */
     struct rule_set *closed;  /* of paths that pawl alone asks for: by POST, whatever the method of
                                  the request; NULL: none */
+    /* What alone changes: how the store saw it last (engine/identities.h). */
+    struct mutex learning; /* of whoever changes them */
+    atomic_llong epoch;
+    atomic_bool *moved; /* of each rule; in `arena` */
 };
 
 /* An empty set with one reference, whose texts and rules take at most `arena_max` bytes; NULL: no

@@ -100,8 +100,11 @@ static struct rule_index *index_new(struct rule_set *set)
 bool rule_set_index(struct rule_set *set)
 {
     struct rule_index *index = index_new(set);
-    if (!index)
+    set->moved = arena_alloc(&set->arena, (set->n + 1) * sizeof *set->moved);
+    if (!index || !set->moved)
         return false;
+    for (size_t i = 0; i <= set->n; i++)
+        atomic_init(&set->moved[i], false);
     for (size_t n = set->n; n > 0; n--) {
         const struct rule_match *match = &set->rules[n - 1].match;
         size_t shape = find_shape(index, shape_of(match));

@@ -6,6 +6,7 @@
 #include "client/operation.h"
 #include "config/warnings.h"
 #include "daemon/limits.h"
+#include "engine/identities.h"
 #include "job/job.h"
 #include "operator/keys.h"
 #include "store/store.h"
@@ -177,8 +178,8 @@ void check_rules_known(struct store *store, const struct config *config,
     report_lost(&lost, report, argument);
 }
 
-void check_rules_known_of(const char *store_path, const struct config *config,
-                          void (*report)(void *argument, struct slice line), void *argument)
+/* Only to read it; NULL: there is none, or it does not open. */
+static struct store *open_to_read(const char *store_path)
 {
     struct store_config wanted = store_config_default();
     struct store *store = NULL;
@@ -186,8 +187,43 @@ void check_rules_known_of(const char *store_path, const struct config *config,
     wanted.path = store_path;
     wanted.read_only_file = true;
     bool there = store_is_url(store_path) || access(store_path, F_OK) == 0;
-    if (!there || store_open(&wanted, &store, &problem) != STORE_OPENED)
+    return there && store_open(&wanted, &store, &problem) == STORE_OPENED ? store : NULL;
+}
+
+void check_rules_known_of(const char *store_path, const struct config *config,
+                          void (*report)(void *argument, struct slice line), void *argument)
+{
+    struct store *store = open_to_read(store_path);
+    if (!store)
         return;
     check_rules_known(store, config, report, argument);
     store_close(store);
+}
+
+/* ---- what keys are made of ---- */
+
+bool check_settle_identities(struct store *store, const struct config *config,
+                             const struct config *before, char **ret_problem)
+{
+    struct rule_set *rules = config->gateway.rules;
+    struct thread_parker own;
+    if (!config_has_gateway(config) || (before && identities_inherit(rules, before->gateway.rules)))
+        return true;
+    thread_parker_init(&own);
+    bool settled = identities_settle(store, rules, &own.parker, ret_problem);
+    thread_parker_fini(&own);
+    return settled;
+}
+
+bool check_identities_of(const char *store_path, const struct config *config, char **ret_problem)
+{
+    struct store *store = config_has_gateway(config) ? open_to_read(store_path) : NULL;
+    struct thread_parker own;
+    if (!store)
+        return true;
+    thread_parker_init(&own);
+    bool good = identities_check(store, config->gateway.rules, &own.parker, ret_problem);
+    thread_parker_fini(&own);
+    store_close(store);
+    return good;
 }

@@ -206,6 +206,8 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
     attempt->op.found_fingerprint = attempt->found_fingerprint;
     attempt->op.origin = attempt->origin;
     attempt->op.begin = attempt->begin;
+    attempt->op.has_epoch = attempt->has_epoch;
+    attempt->op.epoch = attempt->epoch;
     attempt->op.room = attempt->room;
     int64_t wait_until = clock_after(boot, attempt->wait_us);
     if (attempt->wait_us > 0)
@@ -233,6 +235,8 @@ static enum engine_verdict undecided(const struct store_op *op, const struct par
         return ENGINE_NO_ROOM;
     if (op->status == STORE_TOO_LARGE)
         return ENGINE_TOO_LARGE;
+    if (op->status == STORE_MOVED)
+        return ENGINE_MOVED;
     if (op->status != STORE_WITHDRAWN)
         return ENGINE_STORE_DOWN;
     bool own_time_over = op->waits && !parker->interrupted;

@@ -86,6 +86,8 @@ struct attempt {
     struct fingerprint
         *found_fingerprint;      /* gets the first request's, with a mismatch; NULL: none */
     struct slice origin;         /* which request this is (core/origin.h); may be empty */
+    bool has_epoch;              /* its names are of a config's rule (engine/identities.h), */
+    int64_t epoch;               /* as compared with the store in this epoch */
     struct record_begin begin;   /* hashes and policies; attempt_id is engine_begin's to fill */
     struct store_room room;      /* what an outcome to replay must fit into */
     int64_t wait_us;             /* how long to wait for a running first attempt; 0: not at all */
@@ -118,6 +120,7 @@ enum engine_verdict {
     ENGINE_LIMITED,      /* too many wait, or are queued */
     ENGINE_NO_ROOM,      /* there is an outcome, which does not fit into attempt->room now */
     ENGINE_TOO_LARGE,    /* nor ever */
+    ENGINE_MOVED,        /* identities have changed since attempt->epoch: nothing acquired */
     ENGINE_STORE_DOWN,   /* not decided, nothing acquired */
     ENGINE_GONE,         /* the parker was interrupted, or the deadline passed: nothing acquired */
 };

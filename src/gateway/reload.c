@@ -59,6 +59,7 @@ static void run_on_all(struct gateway *gateway, void (*run)(void *))
 
 void gateway_forget(struct gateway *gateway)
 {
+    atomic_store(&gateway->prepared, false);
     for (size_t i = 0; i < gateway->n_servers; i++) {
         plan_unref(gateway->servers[i].reload.next);
         gateway->servers[i].reload.next = NULL;
@@ -76,6 +77,7 @@ bool gateway_prepare(struct gateway *gateway, const struct gateway_settings *set
         reload->next = plan_new(settings, upstream);
         made = reload->next;
     }
+    atomic_store(&gateway->prepared, made);
     if (!made)
         gateway_forget(gateway);
     return made;
@@ -89,5 +91,6 @@ void gateway_reload(struct gateway *gateway)
     run_on_all(gateway, hold_server);
     CRASH_POINT(inside_reload);
     run_on_all(gateway, change_server);
+    atomic_store(&gateway->prepared, false);
     CRASH_POINT(after_reload);
 }

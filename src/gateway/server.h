@@ -52,6 +52,7 @@ struct gateway {
     struct http_server *http;
     atomic_size_t reloading;       /* loops whose last post was not called yet */
     struct thread_parker reloaded; /* the main thread's: none is left */
+    atomic_bool prepared;          /* other plans were made, and are in force or dropped soon */
     size_t n_servers;
     struct server servers[];
 };

@@ -71,6 +71,8 @@
       "Ends of attempts to send an event to an endpoint: done, failed (tried again) or dead.")     \
     X(ROSTER_UNSERVED, "pawl_roster_unserved", GAUGE, "name",                                      \
       "1 for an endpoint or source that no living process has, while something is for it.")        \
+    X(IDENTITY_MOVED, "pawl_identity_moved", GAUGE, "rule",                                        \
+      "1 for a rule that is refused here, as another gateway on the store moved its keys.")        \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
       "Age of the oldest record whose outcome is unknown; 0 if there is none.")                    \
     X(STORE_UP, "pawl_store_up", GAUGE, "",                                                        \

@@ -2,60 +2,31 @@
 #include "operator/freeze.h"
 #include "operator/keys.h"
 #include "operator/tasks.h"
+#include "operator/terms_act.h"
 
-#define TRIES_MOST 100   /* somebody else set the terms each time */
 #define SLICE_ROWS 20000 /* looked at while the store is held: a few milliseconds */
 
 /* ---- the terms ---- */
 
-static struct store_task_audit make_act(const struct store_actor *actor, bool frozen, int64_t now)
+static struct slice state_of(const struct terms *terms)
 {
-    static const struct slice states[] = {{"open", 4}, {"frozen", 6}};
-    return (struct store_task_audit){.at = now,
-                                     .actor = actor->name,
-                                     .act = frozen ? SLICE("freeze") : SLICE("thaw"),
-                                     .kind = SLICE(FREEZE_KIND),
-                                     .from = states[!frozen],
-                                     .to = states[frozen]};
+    return terms->frozen ? SLICE("frozen") : SLICE("open");
 }
 
-static enum store_status try_set(struct store *store, const struct store_actor *actor, bool frozen,
-                                 struct parker *parker)
+static bool want(const void *argument, int64_t now, struct terms_change *change)
 {
-    int64_t now = store_now(store);
-    struct store_task_audit act = make_act(actor, frozen, now);
-    struct table_change changes[STORE_AUDIT_CHANGES];
-    size_t n = store_audit_add(&act, actor, changes);
-    struct terms_change terms = {.expected = store_terms(store)};
-    terms.wanted = terms.expected;
-    terms.wanted.frozen = frozen;
-    terms.wanted.frozen_at = frozen ? now : 0;
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n, .terms = &terms};
-    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-    return op.status;
-}
-
-/* Any operation reads the terms. */
-static enum store_status read_terms(struct store *store, struct parker *parker)
-{
-    struct store_op op = {.kind = STORE_LOOK, .record_alone = true};
-    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-    return op.status;
+    bool frozen = *(const bool *)argument;
+    bool is_other = (change->expected.frozen != 0) != frozen;
+    change->wanted.frozen = frozen;
+    change->wanted.frozen_at = frozen ? now : 0;
+    return is_other;
 }
 
 enum store_status freeze_set(struct store *store, const struct store_actor *actor, bool frozen,
                              struct parker *parker, bool *ret_changed)
 {
-    enum store_status status = STORE_CONFLICT;
-    *ret_changed = false;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
-        status = read_terms(store, parker);
-        if (status != STORE_DONE || (store_terms(store).frozen != 0) == frozen)
-            return status;
-        status = try_set(store, actor, frozen, parker);
-        *ret_changed = status == STORE_DONE;
-    }
-    return status;
+    const struct terms_act act = {frozen ? "freeze" : "thaw", actor, state_of, want, &frozen};
+    return terms_act(store, &act, parker, ret_changed);
 }
 
 /* ---- what is in flight ---- */

@@ -17,8 +17,6 @@
 #include "store/store.h"
 #include "store/task_audit.h"
 
-#define FREEZE_KIND "store" /* store_task_audit.kind of its acts */
-
 /* Freezes the store, or thaws it, and writes it into the audit. `*ret_changed`: it was not so
  * already; a store that was frozen stays frozen since then. */
 enum store_status freeze_set(struct store *store, const struct store_actor *actor, bool frozen,

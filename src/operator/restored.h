@@ -10,20 +10,16 @@
 #include "store/store.h"
 #include "store/task_audit.h"
 
-#define RESTORED_KIND "store" /* store_task_audit.kind of its acts */
-
-struct restored_act {
+struct restored_mark {
     int64_t since; /* store time; 0: the mark is taken back */
     int64_t until; /* when the mark ends; 0: nobody said */
     int64_t above; /* tokens that are drawn from now on are above it; 0: as they are */
-    struct slice actor;
-
-    struct terms before; /* afterwards: as they were */
 };
 
-/* STORE_CONFLICT: to take the mark back would open a store that went back. Nothing is changed then.
- */
-enum store_status restored_mark(struct store *store, struct restored_act *act,
-                                struct parker *parker);
+/* Sets it, and writes who did so into the audit. STORE_DONE with `*ret_changed` false: to take the
+ * mark back would open a store that went back. */
+enum store_status restored_set(struct store *store, const struct store_actor *actor,
+                               const struct restored_mark *mark, struct parker *parker,
+                               bool *ret_changed);
 
 #endif

@@ -106,6 +106,7 @@ static enum runner_result result_of(struct runner *runner, enum engine_verdict v
     case ENGINE_PROCEED:
     case ENGINE_PROBE:
     case ENGINE_DUPLICATE: /* not without a once value */
+    case ENGINE_MOVED:     /* nor without an epoch */
         break;
     }
     UNREACHABLE();

@@ -42,6 +42,7 @@ enum store_status {
     STORE_FULL,      /* not applied: no space for what begin would write */
     STORE_FROZEN,    /* not applied: an operator froze the store; nothing begins, or is added */
     STORE_WENT_BACK, /* likewise: it lost what it had acknowledged, and nobody said yet what then */
+    STORE_MOVED,     /* not applied: names are of another epoch by now */
     STORE_LIMITED,   /* not applied: too many queued or waiting */
     STORE_NO_MEMORY,
     STORE_NO_ROOM,   /* decided; its outcome would not fit into op.room now */
@@ -148,6 +149,8 @@ struct store_op {
                                               a mismatch under its own key */
     struct slice origin;                   /* core/origin.h; with begin */
     struct record_begin begin;             /* with begin and ask; of an act its attempt id */
+    bool has_epoch; /* begin: it was named by what identities were made of in `epoch` */
+    int64_t epoch;
     int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
     int64_t token;           /* all but begin, look, list; with forget 0: any */
     int64_t row_hint;        /* row id from an earlier op on this record; 0: not known */

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "store/committer/committer.h"
 #include "store/events.h"
+#include "store/identity.h"
 #include "store/receipts.h"
 #include "store/roster.h"
 #include "store/task_audit.h"
@@ -32,6 +33,7 @@ static const struct table *const tables[] = {&audit_table,
                                              &serves_table,
                                              &roster_table,
                                              &envelope_table,
+                                             &identity_table,
                                              NULL};
 
 const struct table *const *store_tables(void)

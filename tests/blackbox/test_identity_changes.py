@@ -244,7 +244,7 @@ def test_what_is_shown_of_a_hidden_tenant_is_nobodys_name(pawl, upstream):
     assert marks(of("acme")) == (201, "stored")
     shown = json.loads(run("keys", "list", "--json", "--store", gateway.store).stdout)["tenant"]
     assert shown.startswith("credential:")
-    gateway.reload(under(plain, HOLD))
+    gateway.reload(gateway.accept(under(plain, HOLD)))
     for name in (shown, "credential:", "credential:x"):
         refused = of(name)
         assert refused.is_problem(400, "VALIDATION.idempotency.tenant_missing")

@@ -267,7 +267,8 @@ def test_a_holder_is_found_under_a_former_name_of_the_rule(pawl, upstream):
 def test_another_once_template_makes_no_mismatch_of_a_retry(pawl, upstream):
     gateway = pawl(config("replay"))
     first = ask(gateway, "k1")
-    gateway.configure(config("replay").replace("{body:/ref}", "{body:/ref}{body:/amount}"))
+    gateway.configure(gateway.accept(
+        config("replay").replace("{body:/ref}", "{body:/ref}{body:/amount}")))
     gateway.restart()
     again = ask(gateway, "k1")
     assert (again["Idempotency-Status"], again.body) == ("replayed", first.body)
@@ -389,7 +390,7 @@ def test_a_value_holds_only_under_the_template_that_made_it(pawl, upstream):
 
     assert pay("k1", order="77") == (201, "stored")
     assert pay("k2", order="77") == (200, "replayed")
-    gateway.reload(ORDERS.replace("/order", "/invoice"))
+    gateway.reload(gateway.accept(ORDERS.replace("/order", "/invoice")))
     assert pay("k3", order="90", invoice="77") == (201, "stored")
     assert pay("k4", order="91", invoice="77") == (200, "replayed")
     assert pay("k1", order="77", invoice="1") == (409, None)  # its own key is compared as ever

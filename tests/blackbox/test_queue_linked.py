@@ -200,7 +200,9 @@ def test_an_undo_that_would_name_something_else_parks_the_list_with_the_reason(
 
 
 def test_an_undo_that_cannot_be_made_is_not_sent_however_often_it_is_retried(lists, upstream):
-    """found: R3. Nor one whose header would have two lines (found: R5); and a person gives it up."""
+    """found: R3
+
+    Nor one whose header would have two lines (found: R5); and a person gives it up."""
     undo = {"url": lists.at("/holds"), "headers": {"X-Hold": "{response:/id}"}}
     lists.add_list(lists.step("a", undo=undo), lists.step("bad"))
     upstream.then(Reply(201, b'{"id": "a\\nb"}', [("Content-Type", "application/json")]))

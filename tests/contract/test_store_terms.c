@@ -230,6 +230,72 @@ static void a_frozen_store_takes_no_row_that_begins_something(void **state)
     assert_int_equal(count(bed), 2);
 }
 
+/* ---- begins that were named in an epoch ---- */
+
+static struct store_op named_in(int64_t epoch, uint64_t key)
+{
+    struct store_op op = begin_on(key);
+    op.has_epoch = true;
+    op.epoch = epoch;
+    return op;
+}
+
+static enum store_status begun_in(struct bed *bed, int64_t epoch, uint64_t key)
+{
+    struct store_op op = named_in(epoch, key);
+    run(bed, &op);
+    outcome_unref(op.found);
+    return op.status;
+}
+
+/* found: R2 */
+static void a_begin_of_another_epoch_gets_nothing_and_an_owner_ends_in_any(void **state)
+{
+    struct bed *bed = *state;
+    struct terms two = {.epoch = 2};
+    finish(bed, 1, proceed(bed, 1), "kept");
+    int64_t token = proceed(bed, 2);
+    assert_int_equal(set(bed, &none, &two), STORE_DONE);
+    for (int64_t epoch = 0; epoch < 4; epoch++) {
+        enum store_status status = epoch == 2 ? STORE_DONE : STORE_MOVED;
+        assert_int_equal(begun_in(bed, epoch, 1), status); /* a replay */
+        assert_int_equal(begun_in(bed, epoch, 2), status); /* in progress */
+    }
+    assert_int_equal(begun_in(bed, 0, 3), STORE_MOVED);
+    assert_int_equal(check_counts(bed), 2);
+    assert_int_equal(finish(bed, 2, token, "kept"), RECORD_WRITTEN);
+    assert_int_equal(begun_in(bed, 2, 3), STORE_DONE);
+    assert_int_equal(begun(bed, 4), STORE_DONE); /* of no epoch */
+}
+
+static void nor_is_it_saved_where_the_epoch_is_raised_behind_its_load(void **state)
+{
+    struct bed *bed = *state;
+    static struct between between;
+    if (!has_between(bed))
+        return;
+    meanwhile_they_are_set(bed, &between);
+    assert_int_equal(begun_in(bed, 0, 1), STORE_MOVED);
+    assert_int_equal(check_counts(bed), 0);
+    close_other(&between.other);
+}
+
+static void one_that_waits_learns_that_the_epoch_is_another(void **state)
+{
+    struct bed *bed = *state;
+    struct terms one = {.epoch = 1};
+    int64_t token = proceed(bed, 1);
+    struct store_op op = named_in(0, 1);
+    op.wait_until = clock_boot_us() + 3600 * CLOCK_US_PER_S;
+    submit(bed, &op);
+    (void)store_step(bed->store);
+    assert_true(store_op_waits(&op));
+    assert_int_equal(set(bed, &none, &one), STORE_DONE);
+    assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);
+    await(bed, &op);
+    assert_int_equal(op.status, STORE_MOVED);
+}
+
 /* ---- PostgreSQL: who holds the lock ---- */
 
 static PGconn *hold(const struct bed *bed, const char *statement)
@@ -330,6 +396,9 @@ int main(void)
         T(what_has_happened_is_stored),
         T(a_frozen_store_begins_nothing_and_takes_what_has_happened),
         T(a_frozen_store_takes_no_row_that_begins_something),
+        T(a_begin_of_another_epoch_gets_nothing_and_an_owner_ends_in_any),
+        T(nor_is_it_saved_where_the_epoch_is_raised_behind_its_load),
+        T(one_that_waits_learns_that_the_epoch_is_another),
         T(nobody_sets_them_while_a_save_is_in_flight),
         T(no_begin_is_saved_while_somebody_sets_them),
         T(what_reads_the_row_or_holds_it_is_in_nobodys_way),

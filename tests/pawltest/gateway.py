@@ -255,6 +255,14 @@ class Gateway:
         self.signal(signal.SIGHUP)
         eventually(lambda: told() > before, "the reload")
 
+    def accept(self, config: str) -> str:
+        """The config with the line that accepts the identity its one rule moves to."""
+        self.configure(config)
+        done = run("serve", "--test", "-c", self.config)
+        line = re.search(r"`(moved: [0-9a-f]{8})`", done.stderr)
+        assert line, done.stderr
+        return re.sub(r"(name: [^,\n]+)(,|\n +)", rf"\1\2{line[1]}\2", config, count=1)
+
     def kill9(self) -> None:
         self.signal(signal.SIGKILL)
         self._ended()

@@ -2,16 +2,21 @@
 /* The part of the daemon that starts, reloads and stops the gateway. */
 #include "gateway/gateway.h"
 #include "base/mem.h"
+#include "daemon/check.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
 #include "webhook/service.h"
 
+#define MOVED "another gateway moved its keys; reload this one"
 #define TRIM_LEAST ((uint64_t)8 * 1024 * 1024) /* bytes of bodies whose memory is given back */
 
 struct gateway_part {
     struct daemon *daemon;
     struct gateway *gateway;
-    uint64_t most_held; /* bytes of bodies, since memory was last given back */
+    uint64_t most_held;     /* bytes of bodies, since memory was last given back */
+    struct mutex mutex;     /* of `rules` */
+    struct rule_set *rules; /* in force */
+    struct buf moved;       /* names of moved rules that the log says already, a line each */
 };
 
 /* Before the courier has started it looks for itself. */
@@ -21,6 +26,77 @@ static void event_came(void *argument)
     if (webhooks)
         webhook_service_wake(webhooks);
 }
+
+/* ---- rules whose keys another gateway moved ---- */
+
+/* The caller's reference, from any thread. */
+static struct rule_set *take_rules(struct gateway_part *part)
+{
+    mutex_lock(&part->mutex);
+    struct rule_set *rules = rule_set_ref(part->rules);
+    mutex_unlock(&part->mutex);
+    return rules;
+}
+
+static void set_rules(struct gateway_part *part, struct rule_set *rules)
+{
+    mutex_lock(&part->mutex);
+    struct rule_set *before = part->rules;
+    part->rules = rule_set_ref(rules);
+    mutex_unlock(&part->mutex);
+    rule_set_unref(before);
+}
+
+static bool is_logged(const struct gateway_part *part, struct slice name)
+{
+    for (struct slice rest = buf_slice(&part->moved), line; slice_next(&rest, '\n', &line);)
+        if (slice_eq(line, name))
+            return true;
+    return false;
+}
+
+static void log_moved(struct gateway_part *part)
+{
+    for (size_t i = 0; i < part->rules->n; i++) {
+        struct slice name = part->rules->rules[i].name;
+        struct log_line line;
+        if (!atomic_load(&part->rules->moved[i]) || is_logged(part, name))
+            continue;
+        log_line_start(&line, LOG_LEVEL_ERROR, "identity_moved");
+        log_line_str(&line, "rule", name);
+        log_line_str(&line, "problem", SLICE(MOVED));
+        log_line_end(part->daemon->log, &line);
+        buf_add_slice(&part->moved, name);
+        buf_add_char(&part->moved, '\n');
+    }
+}
+
+/* Other rules go on: it is ready all the same. */
+static bool is_ready(void *self, struct buf *why)
+{
+    struct rule_set *rules = take_rules(self);
+    for (size_t i = 0; i < rules->n; i++)
+        if (atomic_load(&rules->moved[i]))
+            buf_printf(why, "but for rule '%.*s': " MOVED "\n", SLICE_ARG(rules->rules[i].name));
+    rule_set_unref(rules);
+    return true;
+}
+
+static void write_moved(struct gateway_part *part, struct buf *page)
+{
+    struct rule_set *rules = take_rules(part);
+    page_begin(page, SERIES(IDENTITY_MOVED));
+    for (size_t i = 0; i < rules->n; i++) {
+        if (!atomic_load(&rules->moved[i]))
+            continue;
+        buf_printf(page, "%s{", SERIES(IDENTITY_MOVED)->name);
+        page_label(page, "rule", rules->rules[i].name);
+        buf_add_str(page, "} 1\n");
+    }
+    rule_set_unref(rules);
+}
+
+/* ---- life ---- */
 
 static bool check(const struct config *config, char **ret_problem)
 {
@@ -46,13 +122,19 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     };
     int error = 0;
     if (!resolve_address(&config->listen, &wanted.listen, ret_problem) ||
-        !resolve_upstream(config, -1, &upstream, ret_problem))
+        !resolve_upstream(config, -1, &upstream, ret_problem) ||
+        !check_settle_identities(daemon->store, config, NULL, ret_problem))
         return false;
     part->daemon = daemon;
     part->gateway = gateway_start(&wanted, &config->gateway, &upstream, &error);
-    if (!part->gateway)
+    if (!part->gateway) {
         *ret_problem = listen_problem("listen", &config->listen, error, NULL);
-    return part->gateway;
+        return false;
+    }
+    mutex_init(&part->mutex);
+    part->rules = rule_set_ref(config->gateway.rules);
+    part->moved = buf_make(SIZE_MAX);
+    return true;
 }
 
 static bool prepare(void *self, const struct config *config, char **ret_problem)
@@ -66,10 +148,13 @@ static bool prepare(void *self, const struct config *config, char **ret_problem)
 static void reload(void *self, const struct config *config)
 {
     struct gateway_part *part = self;
-    if (config)
-        gateway_reload(part->gateway);
-    else
+    if (!config) {
         gateway_forget(part->gateway);
+        return;
+    }
+    gateway_reload(part->gateway);
+    set_rules(part, config->gateway.rules);
+    buf_clear(&part->moved);
 }
 
 /* Memory of released bodies goes back to the system: the allocator keeps what lies between
@@ -86,12 +171,19 @@ static void give_memory_back(void *self)
     mem_trim();
 }
 
+static void watch(void *self)
+{
+    log_moved(self);
+    give_memory_back(self);
+}
+
 static void write_metrics(void *self, struct buf *page)
 {
     struct gateway_load load = gateway_load(((struct gateway_part *)self)->gateway);
     page_value(page, SERIES(IN_FLIGHT), (double)load.in_flight);
     page_value(page, SERIES(CONNECTIONS), (double)load.connections);
     page_value(page, SERIES(BUFFERED), (double)load.buffered);
+    write_moved(self, page);
 }
 
 static int drain(void *self)
@@ -106,7 +198,11 @@ static void stop(void *self)
 
 static void free_gateway(void *self)
 {
-    gateway_free(((struct gateway_part *)self)->gateway);
+    struct gateway_part *part = self;
+    gateway_free(part->gateway);
+    rule_set_unref(part->rules);
+    mutex_fini(&part->mutex);
+    buf_fini(&part->moved);
 }
 
 const struct part gateway_part = {
@@ -117,7 +213,8 @@ const struct part gateway_part = {
     .start = start,
     .prepare = prepare,
     .reload = reload,
-    .watch = give_memory_back,
+    .watch = watch,
+    .ready = is_ready,
     .metrics = write_metrics,
     .drain = drain,
     .stop = stop,

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
+#include "engine/identities.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
@@ -10,6 +11,7 @@
 #define DECISIONS_MAX 32                                /* for one request */
 #define NAMES_MAX ((size_t)2 * 1024)                    /* of what differs */
 #define BEGIN_SLACK_US (INT64_C(1) * CLOCK_US_PER_S)    /* a begin's time beyond its wait */
+#define RELOAD_US (INT64_C(2) * CLOCK_US_PER_MS)        /* between two looks at one under way */
 #define BEGIN_GRACE_US (INT64_C(250) * CLOCK_US_PER_MS) /* at most, of a healthy store */
 
 /* ---- the parker of a begin ---- */
@@ -206,9 +208,43 @@ static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdi
     case ENGINE_PROCEED:
     case ENGINE_PROBE:
     case ENGINE_OTHER_RECIPE:
+    case ENGINE_MOVED:
         break;
     }
     UNREACHABLE();
+}
+
+/* ---- what keys are made of ---- */
+
+/* Whether the rules of now may know better: those of a reload that moves the keys itself. */
+static bool has_newer_rules(struct exchange *x)
+{
+    while (atomic_load(&x->server->gateway->prepared) && x->plan == x->server->plan)
+        fiber_sleep_until(clock_boot_us() + RELOAD_US);
+    bool is_first = x->decisions <= 2 && !x->met && x->client_state == CLIENT_WAITS;
+    return x->plan != x->server->plan && is_first && x->flight.taken;
+}
+
+/* By another identity the same request has another name, and would be done again. */
+static enum exchange_step refuse_moved(struct exchange *x)
+{
+    if (has_newer_rules(x))
+        return EXCHANGE_JUDGE;
+    flight_give_back(x);
+    buf_printf(&x->detail, "another gateway moved the keys of rule '%.*s'; reload this one",
+               SLICE_ARG(x->rule->name));
+    return reply_error(x, ERROR_STORE_UNAVAILABLE, NULL);
+}
+
+/* Something was changed since this config was compared with the store. */
+static enum exchange_step compare_identities(struct exchange *x)
+{
+    enum store_status status =
+        identities_learn(x->server->config->store, x->plan->settings.rules, fiber_parker());
+    if (status == STORE_DONE)
+        return EXCHANGE_DECIDE;
+    flight_give_back(x);
+    return reply_error(x, ERROR_STORE_UNAVAILABLE, "the record store did not respond in time");
 }
 
 /* ---- the step ---- */
@@ -220,6 +256,8 @@ enum exchange_step decide_attempt(struct exchange *x)
         return reply_error(x, ERROR_LIMITED, "out of memory for this request");
     if (x->decisions++ == DECISIONS_MAX)
         return reply_error(x, ERROR_IN_PROGRESS, "the record changed owners too often");
+    if (!identities_name(x->plan->settings.rules, x->rule, &x->attempt))
+        return refuse_moved(x);
     enum engine_verdict verdict = begin(x);
     if (passes_by(x, verdict)) {
         flight_take_beyond(x);
@@ -236,6 +274,8 @@ enum exchange_step decide_attempt(struct exchange *x)
     case ENGINE_OTHER_RECIPE:
         x->met = true;
         return identify_again(x);
+    case ENGINE_MOVED:
+        return compare_identities(x);
     default:
         flight_give_back(x);
         return reply_to_verdict(x, verdict);

@@ -136,6 +136,7 @@ static bool take_present_rule(struct exchange *x)
     x->keyless = false;
     x->authorize_us = 0;
     x->attempt = (struct attempt){0};
+    x->decisions = 0;
     return true;
 }
 

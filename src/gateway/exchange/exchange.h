@@ -12,7 +12,7 @@
  *                                             ask what became   `-- SETTLE -'
  *                                             of it
  *   IDENTIFY, RECEIVE, ADMIT, AUTHORIZE, DECIDE, UNPROTECTED and SETTLE may also go
- *   --> RESPOND --> DONE
+ *   --> RESPOND --> DONE; DECIDE goes back to JUDGE where a reload moves the rule's keys
  *
  * A step asserts what it begins with, does one thing, and returns the next; exchange_move asserts
  * that this is a move of the table in exchange.c. What the client gets is decided by a
@@ -40,7 +40,8 @@
     X(ADMIT, TO(AUTHORIZE) | TO(RESPOND))                 /* one of max_in_flight */               \
     X(AUTHORIZE, TO(JUDGE) | TO(RESPOND)) /* may this caller act as this tenant? */                \
     X(JUDGE, TO(IDENTIFY) | TO(DECIDE))   /* by the rules of now, after a reload */                \
-    X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(SETTLE) | TO(RESPOND))   \
+    X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(SETTLE) | TO(RESPOND) |  \
+                  TO(JUDGE))           /* which begins the attempt, or finds what there is */      \
     X(FORWARD, TO(SETTLE) | TO(RETRY)) /* sends once and reads, under a token */                   \
     X(RETRY, TO(FORWARD) | TO(SETTLE)) /* waits before the next try under the same token */        \
     X(PROBE, TO(SETTLE))               /* asks the upstream what became of it */                   \

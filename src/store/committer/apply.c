@@ -475,12 +475,14 @@ static enum backend_status apply_query(const struct apply *apply, struct store_o
     return apply->backend->ops->query(apply->backend, op->query, apply->world.now, &op->next_due);
 }
 
-/* Terms that were set by a save that ended unsure are what was wanted. */
+/* Terms that were set by a save that ended unsure are what was wanted; with rows, those say so:
+ * another process may have set the same. */
 static enum store_status judge_rows(const struct apply *apply, const struct store_op *op,
                                     bool *ret_done)
 {
     const struct terms *terms = &apply->read.terms;
-    *ret_done |= op->terms && op->unsure && terms_eq(terms, &op->terms->wanted);
+    bool proves = op->terms && op->n_brings == 0;
+    *ret_done |= proves && op->unsure && terms_eq(terms, &op->terms->wanted);
     if (*ret_done)
         return STORE_DONE;
     if (!apply->may_write)

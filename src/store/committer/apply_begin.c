@@ -34,13 +34,24 @@ static void find_named(struct apply *apply, struct store_op *op, struct store_ro
     rowset_find(apply->rows, &op->key_hash, op->row_hint, ret_row);
 }
 
-/* What would write: without space, or in a store that is frozen or went back. What is there is
- * replayed. */
+/* Its names may mean other operations by now. */
+static bool is_of_other_epoch(const struct apply *apply, const struct store_op *op)
+{
+    return op->has_epoch && op->epoch != apply->read.terms.epoch;
+}
+
+static bool may_begin(const struct apply *apply, const struct store_op *op)
+{
+    return apply->closed == STORE_DONE && !is_of_other_epoch(apply, op);
+}
+
+/* What would write: without space, in a store that is frozen or went back, or named by another
+ * epoch. What is there is replayed. */
 static bool refuses(const struct apply *apply, struct store_op *op)
 {
-    if (apply->closed == STORE_DONE)
+    if (may_begin(apply, op))
         return false;
-    op->status = apply->closed;
+    op->status = is_of_other_epoch(apply, op) ? STORE_MOVED : apply->closed;
     return true;
 }
 
@@ -304,7 +315,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
                                          const struct store_row *own, bool *ret_touched)
 {
     struct store_row row;
-    if (apply->closed == STORE_DONE)
+    if (may_begin(apply, op))
         make_room(apply, own);
     find_holder(apply, op->once, &row);
     struct record before = row.record;
@@ -411,9 +422,13 @@ static enum backend_status decide_begin(struct apply *apply, struct store_op *op
 }
 
 /* One that had acquired by a save that ended unsure finds its own attempt, and changes nothing:
- * what it brought was saved with that. */
+ * what it brought was saved with that. So it looks in any epoch. */
 enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
+    if (is_of_other_epoch(apply, op) && !op->unsure) {
+        op->status = STORE_MOVED;
+        return BACKEND_OK;
+    }
     enum backend_status status = decide_begin(apply, op, ret_touched);
     bool acquired = op->verdict == RECORD_PROCEED || op->verdict == RECORD_PROBE;
     if (status == BACKEND_OK && *ret_touched && acquired)

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/identities.h"
+
+#include "base/mem.h"
+#include "base/timestamp.h"
+#include "core/identity.h"
+#include "engine/engine.h"
+#include "store/find.h"
+#include "store/identity.h"
+
+#define ARENA_MAX ((size_t)256 * 1024 * 1024)
+#define TEXT_MAX ((size_t)64 * 1024)
+#define PROBLEM_MAX ((size_t)4096)
+#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+#define PAGE ((size_t)24)              /* rows of one commit */
+#define PAGE_READ ((size_t)256)        /* of one query */
+#define SLICE_ROWS 2000                /* records that one look at the store passes */
+#define TRIES_MOST 1000                /* somebody else was first, or more rules move */
+
+/* A row of the store. */
+struct known {
+    const struct store_identity *row;
+    struct known *next;
+};
+
+struct settling {
+    struct store *store;
+    struct rule_set *set;
+    struct parker *parker;
+    char **ret_problem;
+    bool only_checks;
+    /* As it was read last. */
+    struct arena arena;
+    struct terms terms; /* not after the rows */
+    struct known *known;
+};
+
+/* What one rule needs. */
+struct need {
+    const struct rule *rule;
+    struct slice identity;
+    const struct store_identity *row;  /* the store's; NULL: none */
+    const struct store_identity *from; /* whose records are this rule's, too: `row`, or that of an
+                                          old name; NULL: none */
+    unsigned moves;                    /* identity_moves, from `from` */
+};
+
+static int64_t deadline(void)
+{
+    return clock_after(clock_boot_us(), STORE_US);
+}
+
+static bool fail(const struct settling *settling, struct buf *line)
+{
+    *settling->ret_problem = buf_take(line);
+    return false;
+}
+
+static bool fail_store(const struct settling *settling, enum store_status status)
+{
+    struct buf line = buf_make(PROBLEM_MAX);
+    buf_add_str(&line, status == STORE_FULL
+                           ? "the store has no space for what the rules' keys are made of"
+                           : "the store did not respond in time, so that it is not known what its "
+                             "records' keys were made of; try again once it does");
+    return fail(settling, &line);
+}
+
+/* ---- what the store has ---- */
+
+static void start_reading(struct settling *settling)
+{
+    arena_fini(&settling->arena);
+    settling->arena = arena_make(ARENA_MAX);
+    settling->known = NULL;
+    settling->terms = store_terms(settling->store);
+}
+
+static enum store_status keep_rows(struct settling *settling, const struct store_found *found)
+{
+    for (size_t i = 0; i < found->n; i++) {
+        struct known *known = arena_alloc(&settling->arena, sizeof *known);
+        if (!known)
+            return STORE_NO_MEMORY;
+        *known = (struct known){(const struct store_identity *)found->rows[i], settling->known};
+        settling->known = known;
+    }
+    return STORE_DONE;
+}
+
+/* Terms that are older than the rows make a change conflict, and are not those of the next try. */
+static enum store_status read_rows(struct settling *settling)
+{
+    struct store_found found = {.arena = &settling->arena};
+    enum store_status status;
+    start_reading(settling);
+    do {
+        const struct table_query query = {.table = &identity_table,
+                                          .after =
+                                              settling->known ? settling->known->row->row.id : 0,
+                                          .limit = PAGE_READ};
+        status = store_find_rows(settling->store, &query, settling->parker, deadline(), &found);
+        if (status == STORE_DONE)
+            status = keep_rows(settling, &found);
+    } while (status == STORE_DONE && found.n == PAGE_READ);
+    return status;
+}
+
+static const struct store_identity *find_row(const struct settling *settling, struct slice name)
+{
+    for (const struct known *known = settling->known; known; known = known->next)
+        if (slice_eq(known->row->rule, name))
+            return known->row;
+    return NULL;
+}
+
+static struct slice identity_of(struct arena *arena, const struct rule *rule)
+{
+    BUF_AUTO struct buf text = buf_make(TEXT_MAX);
+    identity_write(rule, &text);
+    arena->failed |= !buf_ok(&text);
+    return arena_copy(arena, buf_slice(&text));
+}
+
+/* The row of a name under which the records of a new rule may be. */
+static const struct store_identity *find_old_name(const struct settling *settling,
+                                                  const struct rule *rule)
+{
+    const struct store_identity *row = NULL;
+    for (size_t i = 0; i < rule->n_formerly && !row; i++)
+        row = find_row(settling, rule->formerly[i]);
+    return row ? row : find_row(settling, rule_key_space(rule));
+}
+
+/* Of an old name only what its keys are made of is this rule's, too. */
+static unsigned moves_from_old_name(const struct need *need)
+{
+    unsigned parts =
+        1U << IDENTITY_TEXTS | 1U << IDENTITY_TENANT | 1U << IDENTITY_SECRET | 1U << IDENTITY_KEY;
+    return identity_moves(need->from->made_of, need->identity, need->rule->name) & parts;
+}
+
+static struct need need_of(struct settling *settling, const struct rule *rule)
+{
+    struct need need = {.rule = rule, .identity = identity_of(&settling->arena, rule)};
+    need.row = need.from = find_row(settling, rule->name);
+    if (need.row) {
+        need.moves = identity_moves(need.row->made_of, need.identity, rule->name);
+        return need;
+    }
+    need.from = find_old_name(settling, rule);
+    need.moves = need.from ? moves_from_old_name(&need) : 0;
+    return need;
+}
+
+static bool is_settled(const struct need *need)
+{
+    return need->row && need->row->becomes.len == 0 && slice_eq(need->row->made_of, need->identity);
+}
+
+/* Whether it may begin something: processes may differ in the former names that they look up. */
+static bool is_in_force(const struct need *need)
+{
+    return need->row && need->row->becomes.len == 0 &&
+           identity_names_alike(need->row->made_of, need->identity);
+}
+
+/* ---- the records that it would leave behind ---- */
+
+struct left {
+    const struct need *need;
+    int64_t now;
+    size_t n;
+    size_t n_doubt;
+    int64_t until; /* CLOCK_NEVER: somebody must settle one first */
+    /* Of the slice under way. */
+    size_t slice_n, slice_doubt;
+    int64_t slice_until;
+};
+
+static void restart(void *argument)
+{
+    struct left *left = argument;
+    left->slice_n = left->slice_doubt = 0;
+    left->slice_until = 0;
+}
+
+/* Whether the records of that rule's name are among those that the change leaves. */
+static bool is_left(const struct need *need, struct slice name)
+{
+    struct slice before = need->from->made_of;
+    bool is_own = slice_eq(name, need->from->rule);
+    bool is_former = false;
+    for (struct slice line, label, rest = before; slice_next(&rest, '\n', &line);) {
+        struct slice former = slice_cut(line, ' ', &label);
+        is_former |= slice_eq(label, SLICE("formerly")) && slice_eq(former, name);
+    }
+    bool is_space = slice_eq(name, identity_value(before, IDENTITY_SPACE));
+    if (need->moves == 1U << IDENTITY_FORMERLY)
+        return is_former && !slice_is_among(name, need->rule->formerly, need->rule->n_formerly);
+    bool only_once = need->moves == 1U << IDENTITY_ONCE;
+    return is_own || is_former || (need->row && is_space && !only_once);
+}
+
+/* On the committer's thread. */
+static bool note_record(void *argument, const struct store_row *row, enum record_lease lease)
+{
+    struct left *left = argument;
+    const struct record *record = &row->record;
+    (void)lease;
+    if (!is_left(left->need, row->rule) || record_is_absent(record, left->now))
+        return true;
+    bool is_final = record_is_final(record->status);
+    int64_t until = is_final ? record->gone_at : CLOCK_NEVER;
+    left->slice_n++;
+    left->slice_doubt += !is_final;
+    if (until > left->slice_until)
+        left->slice_until = until;
+    return true;
+}
+
+static enum store_status count_left(const struct settling *settling, const struct need *need,
+                                    struct left *left)
+{
+    *left = (struct left){.need = need, .now = store_now(settling->store)};
+    struct store_list list = {
+        .most = SLICE_ROWS, .restart = restart, .each = note_record, .argument = left};
+    do {
+        struct store_op op = {.kind = STORE_LIST, .list = &list};
+        store_run(settling->store, &op, settling->parker, deadline());
+        if (op.status != STORE_DONE)
+            return op.status;
+        left->n += left->slice_n;
+        left->n_doubt += left->slice_doubt;
+        left->until = left->slice_until > left->until ? left->slice_until : left->until;
+        restart(left);
+        list.after = op.row;
+    } while (list.after != 0);
+    return STORE_DONE;
+}
+
+/* ---- refusing ---- */
+
+static void add_until(struct buf *line, const struct left *left)
+{
+    if (left->until == CLOCK_NEVER) {
+        buf_add_str(line, " without an end");
+        return;
+    }
+    buf_add_str(line, " until ");
+    timestamp_print(line, left->until);
+}
+
+static void add_remedy(struct buf *line, const struct need *need)
+{
+    char digest[IDENTITY_DIGEST_SIZE];
+    identity_digest(need->from->made_of, digest);
+    if (need->moves == 1U << IDENTITY_SPACE)
+        buf_printf(line, "keep them with key_space: %.*s, ",
+                   SLICE_ARG(identity_value(need->from->made_of, IDENTITY_SPACE)));
+    else
+        buf_add_str(line, "take it back, ");
+    buf_printf(line,
+               "wait until they are gone, or accept this one change with `moved: %s` in the rule",
+               digest);
+}
+
+static bool refuse(const struct settling *settling, const struct need *need,
+                   const struct left *left)
+{
+    struct buf line = buf_make(PROBLEM_MAX);
+    buf_printf(&line, "rule '%.*s' moves its keys (", SLICE_ARG(need->rule->name));
+    identity_write_parts(need->moves, &line);
+    buf_printf(&line, "), and the store holds %zu record%s of them%s", left->n,
+               left->n == 1 ? "" : "s", left->n_doubt > 0 ? ", " : "");
+    if (left->n_doubt > 0)
+        buf_printf(&line, "%zu without an outcome", left->n_doubt);
+    buf_add_str(&line, ",");
+    add_until(&line, left);
+    buf_add_str(&line, need->moves == 1U << IDENTITY_ONCE
+                           ? ": their once values would not count, and the same operation under "
+                             "another key would run again; "
+                           : ": they would not be found, and their retries would run again; ");
+    add_remedy(&line, need);
+    return fail(settling, &line);
+}
+
+/* ---- writing ---- */
+
+static enum store_status save(struct settling *settling, struct table_change *changes, size_t n,
+                              bool raises)
+{
+    struct terms_change terms = {settling->terms, settling->terms};
+    terms.wanted.epoch++;
+    struct store_op op = {
+        .kind = STORE_ROWS, .brings = changes, .n_brings = n, .terms = raises ? &terms : NULL};
+    store_run(settling->store, &op, settling->parker, deadline());
+    if (op.status == STORE_DONE && raises)
+        settling->terms = terms.wanted;
+    return op.status;
+}
+
+/* The row as it is from now on, in one commit with the epoch, if requests have other names by it.
+ */
+static enum store_status save_row(struct settling *settling, struct store_identity *row,
+                                  struct slice made_of, struct slice becomes)
+{
+    bool raises =
+        row->becomes.len > 0 || becomes.len > 0 || !identity_names_alike(row->made_of, made_of);
+    row->made_of = made_of;
+    row->becomes = becomes;
+    struct table_change change = {.table = &identity_table, .act = TABLE_UPDATE, .row = &row->row};
+    enum store_status status = save(settling, &change, 1, raises);
+    row->row.version = change.version;
+    return status;
+}
+
+/* Others know of it once it is told, and begin nothing: what is found then is all. */
+static enum store_status tell_and_look(struct settling *settling, const struct need *need,
+                                       struct store_identity *row, struct left *left)
+{
+    struct slice before = row->made_of;
+    enum store_status status = save_row(settling, row, before, need->identity);
+    if (status != STORE_DONE)
+        return status;
+    status = count_left(settling, need, left);
+    if (status == STORE_DONE && left->n == 0)
+        return STORE_DONE;
+    enum store_status taken_back = save_row(settling, row, before, (struct slice){0});
+    return status == STORE_DONE ? taken_back : status;
+}
+
+/* False: `*ret_problem` says why. STORE_CONFLICT: another process was first. */
+static bool change_row(struct settling *settling, const struct need *need, bool must_look,
+                       enum store_status *ret_status)
+{
+    struct store_identity row = *need->row;
+    struct left left = {0};
+    *ret_status = must_look ? tell_and_look(settling, need, &row, &left) : STORE_DONE;
+    if (*ret_status == STORE_DONE && left.n > 0)
+        return refuse(settling, need, &left);
+    if (*ret_status == STORE_DONE)
+        *ret_status = save_row(settling, &row, need->identity, (struct slice){0});
+    return true;
+}
+
+static bool accepts(const struct need *need)
+{
+    char digest[IDENTITY_DIGEST_SIZE];
+    identity_digest(need->from->made_of, digest);
+    return slice_eq(need->rule->moved, slice_of(digest));
+}
+
+/* One rule that has a row of its own, or an old name's. True with STORE_DONE: nothing refuses it.
+ */
+static bool settle_rule(struct settling *settling, const struct need *need,
+                        enum store_status *ret_status)
+{
+    bool must_look = need->moves && !accepts(need);
+    struct left left = {0};
+    *ret_status = must_look ? count_left(settling, need, &left) : STORE_DONE;
+    if (*ret_status != STORE_DONE)
+        return true;
+    if (left.n > 0)
+        return refuse(settling, need, &left);
+    if (settling->only_checks || !need->row)
+        return true;
+    return change_row(settling, need, must_look, ret_status);
+}
+
+static enum store_status insert_rows(struct settling *settling, const struct need *needs, size_t n)
+{
+    struct store_identity rows[PAGE];
+    struct table_change changes[PAGE];
+    enum store_status status = STORE_DONE;
+    for (size_t i = 0, at = 0; i < n && status == STORE_DONE; i++) {
+        if (!needs[i].row) {
+            rows[at] =
+                (struct store_identity){.rule = needs[i].rule->name, .made_of = needs[i].identity};
+            changes[at] = (struct table_change){
+                .table = &identity_table, .act = TABLE_INSERT, .row = &rows[at].row};
+            at++;
+        }
+        if (at > 0 && (at == PAGE || i + 1 == n)) {
+            status = save(settling, changes, at, false);
+            at = 0;
+        }
+    }
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static bool has_identity(const struct rule *rule)
+{
+    return rule->protect;
+}
+
+static struct need *gather(struct settling *settling, size_t *ret_n)
+{
+    const struct rule_set *set = settling->set;
+    struct need *needs = arena_alloc(&settling->arena, (set->n + 1) * sizeof *needs);
+    *ret_n = 0;
+    for (size_t i = 0; needs && i < set->n; i++) {
+        if (!has_identity(&set->rules[i]))
+            continue;
+        needs[*ret_n] = need_of(settling, &set->rules[i]);
+        *ret_n += !is_settled(&needs[*ret_n]);
+    }
+    return settling->arena.failed ? NULL : needs;
+}
+
+/* One rule that moves, or all that are new. STORE_DONE with `*ret_done`: nothing is left to do. */
+static bool settle_some(struct settling *settling, enum store_status *ret_status, bool *ret_done)
+{
+    size_t n = 0;
+    *ret_status = read_rows(settling);
+    if (*ret_status != STORE_DONE)
+        return true;
+    const struct need *needs = gather(settling, &n);
+    if (!needs)
+        return false;
+    *ret_done = n == 0 || settling->only_checks;
+    for (size_t i = 0; i < n; i++) {
+        if (!needs[i].from)
+            continue;
+        if (!settle_rule(settling, &needs[i], ret_status) || *ret_status != STORE_DONE)
+            return *ret_status != STORE_DONE;
+        if (needs[i].row && !settling->only_checks)
+            return true;
+    }
+    if (!*ret_done)
+        *ret_status = insert_rows(settling, needs, n);
+    return true;
+}
+
+static bool settle(struct settling *settling)
+{
+    enum store_status status = STORE_CONFLICT;
+    bool done = false;
+    for (int try = 0; try < TRIES_MOST && !done; try++) {
+        if (!settle_some(settling, &status, &done))
+            return false;
+        if (status != STORE_DONE && settling->only_checks)
+            return true;
+        if (status != STORE_DONE && status != STORE_CONFLICT)
+            return fail_store(settling, status);
+        done &= status == STORE_DONE;
+    }
+    if (!done)
+        return fail_store(settling, STORE_DOWN);
+    atomic_store(&settling->set->epoch, settling->terms.epoch);
+    return true;
+}
+
+bool identities_settle(struct store *store, struct rule_set *set, struct parker *parker,
+                       char **ret_problem)
+{
+    struct settling settling = {
+        .store = store, .set = set, .parker = parker, .ret_problem = ret_problem};
+    *ret_problem = NULL;
+    bool settled = settle(&settling);
+    arena_fini(&settling.arena);
+    return settled;
+}
+
+bool identities_check(struct store *store, struct rule_set *set, struct parker *parker,
+                      char **ret_problem)
+{
+    struct settling settling = {.store = store,
+                                .set = set,
+                                .parker = parker,
+                                .ret_problem = ret_problem,
+                                .only_checks = true};
+    *ret_problem = NULL;
+    bool settled = settle(&settling);
+    arena_fini(&settling.arena);
+    return settled;
+}
+
+/* ---- while it serves ---- */
+
+static const struct rule *rule_named(const struct rule_set *set, struct slice name, size_t *ret_at)
+{
+    for (*ret_at = 0; *ret_at < set->n; ++*ret_at)
+        if (slice_eq(set->rules[*ret_at].name, name))
+            return &set->rules[*ret_at];
+    return NULL;
+}
+
+static bool is_as(struct arena *arena, const struct rule_set *set, const struct rule *rule)
+{
+    size_t at;
+    const struct rule *other = rule_named(set, rule->name, &at);
+    return other && has_identity(other) && !atomic_load(&set->moved[at]) &&
+           slice_eq(identity_of(arena, rule), identity_of(arena, other));
+}
+
+bool identities_inherit(struct rule_set *set, const struct rule_set *from)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    for (size_t i = 0; i < set->n; i++)
+        if (has_identity(&set->rules[i]) && !is_as(&arena, from, &set->rules[i]))
+            return false;
+    atomic_store(&set->epoch, atomic_load(&from->epoch));
+    return !arena.failed;
+}
+
+/* What was read before another one learned more is dropped. */
+static void note_moved(struct settling *settling, const bool *moved)
+{
+    struct rule_set *set = settling->set;
+    mutex_lock(&set->learning);
+    if (settling->terms.epoch >= atomic_load(&set->epoch)) {
+        for (size_t i = 0; i < set->n; i++)
+            atomic_store(&set->moved[i], moved[i]);
+        atomic_store(&set->epoch, settling->terms.epoch);
+    }
+    mutex_unlock(&set->learning);
+}
+
+static enum store_status compare_rows(struct settling *settling)
+{
+    const struct rule_set *set = settling->set;
+    bool *moved = arena_alloc(&settling->arena, set->n + 1);
+    for (size_t i = 0; moved && i < set->n; i++) {
+        const struct need need = need_of(settling, &set->rules[i]);
+        moved[i] = has_identity(need.rule) && !is_in_force(&need);
+    }
+    if (settling->arena.failed)
+        return STORE_NO_MEMORY;
+    note_moved(settling, moved);
+    return STORE_DONE;
+}
+
+enum store_status identities_learn(struct store *store, struct rule_set *set, struct parker *parker)
+{
+    struct settling settling = {.store = store, .set = set, .parker = parker};
+    enum store_status status = read_rows(&settling);
+    if (status == STORE_DONE)
+        status = compare_rows(&settling);
+    arena_fini(&settling.arena);
+    return status;
+}
+
+bool identities_name(const struct rule_set *set, const struct rule *rule, struct attempt *attempt)
+{
+    attempt->has_epoch = rule >= set->rules && rule < set->rules + set->n;
+    attempt->epoch = attempt->has_epoch ? atomic_load(&set->epoch) : 0;
+    return !attempt->has_epoch || !atomic_load(&set->moved[rule - set->rules]);
+}
