@@ -3,8 +3,10 @@
 behind, unless the rule accepts this one (`moved:`)."""
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
+import sqlite3
 
 import pytest
 
@@ -245,6 +247,23 @@ def test_a_new_name_does_not_hide_a_change(pawl, upstream):
     assert marks(pay(gateway)) == (201, "replayed")
     gone = before.replace("name: pay,", "name: paid,")
     assert try_reload(gateway, gone).startswith("rule 'paid' moves its keys (formerly)")
+
+
+def test_a_change_whose_process_died_is_ended_by_the_next_start(pawl, upstream):
+    before, after, _ = MOVES["a format that folds"]
+    gateway = pawl(before)
+    pay(gateway)
+    for config, status in ((before, "replayed"), (accept(after, try_reload(gateway, after)),
+                                                  "stored")):
+        assert gateway.stop() == 0
+        with contextlib.closing(sqlite3.connect(gateway.store)) as store:
+            store.execute("UPDATE pawl_identity SET becomes = 'texts 0' || char(10)")
+            store.commit()
+        gateway.configure(config)
+        gateway.start()
+        assert marks(pay(gateway)) == (201, status)
+        with contextlib.closing(sqlite3.connect(gateway.store)) as store:
+            assert store.execute("SELECT becomes FROM pawl_identity").fetchall() == [("",)]
 
 
 @pytest.mark.parametrize("wanted", ["3f2a9c1", "3F2A9C1B", "3f2a9c1g", "[3f2a9c1b]"])
