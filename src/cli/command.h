@@ -261,7 +261,7 @@
       "when the mark ends (default: when no rule can miss anything any more)")                     \
     X(ABOVE, "above", 0, "N", NULL, 1, KEYS_TOKEN_MOST,                                            \
       "the highest token that is known; those given out from now on are above it")                 \
-    X(LIVE, "live", 0, NULL, NULL, 0, 0, "although gateways have the store open")                  \
+    X(LIVE, "live", 0, NULL, NULL, 0, 0, "go on even though gateways have the store open")         \
     X(CLEAR, "clear", 0, NULL, NULL, 0, 0, "take the mark back")                                   \
     X(RATE, "rate", 0, "N", NULL, 1, 1000000, "with --dead: N a second (default 10)")              \
     X(JOB_KEY, "key", 0, "TEMPLATE", NULL, 0, 0,                                                   \

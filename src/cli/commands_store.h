@@ -4,16 +4,16 @@
 #define PAWL_CLI_COMMANDS_STORE_H
 
 #define COMMANDS_OF_STORE                                                                          \
-    [COMMAND_store] =                                                                              \
-        {.name = "store",                                                                          \
-         .summary = "freeze a store for a move or a repair; say that it was restored",             \
-         .synopsis = "SUBCOMMAND [OPTIONS]",                                                       \
-         .about = "Freezes a store, so that nothing begins in it, and thaws it; and says "         \
-                  "of one what no gateway can know: what it lacks.",                               \
-         .is_group = true},                                                                        \
+    [COMMAND_store] = {.name = "store",                                                            \
+                       .summary =                                                                  \
+                           "freeze a store for a move or a repair; mark one that was restored",    \
+                       .synopsis = "SUBCOMMAND [OPTIONS]",                                         \
+                       .about = "Freezes and thaws a store, and marks one that was restored, or "  \
+                                "that lost what it had acknowledged in a failover.",               \
+                       .is_group = true},                                                          \
     [COMMAND_store_freeze] =                                                                       \
         {.name = "store freeze",                                                                   \
-         .summary = "let nothing begin in a store, until `pawl store thaw`",                       \
+         .summary = "stop new operations in a store, until `pawl store thaw`",                     \
          .synopsis = "[--wait[=D]] [--reason TEXT] [--json] [--store PATH]",                       \
          .about =                                                                                  \
              "Freezes a store. From then on no process begins, claims or adds anything in it: "    \
@@ -22,8 +22,8 @@
              "What began before ends and is stored, and stored responses are replayed.\n\n"        \
              "Exit code 0 means that the store is frozen and nothing is in flight; with 75 it is " \
              "frozen, and the command says what is not over yet. It may be run again. On "         \
-             "PostgreSQL, transactions of applications that began before are not among what is "   \
-             "in flight: wait for these, too.",                                                    \
+             "PostgreSQL, transactions of applications that are open already are not counted: "    \
+             "wait for them as well.",                                                             \
          .flags = {FLAG_FREEZE_WAIT, FLAG_ACT_REASON, FLAG_JSON, FLAG_STORE},                      \
          .exits = {{EXIT_USAGE, NULL},                                                             \
                    {EXIT_UNAVAILABLE, "the store cannot be used"},                                 \

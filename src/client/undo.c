@@ -197,7 +197,28 @@ static bool take_value(struct filling *filling, struct json *at)
     return true;
 }
 
-/* Not recursive: depth is JSON_DEPTH_MAX at most. */
+/* Whether what is below it is no deeper than so many levels. */
+static bool is_within(const struct json *value, size_t levels)
+{
+    const struct json *stack[JSON_DEPTH_MAX + 1] = {value};
+    for (size_t depth = 1; depth > 0;) {
+        const struct json *at = stack[depth - 1];
+        if (!at || (depth == 1 && at != value)) {
+            depth--;
+            continue;
+        }
+        stack[depth - 1] = at->next;
+        if (at->type < JSON_ARRAY)
+            continue;
+        if (depth > levels)
+            return false;
+        stack[depth++] = at->first;
+    }
+    return true;
+}
+
+/* Not recursive: depth is JSON_DEPTH_MAX at most. A value that was taken is the response's own, in
+ * which nothing is filled. */
 static void fill_tree(struct filling *filling, struct json *root)
 {
     struct json *stack[JSON_DEPTH_MAX + 1] = {root->first};
@@ -212,9 +233,12 @@ static void fill_tree(struct filling *filling, struct json *root)
         bool in_url = depth == 1 && slice_eq(at->name, SLICE("url"));
         if (depth == 1)
             in_json = slice_eq(at->name, SLICE("json"));
-        if (at->type == JSON_STRING && !(in_json && take_value(filling, at)))
+        bool is_taken = at->type == JSON_STRING && in_json && take_value(filling, at);
+        if (is_taken && !is_within(at, JSON_DEPTH_MAX - depth))
+            refuse(filling, at->name, "would be nested too deep");
+        else if (!is_taken && at->type == JSON_STRING)
             at->text = fill_text(filling, at->text, in_url);
-        else if (at->type >= JSON_ARRAY && at->first && depth <= JSON_DEPTH_MAX)
+        else if (!is_taken && at->type >= JSON_ARRAY && at->first && depth <= JSON_DEPTH_MAX)
             stack[depth++] = at->first;
     }
 }

@@ -144,6 +144,8 @@ struct rule_set {
                                  the request; NULL: none */
     /* What alone changes: how the store saw it last (engine/identities.h). */
     struct mutex learning; /* of whoever changes them */
+    uint64_t looks;        /* at the store, and */
+    uint64_t learned;      /* the number of that one from which this is */
     atomic_llong epoch;
     atomic_bool *moved; /* of each rule; in `arena` */
 };

@@ -330,6 +330,15 @@ static enum store_status tell_and_look(struct settling *settling, const struct n
     return status == STORE_DONE ? taken_back : status;
 }
 
+/* A change that was told, and did not come: its process was refused, and could not say so. */
+static enum store_status take_back(struct settling *settling, const struct store_identity *row)
+{
+    if (!row || row->becomes.len == 0)
+        return STORE_DONE;
+    struct store_identity open = *row;
+    return save_row(settling, &open, row->made_of, (struct slice){0});
+}
+
 /* False: `*ret_problem` says why. STORE_CONFLICT: another process was first. */
 static bool change_row(struct settling *settling, const struct need *need, bool must_look,
                        enum store_status *ret_status)
@@ -359,6 +368,10 @@ static bool settle_rule(struct settling *settling, const struct need *need,
     bool must_look = need->moves && !accepts(need);
     struct left left = {0};
     *ret_status = must_look ? count_left(settling, need, &left) : STORE_DONE;
+    if (*ret_status != STORE_DONE)
+        return true;
+    if (left.n > 0 && !settling->only_checks)
+        *ret_status = take_back(settling, need->row);
     if (*ret_status != STORE_DONE)
         return true;
     if (left.n > 0)
@@ -499,19 +512,30 @@ static bool is_as(struct arena *arena, const struct rule_set *set, const struct 
 bool identities_inherit(struct rule_set *set, const struct rule_set *from)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    int64_t epoch = atomic_load(&from->epoch); /* before `moved`: it is stored behind that */
     for (size_t i = 0; i < set->n; i++)
         if (has_identity(&set->rules[i]) && !is_as(&arena, from, &set->rules[i]))
             return false;
-    atomic_store(&set->epoch, atomic_load(&from->epoch));
+    atomic_store(&set->epoch, epoch);
     return !arena.failed;
 }
 
-/* What was read before another one learned more is dropped. */
-static void note_moved(struct settling *settling, const bool *moved)
+static uint64_t begin_look(struct rule_set *set)
+{
+    mutex_lock(&set->learning);
+    uint64_t look = ++set->looks;
+    mutex_unlock(&set->learning);
+    return look;
+}
+
+/* What was read before another one learned more is dropped. The epoch may be a lower one: of a
+ * store that went back. */
+static void note_moved(struct settling *settling, uint64_t look, const bool *moved)
 {
     struct rule_set *set = settling->set;
     mutex_lock(&set->learning);
-    if (settling->terms.epoch >= atomic_load(&set->epoch)) {
+    if (look > set->learned) {
+        set->learned = look;
         for (size_t i = 0; i < set->n; i++)
             atomic_store(&set->moved[i], moved[i]);
         atomic_store(&set->epoch, settling->terms.epoch);
@@ -519,7 +543,7 @@ static void note_moved(struct settling *settling, const bool *moved)
     mutex_unlock(&set->learning);
 }
 
-static enum store_status compare_rows(struct settling *settling)
+static enum store_status compare_rows(struct settling *settling, uint64_t look)
 {
     const struct rule_set *set = settling->set;
     bool *moved = arena_alloc(&settling->arena, set->n + 1);
@@ -529,16 +553,17 @@ static enum store_status compare_rows(struct settling *settling)
     }
     if (settling->arena.failed)
         return STORE_NO_MEMORY;
-    note_moved(settling, moved);
+    note_moved(settling, look, moved);
     return STORE_DONE;
 }
 
 enum store_status identities_learn(struct store *store, struct rule_set *set, struct parker *parker)
 {
     struct settling settling = {.store = store, .set = set, .parker = parker};
+    uint64_t look = begin_look(set);
     enum store_status status = read_rows(&settling);
     if (status == STORE_DONE)
-        status = compare_rows(&settling);
+        status = compare_rows(&settling, look);
     arena_fini(&settling.arena);
     return status;
 }

@@ -3,11 +3,11 @@
  * identities: the rules of a config beside what the store says that their records are named by
  * (store/identity.h). One identity of a rule at a time, in all processes on the store:
  *
- *      start, reload     identities_settle: writes what is new, changes what no record of is left
- * or what its rule accepts (`moved:`), refuses any other change begin             carries
- * set->epoch; ENGINE_MOVED where the store has another one by then ENGINE_MOVED identities_learn:
- * of which rules the store has another identity now. They begin nothing; the others are begun again
- * under the new epoch
+ *  - Start, reload: identities_settle writes what is new, changes what no record is left of, or
+ * what its rule accepts (`moved:`), and refuses any other change.
+ *  - A begin carries set->epoch: ENGINE_MOVED where the store has another one by then.
+ *  - ENGINE_MOVED: identities_learn finds out of which rules the store has another identity now.
+ *    They begin nothing; the others are begun again under the new epoch.
  *
  * Rules that protect nothing, and the sources of `inbox:`, have no identity.
  */

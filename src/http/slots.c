@@ -195,12 +195,14 @@ static bool make_room(struct http_door *door)
 {
     struct http_session *going = find_going(door);
     bool waits = going;
-    if (waits)
-        take_out(queue_of(going), going);
-    else if (door->server->config.cut_busy)
+    if (!waits && door->server->config.cut_busy)
         going = oldest_busy(door);
     if (!going)
         return false;
+    struct http_queue *queue = queue_of(going);
+    CHECK(queue || !waits);
+    if (queue)
+        take_out(queue, going);
     (void)shutdown(going->conn.io.fd, waits ? SHUT_RD : SHUT_RDWR);
     going->leaving = going->makes_room = true;
     door->idle.n_leaving++;

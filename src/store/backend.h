@@ -160,6 +160,7 @@ struct backend_back {
                         as  BACKEND_BUSY or BACKEND_UNSURE */
     int64_t since;   /* the last time: what was acknowledged from then on may be missing; 0: all */
     int64_t above;   /* the highest token that this process drew by then */
+    int64_t seen_at; /* store time up to which it saw commits */
     uint64_t blanks; /* times that this process may know less than it thinks it knows: those, and
                         others of which nothing can be said */
 };

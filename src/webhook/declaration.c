@@ -227,7 +227,7 @@ static enum store_status remove_process(struct declaration *declaration,
         if (status == STORE_DONE)
             status = save(declaration, changes, 2, for_us);
         if (status == STORE_CONFLICT && changes[0].is_stale)
-            break; /* it was swept */
+            status = STORE_DONE; /* it was swept */
     }
     census_fini(&census);
     return status;
@@ -252,8 +252,10 @@ enum store_status declaration_make(struct declaration *declaration, const struct
         return status;
     }
     if (before.row.id != 0)
-        (void)remove_process(declaration, &before, STORE_US);
-    return STORE_DONE;
+        status = remove_process(declaration, &before, STORE_US);
+    if (status != STORE_DONE)
+        declaration->half = before; /* while it is there, what was taken out counts as declared */
+    return status;
 }
 
 enum store_status declaration_beat(struct declaration *declaration)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import socket
 
-from pawltest.gateway import Gateway
+from pawltest.admin import Admin
+from pawltest.gateway import Gateway, free_port
 from pawltest.wire import PATIENCE, Answer, Broken, Client, Reader, eventually, request_bytes
 
 CONFIG = """
@@ -117,6 +118,22 @@ def test_connections_that_owe_a_body_keep_nobody_out(pawl, upstream):
     assert gateway.post("/refunds", {}, key="s0").status == 201, "its key is free"
     assert upstream.effects("/refunds") == 12
     close([witness, *slow, *others])
+
+
+def test_operators_who_owe_bodies_keep_no_operator_out(pawl):
+    """Where none makes room the oldest is cut off, also one whose body is waited for."""
+    port = free_port()
+    gateway = pawl(CONFIG + f"admin: 127.0.0.1:{port}\n")
+    admin = Admin(port)
+    slow = []
+    for _ in range(40):
+        slow.append(admin.connect())
+        slow[-1].send(request_bytes("POST", "/keys/1/forget", [
+            *admin.headers, ("Content-Type", "application/json"), ("Content-Length", "10")]))
+    for _ in range(40):
+        assert admin.get("/readyz").status == 200
+    assert gateway.post("/refunds", {}, key="k1").status == 201
+    close(slow)
 
 
 def test_a_body_that_comes_keeps_its_connection(pawl, upstream):

@@ -13,7 +13,7 @@ import pytest
 
 from pawltest.admin import with_admin
 from pawltest.gateway import run
-from pawltest.wire import PATIENCE, Later, eventually
+from pawltest.wire import PATIENCE, Later, at_once, eventually
 from server import ROLE, Database, find_programs
 from test_connecting import start_in_vain
 
@@ -225,6 +225,12 @@ def test_a_store_is_brought_forward_once_a_transaction_that_reads_its_terms_ends
         stranger.rollback()
     assert mending.result().returncode == 0
     assert database.sql("SELECT restored_until FROM pawl.store") == [(0,)]
+
+
+def test_installed_by_several_at_once_it_is_installed(pawl, database):
+    mended = at_once(6, lambda _: mend(database))
+    assert [(each.returncode, each.stderr) for each in mended] == [(0, "")] * 6
+    pawl(CONFIG)
 
 
 def test_the_row_that_every_batch_reads_is_free_while_indexes_are_built():

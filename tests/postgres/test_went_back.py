@@ -8,8 +8,10 @@ import random
 import re
 import shlex
 import signal
+from contextlib import closing
 from typing import Any, Callable, Iterator
 
+import psycopg2
 import pytest
 
 from pawltest.admin import Admin
@@ -201,6 +203,36 @@ def test_nothing_begins_in_a_restored_copy_until_somebody_says_so(made, upstream
     assert tokens == sorted(set(tokens))
     for gateway in gateways:
         eventually(lambda: gateway.admin.get("/readyz").status == 200, "ready again")
+
+
+def epoch_of(url: str) -> tuple[int, ...]:
+    """And when the store was found to have gone back."""
+    with closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT epoch, went_back_at FROM pawl.store")
+        return cursor.fetchone()
+
+
+def test_what_an_operator_has_spoken_of_closes_the_store_no_second_time(made, upstream, own_server,
+                                                                        put_back):
+    """The other gateway lost something, too, and finds it out with its next outcome. No epoch comes
+    again, to mean something else."""
+    database = own_server.add_database()
+    gateways = [made(database.url), made(database.url)]
+    for gateway, key in zip(gateways, ("before", "other")):
+        assert ask(gateway, key)["Idempotency-Status"] == "stored"
+    put_back(lambda: [ask(gateway, f"k{i}") for i, gateway in enumerate(gateways)])
+    eventually(lambda: went_back(gateways[0], "new"), "a refusal")
+    epoch, _ = epoch_of(database.url)
+    assert epoch > 0
+    restored(database.url, *words_of(gateways[0], database.url))
+    assert not lines(gateways[1], "store_went_back")
+    for i in range(3):
+        for gateway in gateways[::-1]:
+            assert ask(gateway, f"{i}-{gateway.port}")["Idempotency-Status"] == "stored"
+    assert eventually(lambda: lines(gateways[1], "store_went_back"), "its line")
+    last, went_back_at = epoch_of(database.url)
+    assert last >= epoch and went_back_at == 0
+    assert upstream.effects() == 10
 
 
 def test_exchanges_in_flight_are_listed(made, upstream, own_server, put_back):

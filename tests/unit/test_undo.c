@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "client/undo.h"
 
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
@@ -109,6 +110,28 @@ static void a_response_does_not_make_an_undo_of_something_else(void **state)
     }
 }
 
+/* Its response's own text is no template, and may be nested as deep as any. */
+static void what_is_taken_as_a_value_is_taken_as_it_is(void **state)
+{
+    (void)state;
+    struct undo_response said = response;
+    said.body = SLICE("{\"a\":[\"{response:/a}\",\"{location}\",{\"b\":[]}]}");
+    fills_from(&said, "{\"json\":{\"x\":\"{response:/a}\"}," URL "}",
+               "{\"json\":{\"x\":[\"{response:/a}\",\"{location}\",{\"b\":[]}]}," URL "}");
+    for (int levels = JSON_DEPTH_MAX - 2; levels <= JSON_DEPTH_MAX; levels++) {
+        char body[2 * JSON_DEPTH_MAX + 1] = "";
+        memset(body, '[', (size_t)levels);
+        memset(body + levels, ']', (size_t)levels);
+        ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+        struct slice problem;
+        said.body = slice_of(body);
+        struct slice got =
+            undo_fill(SLICE("{\"json\":[\"{response:}\"]," URL "}"), &said, &arena, &problem);
+        assert_int_equal(got.len > 0, levels + 2 <= JSON_DEPTH_MAX);
+        assert_int_equal(problem.len > 0, levels + 2 > JSON_DEPTH_MAX);
+    }
+}
+
 static void a_location_stays_at_its_origin(void **state)
 {
     (void)state;
@@ -186,6 +209,7 @@ int main(void)
         cmocka_unit_test(values_are_text_outside_of_json),
         cmocka_unit_test(a_response_does_not_make_an_undo_of_something_else),
         cmocka_unit_test(what_the_response_does_not_have_fills_nothing),
+        cmocka_unit_test(what_is_taken_as_a_value_is_taken_as_it_is),
         cmocka_unit_test(a_location_stays_at_its_origin),
         cmocka_unit_test(an_undo_is_checked_before_anything_is_stored),
         cmocka_unit_test(what_was_filled_in_is_told_from_what_was_given),

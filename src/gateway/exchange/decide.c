@@ -216,10 +216,14 @@ static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdi
 
 /* ---- what keys are made of ---- */
 
-/* Whether the rules of now may know better: those of a reload that moves the keys itself. */
+/* Whether the rules of now may know better: those of a reload that moves the keys itself, for which
+ * it waits as for a connection. */
 static bool has_newer_rules(struct exchange *x)
 {
-    while (atomic_load(&x->server->gateway->prepared) && x->plan == x->server->plan)
+    int64_t until = clock_first(clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us),
+                                x->client_deadline);
+    while (atomic_load(&x->server->gateway->prepared) && x->plan == x->server->plan &&
+           clock_boot_us() < until && !http_session_is_draining(&x->client->session))
         fiber_sleep_until(clock_boot_us() + RELOAD_US);
     bool is_first = x->decisions <= 2 && !x->met && x->client_state == CLIENT_WAITS;
     return x->plan != x->server->plan && is_first && x->flight.taken;

@@ -6,7 +6,7 @@
  *      noticed: the batch is rolled back, memory does not count -> the next batch says so in the
  *      terms (went_back_at) -> every process refuses what would begin -> `pawl store restored`
  *
- * Where a weaker store is accepted, the process only counts it, and goes on.
+ * Where a weaker store is accepted, the process only counts it, and goes on under another epoch.
  */
 #include "base/check.h"
 #include "base/shell.h"
@@ -16,6 +16,7 @@
 #include <inttypes.h>
 
 #define COMMAND_MAX ((size_t)4096)
+#define EPOCH_LEAP 1000000 /* above those that other processes may have seen */
 
 enum store_status committer_closed(const struct store *c, bool may_write, const struct terms *terms)
 {
@@ -32,6 +33,11 @@ void committer_note_forgets(struct store *c, int64_t forgets)
     atomic_store(&c->memory, backend_memory(c->backend, forgets));
 }
 
+void committer_note_epoch(struct store *c, int64_t epoch)
+{
+    c->epoch_seen = c->epoch_seen < epoch ? epoch : c->epoch_seen;
+}
+
 void committer_note_back(struct store *c)
 {
     const struct backend_back *back = &c->backend->back;
@@ -43,17 +49,25 @@ void committer_note_back(struct store *c)
     mutex_lock(&c->mutex);
     c->back = *back;
     mutex_unlock(&c->mutex);
-    c->tells = !c->config.accepts_weaker && !c->backend->lacks_terms;
+    c->tells = !c->backend->lacks_terms;
+    c->due[DUE_TELL] = 0;
 }
 
-/* What was found twice went back to the earlier time. */
+/* What was found twice went back to the earlier time. What an operator has spoken of meanwhile,
+ * where this process had nothing to save until now, closes the store no second time. Epochs that it
+ * lost are not given out again, to mean something else. */
 struct terms committer_told(const struct store *c, const struct backend_read *read)
 {
     CHECK(c->tells && c->back.times > 0);
     struct terms terms = read->terms;
     int64_t since = c->back.since > 0 ? c->back.since : 1;
     bool is_marked = terms.went_back_at != 0 || terms.restored_at != 0;
-    if (terms.went_back_at == 0)
+    bool is_known = terms.went_back_at == 0 && c->back.seen_at < terms.restored_at;
+    if (terms.epoch <= c->epoch_seen)
+        terms.epoch = c->epoch_seen + EPOCH_LEAP;
+    if (c->config.accepts_weaker)
+        return terms;
+    if (terms.went_back_at == 0 && !is_known)
         terms.went_back_at = read->now;
     if (!is_marked || terms.restored_since > since)
         terms.restored_since = since;

@@ -208,6 +208,8 @@ static void prepare_apply(struct store *c, struct batch *batch)
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
                        (c->registered || c->config.role == STORE_COMMAND);
     apply->closed = committer_closed(c, apply->may_write, &apply->read.terms);
+    if (c->tells && !c->config.accepts_weaker)
+        apply->closed = STORE_WENT_BACK;
     apply->lost_up_to = c->back.above;
 }
 
@@ -347,7 +349,8 @@ static enum backend_status maintain_store(struct store *c, struct batch *batch, 
 }
 
 /* The first batch after it was noticed that the store went back says so there, by which all its
- * processes know. */
+ * processes know; also where there is space for nothing else. Where somebody holds the terms, it is
+ * tried again and again, beside the others. */
 static enum backend_status tell_back(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
@@ -357,6 +360,7 @@ static enum backend_status tell_back(struct store *c, struct batch *batch)
         return status;
     rowset_open(&c->rows);
     prepare_apply(c, batch);
+    apply->may_write = true;
     struct terms_change change = {.expected = apply->read.terms,
                                   .wanted = committer_told(c, &apply->read),
                                   .above = c->back.above};
@@ -380,8 +384,10 @@ static enum backend_status tell_back(struct store *c, struct batch *batch)
 static enum backend_status run_steps(struct store *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
-    if (c->tells)
+    if (c->tells && batch->boot >= c->due[DUE_TELL]) {
+        c->due[DUE_TELL] = clock_after(batch->boot, COMMITTER_RETRY_US);
         return tell_back(c, batch);
+    }
     size_t n = want_names(c, batch->boot);
     enum backend_status status = maintain_store(c, batch, n);
     if (status == BACKEND_OK)

@@ -238,7 +238,8 @@ bool committer_step(struct store *c)
         queued = true;
     bool chores = boot >= c->due[DUE_BEAT] || boot >= c->due[DUE_SWEEP] || c->backlog;
     bool stuck = committer_writes_wait(c, boot) && queued;
-    if (!queued && !c->tells && next > boot && (!chores || committer_writes_wait(c, boot)))
+    bool tells = c->tells && boot >= c->due[DUE_TELL];
+    if (!queued && !tells && next > boot && (!chores || committer_writes_wait(c, boot)))
         return false;
     if (!register_late(c, boot))
         return true;
@@ -259,7 +260,7 @@ static int64_t next_due(struct store *c, int64_t now)
     if (c->queue.n > 0)
         next = writes_wait ? clock_first(next, c->due[DUE_WRITE]) : now;
     if (c->tells)
-        next = now;
+        next = clock_first(next, c->due[DUE_TELL]);
     return is_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;
 }
 
@@ -394,6 +395,7 @@ enum backend_status committer_register(struct store *c)
     status = c->backend->ops->save(c->backend, &save);
     c->counts = save.counts;
     c->terms = read.terms;
+    committer_note_epoch(c, read.terms.epoch);
     if (status == BACKEND_FULL) {
         move_state(c, COMMITTER_NO_SPACE);
         c->due[DUE_WRITE] = clock_after(read.boot, COMMITTER_RETRY_US);

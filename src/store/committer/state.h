@@ -34,6 +34,7 @@ enum committer_due {
     DUE_GAUGE,
     DUE_RETRY, /* held, gone: the next batch */
     DUE_WRITE, /* full: the next batch that writes */
+    DUE_TELL,  /* while `tells`: the next batch that does nothing else */
     COMMITTER_DUES,
 };
 
@@ -73,6 +74,7 @@ struct store {
     int64_t lease_least;         /* shortest lease this process has taken */
     bool backlog;                /* the last sweep found a full slice */
     bool tells;                  /* it noticed that the store went back, which does not say so */
+    int64_t epoch_seen;          /* the highest, ever */
     bool registered;             /* of a serve: the store names it as the last one */
 
     atomic_llong timeout_us;    /* store_limits, as of now */
@@ -117,6 +119,7 @@ enum store_status committer_closed(const struct store *store, bool may_write,
                                    const struct terms *terms);
 /* How many records were forgotten, for counts and caches. */
 void committer_note_forgets(struct store *store, int64_t forgets);
+void committer_note_epoch(struct store *store, int64_t epoch);
 /* What a batch noticed, whatever became of it: what this process remembers counts no more, and
  * nothing is begun before the store says so, unless that is accepted. */
 void committer_note_back(struct store *store);

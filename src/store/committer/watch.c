@@ -28,6 +28,7 @@ void committer_note_batch(struct store *c, const struct batch *batch)
     c->counts = batch->save.counts;
     c->gauges = batch->chores.gauges;
     c->terms = batch->apply.read.terms;
+    committer_note_epoch(c, c->terms.epoch);
     if (batch->chores.gauge) {
         buf_clear(&c->decisions);
         buf_add_slice(&c->decisions, buf_slice(&c->backend->decisions));

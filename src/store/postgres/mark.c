@@ -77,6 +77,7 @@ static void notice(struct postgres_backend *postgres)
     back->blanks++;
     back->since = postgres->failure.since;
     back->above = postgres->highest;
+    back->seen_at = postgres->marked_at;
     postgres->lift = postgres->highest;
     postgres->mark = postgres->held_mark = (struct postgres_mark){0};
 }

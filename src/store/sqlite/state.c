@@ -105,6 +105,7 @@ static void check_token(struct sqlite_backend *sqlite)
     back->blanks++;
     back->since = state->time;
     back->above = back->above < seen ? seen : back->above;
+    back->seen_at = state->now;
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
              "%s: the store lacks what it had acknowledged", sqlite->path);
     sqlite->status = BACKEND_BUSY;

@@ -16,34 +16,29 @@ SELECT 'CREATE INDEX CONCURRENTLY record_token ON pawl.record(token) WHERE token
 -- is added, so that this is over before anything is built. Who has it open is waited for, a moment
 -- at a time.
 BEGIN;
-SET LOCAL lock_timeout = '100ms';
 SET LOCAL client_min_messages = warning;
-CREATE SCHEMA IF NOT EXISTS pawl;
-REVOKE ALL ON SCHEMA pawl FROM PUBLIC;
-
--- One row. What hashes of identities are keyed with was drawn with the store, and never changes.
-CREATE TABLE IF NOT EXISTS pawl.store(
-    single boolean PRIMARY KEY DEFAULT true CHECK (single),
-    format integer NOT NULL,
-    secret bytea NOT NULL CHECK (octet_length(secret) = 32));
-
--- frozen to restored_until: src/store/terms.h. revision: what was added within the format, and a
--- pawl that needs it asks for; an older one goes on.
+SET LOCAL search_path = pg_catalog;
+-- Behind those that it always had: frozen to frozen_at: src/store/terms.h. revision: what was added
+-- within the format, and a pawl that needs it asks for; an older one goes on.
+SET pawl.columns = 'revision integer NOT NULL DEFAULT 0, frozen boolean NOT NULL DEFAULT false,'
+    ' epoch bigint NOT NULL DEFAULT 0, roster bigint NOT NULL DEFAULT 0,'
+    ' went_back_at bigint NOT NULL DEFAULT 0, restored_since bigint NOT NULL DEFAULT 0,'
+    ' restored_at bigint NOT NULL DEFAULT 0, restored_until bigint NOT NULL DEFAULT 0,'
+    ' frozen_at bigint NOT NULL DEFAULT 0';
 DO $$
 DECLARE
     missing text;
 BEGIN
-    SELECT string_agg('ADD COLUMN IF NOT EXISTS ' || wanted.name || ' ' || wanted.type, ', '
-        ORDER BY wanted.at) INTO missing FROM (VALUES (1, 'revision', 'integer NOT NULL DEFAULT 0'),
-        (2, 'frozen', 'boolean NOT NULL DEFAULT false'), (3, 'epoch', 'bigint NOT NULL DEFAULT 0'),
-        (4, 'roster', 'bigint NOT NULL DEFAULT 0'),
-        (5, 'went_back_at', 'bigint NOT NULL DEFAULT 0'),
-        (6, 'restored_since', 'bigint NOT NULL DEFAULT 0'),
-        (7, 'restored_at', 'bigint NOT NULL DEFAULT 0'),
-        (8, 'restored_until', 'bigint NOT NULL DEFAULT 0'),
-        (9, 'frozen_at', 'bigint NOT NULL DEFAULT 0')) wanted(at, name, type)
+    PERFORM pg_advisory_xact_lock(hashtext('pawl schema')),
+        set_config('lock_timeout', '100ms', true);
+    IF to_regclass('pawl.store') IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT string_agg('ADD COLUMN IF NOT EXISTS ' || wanted, ', ' ORDER BY at) INTO missing
+    FROM unnest(string_to_array(current_setting('pawl.columns'), ', '))
+        WITH ORDINALITY w(wanted, at)
     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.store'::regclass
-        AND a.attname = wanted.name);
+        AND a.attname = split_part(wanted, ' ', 1));
     FOR try IN REVERSE 100..1 LOOP
         EXIT WHEN missing IS NULL;
         BEGIN
@@ -74,6 +69,19 @@ BEGIN
                     > current_setting('pawl.revision')::integer FROM pawl.store s) THEN
             RAISE EXCEPTION 'the schema was made by a newer pawl; run that version';
         END IF;
+    END IF;
+END $$;
+CREATE SCHEMA IF NOT EXISTS pawl;
+REVOKE ALL ON SCHEMA pawl FROM PUBLIC;
+
+-- One row. What hashes of identities are keyed with was drawn with the store, and never changes.
+DO $$
+BEGIN
+    IF to_regclass('pawl.store') IS NULL THEN
+        EXECUTE 'CREATE TABLE pawl.store('
+            'single boolean PRIMARY KEY DEFAULT true CHECK (single), format integer NOT NULL,'
+            ' secret bytea NOT NULL CHECK (octet_length(secret) = 32), '
+            || current_setting('pawl.columns') || ')';
     END IF;
 END $$;
 
