@@ -30,6 +30,7 @@
     X(TOKEN_READABLE, "token-readable")                                                            \
     X(TLS_KEY_READABLE, "tls-key-readable")                                                        \
     X(RULE_RENAMED, "rule-renamed")                                                                \
+    X(IDENTITY_MOVED, "identity-moved")                                                            \
     X(HELD_500, "held-500")                                                                        \
     X(PARTICIPANT_COMPLETES, "participant-completes")                                              \
     X(INBOX_ID_UNSIGNED, "inbox-id-unsigned")                                                      \

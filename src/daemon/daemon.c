@@ -5,6 +5,7 @@
 #include "base/container.h"
 #include "base/crash.h"
 #include "base/mem.h"
+#include "config/moved.h"
 #include "config/option.h"
 #include "core/errors.h"
 #include "daemon/check.h"
@@ -278,6 +279,11 @@ static void log_warning(void *daemon, struct slice line)
     log_config(daemon, LOG_LEVEL_WARN, "config_warning", line);
 }
 
+static void log_note(void *daemon, struct slice line)
+{
+    log_config(daemon, LOG_LEVEL_INFO, "config_note", line);
+}
+
 /* The config that is in force from now on, or NULL: it was refused. */
 static struct config *reload_config(struct daemon *daemon)
 {
@@ -296,6 +302,8 @@ static struct config *reload_config(struct daemon *daemon)
     }
     log_needed_restarts(daemon, config);
     check_rules_known(daemon->store, config, log_warning, daemon);
+    moved_report_paths(daemon->config, config, log_warning, daemon);
+    moved_report_targets(daemon->config, config, log_note, daemon);
     log_config(daemon, LOG_LEVEL_INFO, "config_reloaded", slice_of(NULL));
     return config;
 }
