@@ -4,37 +4,48 @@
 #include "core/task.h"
 #include "webhook/endpoint.h"
 
-static void add_own(struct audience *audience, const struct webhook_target *target,
-                    const struct census_entry *entry)
-{
-    const struct webhook_endpoint *endpoint = target->endpoint;
-    bool is_told = entry && census_is_told(entry);
-    audience->at[audience->n++] = (struct audience_member){.name = endpoint->name,
-                                                           .ordered = endpoint->ordered,
-                                                           .skips = endpoint->skips,
-                                                           .retry = endpoint->retry,
-                                                           .envelope = target->envelope,
-                                                           .row = target->state.row.id,
-                                                           .endpoint = endpoint,
-                                                           .entry = is_told ? entry : NULL};
-}
-
 /* What no pawl wrote is no row id. */
 static int64_t or_none(int64_t id)
 {
     return id > 0 ? id : 0;
 }
 
-static void add_others(struct audience *audience, const struct census_entry *entry)
+static void add(struct audience *audience, struct slice name, const struct store_terms *terms,
+                const struct census_entry *entry)
 {
-    const struct store_terms *terms = census_terms(entry);
-    audience->at[audience->n++] = (struct audience_member){.name = entry->row.name,
+    audience->at[audience->n++] = (struct audience_member){.name = name,
                                                            .ordered = terms->ordered,
                                                            .skips = terms->skips,
                                                            .retry = census_profile(terms),
                                                            .envelope = or_none(terms->envelope),
                                                            .row = or_none(terms->endpoint),
                                                            .entry = entry};
+}
+
+/* Where another process declared it later, and otherwise, its deliveries are made as that one
+ * says. */
+static void add_own(struct audience *audience, const struct webhook_target *target,
+                    const struct census_entry *entry)
+{
+    const struct webhook_endpoint *endpoint = target->endpoint;
+    const struct store_terms own = {.ordered = endpoint->ordered,
+                                    .skips = endpoint->skips,
+                                    .retry = endpoint->retry,
+                                    .envelope = target->envelope};
+    bool is_told = entry && census_is_told(entry);
+    bool is_living = entry && entry->n_living > 0;
+    add(audience, endpoint->name, is_living ? census_terms(entry) : &own, is_told ? entry : NULL);
+    struct audience_member *member = &audience->at[audience->n - 1];
+    member->row = target->state.row.id;
+    member->endpoint = endpoint;
+    if (member->envelope == 0) /* an older pawl's, which names none */
+        member->envelope = target->envelope;
+}
+
+static void add_others(struct audience *audience, const struct census_entry *entry)
+{
+    const struct store_terms *terms = census_terms(entry);
+    add(audience, entry->row.name, terms, entry);
     if (terms->keep_us > audience->keep_us)
         audience->keep_us = terms->keep_us;
 }

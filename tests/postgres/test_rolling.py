@@ -14,10 +14,13 @@ from pawltest.admin import Admin, with_admin
 from pawltest.gateway import Gateway
 from pawltest.tasks import Tasks
 from pawltest.upstream import Upstream, say
-from pawltest.wire import eventually
+from pawltest.wire import Answer, eventually, request_bytes
 
 pytestmark = pytest.mark.hooks
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SLOW = ["10s"] * 9  # a delivery that failed waits until the next config is there
+RUNNING = "CONFLICT.idempotency.in_progress"
+UNKNOWN = "CONFLICT.idempotency.outcome_unknown"
 EVENTS = 8  # fewer than open the breaker of a lane
 MANY = 20
 
@@ -45,13 +48,21 @@ def sink(name: str, receiver: Upstream, **more: Any) -> dict[str, Any]:
             "secret": SECRET, "schedule": ["1s"] * 9, **more}
 
 
-def config(*endpoints: dict[str, Any], inbox: bool = False) -> str:
+def rule(name: str, path: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "match": f"POST {path}", "unknown": "hold", "in_progress": "conflict",
+            "lease": "30s", **more}
+
+
+def config(*endpoints: dict[str, Any], inbox: bool = False, source: dict[str, Any] | None = None,
+           rules: tuple[dict[str, Any], ...] = ()) -> str:
     webhooks = {"allow": ["127.0.0.0/8"], "allow_http": True, "endpoints": endpoints}
-    source = {"name": "gh", "match": "POST /hooks/gh", "handler": "POST /internal/gh",
-              "verify": {"scheme": "github", "secret": "k"}, "id": "{body:/id}"}
+    sources = [{"name": "gh", "match": "POST /hooks/gh", "handler": "POST /internal/gh",
+                "verify": {"scheme": "github", "secret": "k"}, "id": "{body:/id}",
+                **(source or {})}]
     return ("tenant: none\nallow: [inbox-id-unsigned]\n"
             + (f"webhooks: {json.dumps(webhooks)}\n" if endpoints else "")
-            + (f"inbox: {json.dumps([source])}\n" if inbox else ""))
+            + (f"inbox: {json.dumps(sources)}\n" if inbox else "")
+            + (f"rules: {json.dumps(rules)}\n" if rules else ""))
 
 
 def looks(gateway: Gateway, n: int = 3) -> None:
@@ -62,6 +73,10 @@ def looks(gateway: Gateway, n: int = 3) -> None:
 
 def told(receiver: Upstream) -> list[tuple[str | None, str]]:
     return sorted((request["webhook-id"], request.target) for request in receiver.done)
+
+
+def form_of(body: bytes) -> str:
+    return "cloudevents" if "specversion" in json.loads(body) else "standard"
 
 
 def test_what_one_gateway_knows_no_handler_of_is_left_to_the_one_that_does(pawl, receiver,
@@ -152,6 +167,23 @@ def test_what_one_living_gateway_wants_is_wanted(pawl, receiver):
     rows = box.until(*["done"] * MANY, "dead", step=5)
     assert [(row["key"], row["reason"]) for row in rows if row["state"] == "dead"] == [
         (event, "not_wanted")]
+
+
+def test_deliveries_are_made_as_the_newest_declaration_says_whoever_makes_them(pawl, receiver):
+    """Which lives for 3 minutes behind its process; else one event has this form and the next one
+    that form, or order, by chance."""
+    box = Outbox(pawl(config(sink("crm", receiver))))
+    newer = pawl(config(sink("crm", receiver, envelope="cloudevents", ordered=True)))
+    newer.kill9()
+    event = box.publish()
+    assert [row["order"] for row in box.until("done")] == ["crm"]
+    for _ in range(4):
+        box.gateway.clock.step(60)
+    later = box.publish()
+    rows = box.until("done", "done")
+    assert {row["key"]: row["order"] for row in rows} == {event: "crm", later: None}
+    assert {request["webhook-id"]: form_of(request.body) for request in receiver.done} == {
+        event: "cloudevents", later: "standard"}
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
@@ -261,43 +293,139 @@ def changed(gateway: Gateway, text: str, how: str = "stop") -> None:
     gateway.start()
 
 
-def test_a_rolling_deployment_loses_no_delivery(pawl, receiver, upstream):
-    """Three versions of a config, one gateway after the other, with a kill and a step back.
+class Deployment:
+    """Three gateways on one store, each with a config of its own; what was sent, and what is to
+    become of it."""
+
+    def __init__(self, gateways: list[Gateway], upstream: Upstream, receiver: Upstream):
+        self.gateways = gateways
+        self.upstream = upstream
+        self.receiver = receiver
+        self.box = Outbox(gateways[2])
+        self.wanted: dict[tuple[str, str], str] = {}  # the envelope of each event at each endpoint
+        self.received: set[str] = set()
+        self.stored: dict[tuple[str, str], Answer] = {}  # by path and key
+        self.lost: set[str] = set()  # keys whose gateway was killed before it had an answer
+
+    def publish(self, type_: str, **envelopes: str) -> None:
+        """An event; the first attempt of one of its deliveries fails."""
+        self.receiver.then(say(503, effect=False))
+        event = self.box.publish(type_)
+        eventually(lambda: lanes_of(self.box, event) == set(envelopes),
+                   f"deliveries of {type_} to {set(envelopes)}")
+        self.wanted.update({(event, f"/{lane}"): form for lane, form in envelopes.items()})
+
+    def receive(self, gateway: Gateway, id_: str) -> None:
+        """It is answered as new once, whoever gets it and by whatever name."""
+        answer = Inbox(gateway).send(id_)
+        status = "replayed" if id_ in self.received else "stored"
+        assert (answer.status, answer["Idempotency-Status"]) == (200, status)
+        self.received.add(id_)
+
+    def ask(self, *gateways: Gateway, path: str = "/pay") -> None:
+        """A new operation at each, which all of them answer for, as for those from before."""
+        for gateway in gateways:
+            key = f"k{len(self.stored)}"
+            answer = gateway.post_up(path, {}, key=key)
+            assert (answer.status, answer["Idempotency-Status"]) == (201, "stored")
+            self.stored[path, key] = answer
+        for gateway in gateways:
+            self.ask_again(gateway, path)
+
+    def ask_again(self, gateway: Gateway, path: str) -> None:
+        for (one, key), first in self.stored.items():
+            if one != path:
+                continue
+            answer = gateway.post_up(path, {}, key=key)
+            assert (answer.status, answer["Idempotency-Status"]) == (201, "replayed")
+            assert answer.kept == first.kept
+        for key in self.lost:
+            if path == "/pay":
+                assert gateway.post_up(path, {}, key=key)["Error-Code"] in (RUNNING, UNKNOWN)
+
+    def kill_with_one_under_way(self, gateway: Gateway, text: str) -> None:
+        """Its effect is done, and nobody has the answer."""
+        gate = self.upstream.hold()
+        client = gateway.connect()
+        client.send(request_bytes("POST", "/pay", [
+            ("Idempotency-Key", "lost"), ("Content-Type", "application/json")], b"{}"))
+        gate.wait_for()
+        changed(gateway, text, "kill")
+        gate.open()
+        client.sock.close()
+        self.lost.add("lost")
+
+    def end(self) -> None:
+        boxes = (self.box, Inbox(self.gateways[2]))
+        eventually(lambda: step(self.gateways[0], 1) and all(
+            row["state"] == "done" for box in boxes for row in box.list()), "the end of all tasks")
+        assert {(row["key"], "/" + row["lane"]) for row in self.box.list()} == set(self.wanted)
+        assert {row["key"] for row in boxes[1].list()} == {f"gh:{id_}" for id_ in self.received}
+        assert told(self.receiver) == sorted(self.wanted)
+        bodies: dict[tuple[str, str], set[bytes]] = {}
+        for request in self.receiver.requests:
+            bodies.setdefault((request["webhook-id"], request.target), set()).add(request.body)
+        assert {name: [form_of(body) for body in sent] for name, sent in bodies.items()} == {
+            name: [form] for name, form in self.wanted.items()}
+
+    def effects(self) -> dict[str, int]:
+        return {path: self.upstream.effects(path) for path in ("/internal/gh", "/pay", "/charge")}
+
+
+def test_a_rolling_deployment_loses_and_repeats_nothing(pawl, receiver, upstream):
+    """Three versions of a config, one gateway after the other, with a kill and a step back. The new
+    one renames a source and a rule, adds a rule, and changes an envelope.
 
     found: R1
     """
-    old = config(sink("billing", receiver), sink("crm", receiver), inbox=True)
-    new = config(sink("billing", receiver, types=["refund.*", "charge.*"]),
-                 sink("mail", receiver, types=["*"]), inbox=True)
+    old = config(sink("billing", receiver, schedule=SLOW), sink("crm", receiver, schedule=SLOW),
+                 inbox=True, rules=(rule("pay", "/pay"),))
+    new = config(sink("billing", receiver, schedule=SLOW, types=["refund.*", "charge.*"],
+                      envelope="cloudevents"),
+                 sink("mail", receiver, schedule=SLOW, types=["*"]), inbox=True,
+                 source={"name": "github", "source": "gh"},
+                 rules=(rule("paid", "/pay", key_space="pay"), rule("charge", "/charge")))
     first, second, third = pawl(old), pawl(old), pawl(config())
-    box, inbox = Outbox(third), Inbox(first)
-    wanted: set[tuple[str, str]] = set()
+    all_ = Deployment([first, second, third], upstream, receiver)
+    upstream.on("POST", "/internal/gh", say(503, effect=False))
+    all_.receive(first, "e1")
+    all_.publish("refund.created", billing="standard", crm="standard")
+    all_.ask(first, second)
 
-    def publish(refund: set[str], charge: set[str]) -> None:
-        for type_, lanes in (("refund.created", refund), ("charge.paid", charge)):
-            if not lanes:
-                continue
-            event = box.publish(type_)
-            eventually(lambda event=event, lanes=lanes: lanes_of(box, event) == lanes,
-                       f"deliveries of {type_} to {lanes}")
-            wanted.update((event, f"/{lane}") for lane in lanes)
-
-    upstream.then(say(503, effect=False))
-    assert inbox.send("e1").status == 200
-    publish({"billing", "crm"}, set())
     changed(second, new)
-    publish({"billing", "crm", "mail"}, {"billing", "mail"})
-    changed(first, new, "kill")  # so nobody has crm any more, which may come back
-    assert inbox.send("e2").status == 200
-    publish({"billing", "crm", "mail"}, {"billing", "mail"})
+    all_.receive(second, "e1")
+    all_.receive(second, "e2")
+    all_.publish("refund.created", billing="cloudevents", crm="standard", mail="standard")
+    all_.publish("charge.paid", billing="cloudevents", mail="standard")
+    all_.ask(first, second)
+    all_.ask(second, path="/charge")
+
+    all_.kill_with_one_under_way(first, new)  # so nobody has crm any more, which may come back
+    for gateway, id_ in ((first, "e2"), (first, "e3"), (second, "e1")):
+        all_.receive(gateway, id_)
+    all_.publish("refund.created", billing="cloudevents", crm="standard", mail="standard")
+    all_.publish("charge.paid", billing="cloudevents", mail="standard")
+    all_.ask(first, second)
+    all_.ask(second, first, path="/charge")
+
     changed(second, config())
-    publish({"billing", "crm", "mail"}, {"billing", "mail"})
+    upstream.off("POST", "/internal/gh")
+    all_.publish("refund.created", billing="cloudevents", crm="standard", mail="standard")
+    all_.publish("charge.paid", billing="cloudevents", mail="standard")
+    all_.ask(first)
+    all_.ask(first, path="/charge")
+
     changed(second, old)
-    publish({"billing", "crm", "mail"}, {"billing", "mail"})
-    eventually(lambda: step(first, 1) and {row["state"] for row in box.list()} == {"done"}
-               and {row["state"] for row in inbox.list()} == {"done"}, "the end of all of them")
-    assert {(row["key"], "/" + row["lane"]) for row in box.list()} == wanted == set(told(receiver))
-    assert upstream.effects("/internal/gh") == 2
+    for gateway, id_ in ((second, "e3"), (second, "e4"), (first, "e4")):
+        all_.receive(gateway, id_)
+    all_.publish("refund.created", billing="standard", crm="standard", mail="standard")
+    all_.publish("charge.paid", billing="standard", mail="standard")
+    all_.ask(second, first)
+    all_.end()
+    all_.ask(first, second)
+    for gateway in (first, second):
+        assert gateway.post_up("/pay", {}, key="lost")["Error-Code"] == UNKNOWN
+    assert all_.effects() == {"/internal/gh": 4, "/pay": 12, "/charge": 4}
 
 
 def test_a_gateway_that_stood_still_for_longer_declares_itself_anew(pawl, receiver, database):
