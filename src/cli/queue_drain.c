@@ -27,7 +27,6 @@ struct drain {
     enum courier_mode mode;
     enum courier_end end;
     struct courier_counts counts;
-    enum store_status closed; /* when it ended: what it is closed for; STORE_DONE: it is open */
     bool has_ended;
 };
 
@@ -57,7 +56,6 @@ static void run_courier(void *argument)
     struct drain *drain = argument;
     drain->end = courier_run(drain->courier, drain->mode);
     drain->counts = courier_count(drain->courier);
-    drain->closed = store_closed(drain->session->store);
     drain->has_ended = true;
 }
 
@@ -117,14 +115,15 @@ static int report(struct drain *drain)
     int code = has_some(session, TASK_WAITING, &left);
     if (code == EXIT_DONE)
         code = has_some(session, TASK_SENDING, &left);
-    if (code == EXIT_DONE && drain->closed == STORE_WENT_BACK)
-        code = queue_complain(session, STORE_WENT_BACK);
+    enum store_status closed = store_closed(session->store); /* as those looks found it */
+    if (code == EXIT_DONE && closed == STORE_WENT_BACK)
+        code = queue_complain(session, closed);
     if (code != EXIT_DONE)
         return code;
     printf("%llu done, %llu failed%s\n", (unsigned long long)counts->done,
            (unsigned long long)counts->dead, left ? "; some are left" : "");
-    if (left && drain->closed != STORE_DONE)
-        (void)queue_complain(session, drain->closed);
+    if (left && closed != STORE_DONE)
+        (void)queue_complain(session, closed);
     return counts->dead > 0 ? EXIT_FINAL_ERROR : left ? EXIT_TRY_AGAIN : EXIT_DONE;
 }
 
