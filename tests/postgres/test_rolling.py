@@ -424,7 +424,8 @@ def test_a_rolling_deployment_loses_and_repeats_nothing(pawl, receiver, upstream
     all_.end()
     all_.ask(first, second)
     for gateway in (first, second):
-        assert gateway.post_up("/pay", {}, key="lost")["Error-Code"] == UNKNOWN
+        eventually(lambda at=gateway: at.post_up("/pay", {}, key="lost")["Error-Code"] == UNKNOWN,
+                   "the end of the killed gateway's lease")
     assert all_.effects() == {"/internal/gh": 4, "/pay": 12, "/charge": 4}
 
 

@@ -29,8 +29,8 @@ DO $$
 DECLARE
     missing text;
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtext('pawl schema')),
-        set_config('lock_timeout', '100ms', true);
+    PERFORM pg_advisory_xact_lock(hashtext('pawl schema'));
+    PERFORM set_config('lock_timeout', '100ms', true);
     IF to_regclass('pawl.store') IS NULL THEN
         RETURN;
     END IF;
@@ -57,12 +57,12 @@ COMMIT;
 BEGIN;
 SET LOCAL pawl.format = 2;
 SET LOCAL pawl.revision = 2;
-SET LOCAL lock_timeout = '1s';
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
 DO $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('pawl schema'));
+    PERFORM set_config('lock_timeout', '1s', true);
     IF to_regclass('pawl.store') IS NOT NULL THEN
         IF (SELECT s.format > current_setting('pawl.format')::integer
                 OR (to_jsonb(s) ->> 'revision')::integer
