@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import socket
 
+import pytest
+
 from pawltest.admin import Admin
 from pawltest.gateway import Gateway, free_port
 from pawltest.wire import PATIENCE, Answer, Broken, Client, Reader, eventually, request_bytes
@@ -100,6 +102,7 @@ def owing(gateway: Gateway, witness: Client, key: str, target: str = "/refunds")
 BODY = b'{"a":"' + b"x" * 8992 + b'"}'
 
 
+@pytest.mark.hooks
 def test_connections_that_owe_a_body_keep_nobody_out(pawl, upstream):
     """found: R18
 
@@ -136,6 +139,7 @@ def test_operators_who_owe_bodies_keep_no_operator_out(pawl):
     close(slow)
 
 
+@pytest.mark.hooks
 def test_a_body_that_comes_keeps_its_connection(pawl, upstream):
     """found: R18"""
     gateway = pawl(CONFIG + "max_connections: 3\nbody_timeout: 1h\nidle_timeout: 1h\n")
@@ -151,6 +155,7 @@ def test_a_body_that_comes_keeps_its_connection(pawl, upstream):
     close([witness, comes, stalls])
 
 
+@pytest.mark.hooks
 def test_a_request_that_the_service_has_in_part_makes_room_after_all_others(pawl, upstream):
     """found: R18"""
     gateway = pawl(CONFIG + "max_connections: 3\nbody_timeout: 1h\nidle_timeout: 1h\n")
@@ -175,6 +180,7 @@ def test_a_request_that_the_service_has_in_part_makes_room_after_all_others(pawl
     close([witness, passing, gathered, newcomer, *busy])
 
 
+@pytest.mark.hooks
 def test_whoever_owes_a_body_makes_room_whichever_loop_serves_it(pawl):
     """found: R18"""
     gateway = pawl(CONFIG.replace("threads: 1", "threads: 8")

@@ -215,6 +215,7 @@ def test_what_was_accepted_once_is_accepted_once(pawl, upstream):
     assert "(key)" in try_reload(gateway, third)
 
 
+@pytest.mark.hooks
 def test_once_their_time_is_over_no_record_is_in_the_way(pawl, upstream):
     before, after, _ = MOVES["a format that folds"]
     gateway = pawl(before.replace("name: pay,", "name: pay, ttl: 1h, tombstone: 0s,"))
