@@ -13,3 +13,10 @@ void actor_add(struct buf *buf)
     else
         buf_add_i64(buf, getuid());
 }
+
+struct store_actor actor_of(struct slice reason, struct buf *name)
+{
+    actor_add(name);
+    return (struct store_actor){.name = buf_ok(name) ? buf_slice(name) : SLICE("cli"),
+                                .reason = reason};
+}

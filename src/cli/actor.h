@@ -3,9 +3,12 @@
 #ifndef PAWL_CLI_ACTOR_H
 #define PAWL_CLI_ACTOR_H
 
-#include "base/buf.h"
+#include "store/task_audit.h"
 
 /* Appends `cli:USER`, or `cli:` and the uid. */
 void actor_add(struct buf *buf);
+
+/* Who acts, and why; `name` gets the text of the first. */
+struct store_actor actor_of(struct slice reason, struct buf *name);
 
 #endif

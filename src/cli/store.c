@@ -112,9 +112,7 @@ static int show(struct keys_session *session, const struct store_options *option
 static int set(struct keys_session *session, bool frozen, bool *ret_changed)
 {
     BUF_AUTO struct buf name = buf_make(STORE_ACTOR_MAX);
-    actor_add(&name);
-    const struct store_actor actor = {buf_ok(&name) ? buf_slice(&name) : SLICE("cli"), false,
-                                      session->options->reason};
+    const struct store_actor actor = actor_of(session->options->reason, &name);
     return keys_complain(
         session, freeze_set(session->store, &actor, frozen, &session->parker.parker, ret_changed));
 }

@@ -109,9 +109,7 @@ static void report(const struct restored_options *options)
 static int mark(struct keys_session *session, const struct restored_options *options)
 {
     BUF_AUTO struct buf name = buf_make(STORE_ACTOR_MAX);
-    actor_add(&name);
-    const struct store_actor actor = {.name = buf_ok(&name) ? buf_slice(&name) : SLICE("cli"),
-                                      .reason = options->keys.reason};
+    const struct store_actor actor = actor_of(options->keys.reason, &name);
     const struct restored_mark mark = {options->since, options->until, options->above};
     bool changed;
     int code = keys_complain(

@@ -43,6 +43,16 @@ static bool is_compared(const struct config *before, const struct config *after)
            !warning_is_allowed(after->allowed, WARNING_IDENTITY_MOVED);
 }
 
+static struct telling start_telling(const struct config *before, const struct config *after,
+                                    void (*report)(void *argument, struct slice line),
+                                    void *argument)
+{
+    return (struct telling){.before = before->gateway.rules,
+                            .after = after->gateway.rules,
+                            .report = report,
+                            .argument = argument};
+}
+
 /* ---- a path that two patterns take ---- */
 
 static bool has_literal(const struct rule_set *set, struct slice text)
@@ -204,10 +214,7 @@ void moved_report_paths(const struct config *before, const struct config *after,
     BUF_AUTO struct buf value = buf_make(TEXT_MAX);
     if (!is_compared(before, after))
         return;
-    struct telling telling = {.before = before->gateway.rules,
-                              .after = after->gateway.rules,
-                              .report = report,
-                              .argument = argument};
+    struct telling telling = start_telling(before, after, report, argument);
     choose_value(&telling, &value);
     telling.value = buf_slice(&value);
     for (size_t i = 0; i < telling.before->n && !is_full(&telling); i++) {
@@ -266,10 +273,7 @@ void moved_report_targets(const struct config *before, const struct config *afte
 {
     if (!is_compared(before, after))
         return;
-    struct telling telling = {.before = before->gateway.rules,
-                              .after = after->gateway.rules,
-                              .report = report,
-                              .argument = argument};
+    struct telling telling = start_telling(before, after, report, argument);
     for (size_t i = 0; i < telling.before->n; i++) {
         const struct rule *rule = &telling.before->rules[i];
         const struct rule *heir = rule_set_named(telling.after, rule->name);

@@ -16,9 +16,10 @@ import pytest
 
 from pawltest.admin import Admin
 from pawltest.gateway import Gateway, free_port, run
-from pawltest.wire import Answer, Later, eventually
+from pawltest.wire import Later, eventually
 from relay import Act, CutAt, Way, passes
 from server import Database, Server, children
+from test_failover import ask
 
 RULES = """
 tenant: none
@@ -28,7 +29,6 @@ rules:
   - {name: refunds.create, match: POST /refunds, timeout: 60s}
 """
 AWAY = "DEPENDENCY.store_unavailable"
-FOR_NOW = (AWAY, "DEPENDENCY.outcome_not_stored", "CONFLICT.idempotency.in_progress")
 ROUNDS = int(os.environ.get("PAWL_TEST_ALARMS", "20"))  # in which nothing may look like a loss
 Made = Callable[..., Gateway]
 
@@ -60,15 +60,6 @@ def standby(own_server: Server) -> Iterator[Server]:
 def hosts_of(database: Database, *servers: Server) -> str:
     hosts = ",".join(f"127.0.0.1:{server.port}" for server in servers)
     return database.url.replace(f"127.0.0.1:{database.server.port}", hosts)
-
-
-def ask(gateway: Gateway, key: str) -> Answer:
-    def told() -> Answer | None:
-        answer = gateway.post("/refunds", {}, key=key)
-        assert answer.status == 201 or answer["Error-Code"] in FOR_NOW, answer
-        return answer if answer.status == 201 else None
-
-    return eventually(told, "an outcome")
 
 
 def database_of(server: Server, database: Database) -> Database:
