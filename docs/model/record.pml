@@ -95,6 +95,9 @@
 #ifndef OPERATOR
 #define OPERATOR 1
 #endif
+#ifndef HOLD_ENDS
+#define HOLD_ENDS 0            /* 1: a hold has an end (`unknown: {hold: DURATION}`) */
+#endif
 
 /* Mutants: each breaks one rule, and the checker must notice. */
 #ifndef M
@@ -129,6 +132,8 @@
 #define M_DOUBTWASH 27          /* a release clears the doubt of an earlier try */
 #define M_TRYWASH   28          /* a later try that was not done undoes the doubt of an earlier one */
 #define M_TRYSTRICT 29          /* a second try follows one in doubt under any policy */
+#define M_ENDEARLY  30          /* a hold ends while a request may still be on its way */
+#define M_COUNTLESS 31          /* the end of a hold is stored, and its count is not */
 #define in_memory (M == M_MEMCLAIM || M == M_MEMRANGE)
 
 #define gw(a) ((a) & 1)         /* the gateway an attempt arrives at */
@@ -148,6 +153,7 @@ typedef Record {
     byte next;                  /* the store's token counter */
     bit doubt;                  /* an earlier try may have had its effect; 0 unless DOUBTS */
     bit strict;                 /* its own policy is CHANGE's */
+    byte ends;                  /* holds that ended, as counted in the store */
     byte serial;                /* ghost: which acquisition this really is; never repeats */
     bit life                    /* ghost: life of the key, before or after expiry or `forget` */
 }
@@ -191,7 +197,9 @@ byte ans[T];                    /* its answer, 0: none */
 #define TRANSIENT 200           /* 408, 425, 429, 5xx */
 #define REFUSED   201           /* token too old (participant, fence) */
 #define ELSEWHERE 202           /* 301, 307, 308 */
-byte effects[2]; byte first[2]; /* per life: effect counter; outcome of the first effect */
+byte effects[2]; byte first[2]; /* per life: effect counter, from the last end of a hold on;
+                                   outcome of the first effect */
+byte effects_ever;              /* ghost, HOLD_ENDS: over all ends */
 bit sternly[2];                 /* per life: a request acquired under CHANGE had its effect */
 byte memory;                    /* DEDUP: the outcome kept under the key */
 byte flights;                   /* how many are flying */
@@ -206,12 +214,23 @@ inline spend() { faults > 0 -> faults-- }
 inline persist() {              /* dur = rec */
     dur.status = rec.status; dur.lease = rec.lease; dur.hash = rec.hash; dur.token = rec.token;
     dur.outcome = rec.outcome; dur.next = rec.next; dur.serial = rec.serial; dur.life = rec.life;
-    dur.doubt = rec.doubt; dur.strict = rec.strict
+    dur.doubt = rec.doubt; dur.strict = rec.strict; dur.ends = rec.ends
 }
 inline rollback() {             /* rec = dur */
     rec.status = dur.status; rec.lease = dur.lease; rec.hash = dur.hash; rec.token = dur.token;
     rec.outcome = dur.outcome; rec.next = dur.next; rec.serial = dur.serial; rec.life = dur.life;
-    rec.doubt = dur.doubt; rec.strict = dur.strict
+    rec.doubt = dur.doubt; rec.strict = dur.strict; rec.ends = dur.ends
+}
+
+/* A hold that has an end counts as released from then on, and the end is counted in that commit.
+ * It is far enough from the last moment somebody may have sent that nothing is on its way. What
+ * comes after it is at most one effect more. */
+#define hold_is_over(r) (HOLD_ENDS && (flights == 0 || M == M_ENDEARLY) && \
+    (r.status == unknown || (r.status == pending && r.lease == lapsed)))
+inline end_hold() {
+    rec.status = pending; rec.lease = none; rec.doubt = 0;
+    rec.ends = (M == M_COUNTLESS -> rec.ends : rec.ends + 1);
+    effects[rec.life] = 0
 }
 
 /* The record lives on the claim that this same begin, with this attempt id, made before. */
@@ -263,6 +282,10 @@ inline force(a) {               /* the mutant M_BLIND */
 #define is_spent(a) (spent[a] && M != M_RESEND)
 inline decide(a) {
     lifeof[a] = rec.life;
+    if
+    :: hold_is_over(rec) && rec.hash == pay[a] && !claimed(a) -> end_hold()
+    :: true
+    fi;
     if
     :: M == M_BLIND && claim[a] != 0 -> force(a)
     :: claimed(a) && M != M_STRANGER && M != M_NEWTOKEN && M != M_BLIND -> resume(a)
@@ -434,6 +457,7 @@ end:
         fi;
         dur.lease = lapsed; rec.lease = lapsed
        }
+    :: atomic { batch == NOBODY && hold_is_over(dur) -> end_hold(); persist() }
     :: atomic {               /* expiry deletes the record; the key's next use is a new operation */
         TTL && !renewed && batch == NOBODY && dur.status != absent &&
         ((awake(0) && awake(1) && awake(2)) || M == M_BORN) && /* kept until who waits was told */
@@ -694,12 +718,15 @@ stop:
 
 /* ---- the upstream ---------------------------------------------------------------------------- */
 /* The life that request s belongs to. After an expiry its client's operation goes on, and the late
- * request is that operation's; after `forget` it is what the person chose to forget. */
-#define of(s) (forgotten -> rlife[s] : lifeof[who[s]])
+ * request is that operation's; after `forget` it is what the person chose to forget, and after the
+ * end of a hold what its config accepts: a look may find the effect of before, and settle. */
+#define of(s) ((forgotten || HOLD_ENDS) -> rlife[s] : lifeof[who[s]])
 inline effect(s) {
     effects[of(s)]++;
     sternly[of(s)] = sternly[of(s)] || stern[s];
     assert(effects[of(s)] <= 1 || !sternly[of(s)]);                                      /* (w) */
+    effects_ever = effects_ever + HOLD_ENDS;
+    assert(!HOLD_ENDS || effects_ever <= 1 + rec.life + rec.ends);                       /* (z) */
     assert(!ONCE || (effects[of(s)] <= 1 && !(told[of(s)] & FAILED)));                  /* (a) */
     assert(!ONCE || !mine[s] || !ran[who[s]]);                                           /* (h) */
     ran[who[s]] = (mine[s] -> 1 : ran[who[s]]);
