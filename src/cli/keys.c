@@ -78,15 +78,18 @@ static int print_shown(const struct keys_options *options, const struct keys_vie
 }
 
 /* Nothing is printed of a response that is damaged. */
-static enum store_status unpack(struct keys_session *session, const struct keys_view *view)
+static enum store_status unpack(const struct keys_options *options, struct keys_view *view)
 {
     COMPRESS_AUTO struct compress compress = {0};
     if (!view->outcome)
         return STORE_DONE;
     enum outcome_unpacked unpacked = outcome_unpack(view->outcome, &compress);
-    if (unpacked == OUTCOME_DAMAGED)
-        store_condemn(session->store, view->row->id, &session->parker.parker);
-    return unpacked == OUTCOME_UNPACKED ? STORE_DONE : STORE_NO_MEMORY;
+    if (unpacked != OUTCOME_DAMAGED)
+        return unpacked == OUTCOME_UNPACKED ? STORE_DONE : STORE_NO_MEMORY;
+    fprintf(stderr, "%s: what was kept of the response is damaged\n", options->command);
+    outcome_unref(view->outcome);
+    view->outcome = NULL;
+    return STORE_DONE;
 }
 
 static int show(const struct keys_options *options)
@@ -100,7 +103,7 @@ static int show(const struct keys_options *options)
         return code;
     enum store_status status = keys_look(session.store, row, &session.parker.parker, &view);
     if (status == STORE_DONE)
-        status = unpack(&session, &view);
+        status = unpack(options, &view);
     code = keys_complain(&session, status);
     if (code == EXIT_DONE && view.record->status == RECORD_ABSENT)
         code = command_failed(options->command, EXIT_FINAL_ERROR,

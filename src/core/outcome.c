@@ -36,7 +36,6 @@ struct outcome *outcome_new_packed(int status, bool failed, struct slice fields,
                                    struct slice packed)
 {
     size_t size = outcome_unpacked_size(packed);
-    CHECK(size > 0);
     struct outcome *outcome = outcome_new(status, failed, fields, slice_of(NULL));
     if (!outcome)
         return NULL;
@@ -51,7 +50,7 @@ struct outcome *outcome_new_packed(int status, bool failed, struct slice fields,
 size_t outcome_unpacked_size(struct slice packed)
 {
     uint64_t size = compress_size(packed);
-    return size <= OUTCOME_BODY_MAX ? (size_t)size : 0;
+    return size > 0 && size <= OUTCOME_BODY_MAX ? (size_t)size : 1;
 }
 
 void outcome_pack(struct outcome *outcome, struct compress *compress)

@@ -45,7 +45,8 @@ struct outcome *outcome_new(int status, bool failed, struct slice fields, struct
 struct outcome *outcome_new_packed(int status, bool failed, struct slice fields,
                                    struct slice packed);
 
-/* How many bytes a packed body has; 0: it is damaged, or larger than OUTCOME_BODY_MAX. */
+/* How many bytes a packed body has; of one that is damaged 1, which outcome_unpack does not find.
+ */
 size_t outcome_unpacked_size(struct slice packed);
 
 /* Packs the body for the store, by its owner and before anybody shares it: where it is longer than

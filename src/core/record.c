@@ -175,7 +175,7 @@ static enum record_verdict start_life(struct record *record, const struct record
 
 enum record_unknown record_policy(const struct record *record, enum record_unknown of_rule)
 {
-    if (of_rule == RECORD_UNKNOWN_PROBE)
+    if (of_rule == RECORD_UNKNOWN_PROBE && !record->odd)
         return RECORD_UNKNOWN_PROBE;
     if (record_repeats(of_rule) && record_repeats(record->unknown))
         return of_rule;
@@ -354,7 +354,7 @@ static void set_final(struct record *record, const struct record_final *final, i
     record->kept = final->kept;
     record->lease_until = 0;
     record->probing = false;
-    record->doubt = false;
+    record->doubt = record->odd = false;
     record->cause = RECORD_CAUSE_NONE;
     record->completed_at = now;
     set_times(record, now);
@@ -448,7 +448,7 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
     bool by_force = lease == RECORD_LEASE_LIVE && !own_probe;
     if (!by_force && looked_at < record->quiet_at)
         return RECORD_EARLY;
-    record->doubt = false;
+    record->doubt = record->odd = false;
     record->cause = RECORD_CAUSE_NONE;
     set_released(record, world->now);
     return RECORD_WRITTEN;
@@ -560,18 +560,4 @@ int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_sinc
     if (wall_us > RECORD_TIME_MOST)
         wall_us = 0;
     return max64(wall_us, high_water + boot_since_mark_us);
-}
-
-bool record_is_sound(const struct record *record)
-{
-    bool final = record_is_final(record->status), leased = record->lease_until != 0;
-    if (record->status <= RECORD_ABSENT || record->status > RECORD_UNKNOWN)
-        return record->status == RECORD_ABSENT;
-    return record->token > 0 && record->attempts > 0 &&
-           (!leased || record->status == RECORD_PENDING || record->provisional) &&
-           (!record->provisional || (final && leased && record->expires_at == CLOCK_NEVER &&
-                                     record->gone_at == CLOCK_NEVER)) &&
-           (!record->probing || (leased && record->doubt)) &&
-           (!final || (record->gone_at >= record->expires_at && !record->doubt)) &&
-           (record->status != RECORD_UNKNOWN || !record_repeats(record->unknown));
 }

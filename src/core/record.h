@@ -57,6 +57,7 @@ enum record_cause {
     RECORD_CAUSE_MALFORMED, /* what it sent is not HTTP */
     RECORD_CAUSE_LAPSED,    /* the lease lapsed: its owner died or stood still */
     RECORD_CAUSE_REFUSED,   /* it refused a token that is the record's last */
+    RECORD_CAUSE_ODD,       /* no pawl wrote the row: record_hold */
 };
 
 struct record {
@@ -74,7 +75,9 @@ struct record {
     int64_t lease_us;
     int64_t lapsed_at; /* given with the row: since when its lease has lapsed; 0: it lives */
     int64_t owner;     /* incarnation of the process that acquired it */
-    bool probing;      /* the current acquisition is a probe */
+    bool odd; /* given with the row: no pawl wrote it. It is held (record_hold) until a person acts,
+                 or its owner says what became of it */
+    bool probing; /* the current acquisition is a probe */
     bool doubt;  /* an earlier attempt may have had its effect: until an outcome, a conclusive probe
                     or an operator clears it. A later "not done" says nothing of the earlier one.
                     The attempt of this token: once its owner has given up, or was overtaken. */
@@ -310,6 +313,10 @@ int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_sinc
 
 /* Whether it can be: what must hold of any record, whoever wrote it. */
 bool record_is_sound(const struct record *record);
+
+/* Of a row that no pawl wrote, nobody knows what happened: unknown under `hold`, whatever the rule
+ * says, so that it is in nobody's way but its own key's. `id` of its row is a token that it had. */
+void record_hold(struct record *record, int64_t id);
 
 /* Notes why the try that has just ended left a doubt; without a doubt, or with none, nothing. */
 void record_note_cause(struct record *record, int cause);

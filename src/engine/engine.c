@@ -288,11 +288,6 @@ bool engine_waits(const struct attempt *attempt)
     return store_op_waits(&attempt->op);
 }
 
-void engine_condemn(struct engine *engine, struct attempt *attempt, struct parker *parker)
-{
-    store_condemn(engine->store, attempt->op.row, parker);
-}
-
 bool engine_may_send(const struct attempt *attempt)
 {
     CHECK(attempt->token > 0);

@@ -137,9 +137,6 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
 /* Whether a begin waits for another attempt at this moment. Its parker was woken then. */
 bool engine_waits(const struct attempt *attempt);
 
-/* The body that a begin found is damaged: see store_condemn. */
-void engine_condemn(struct engine *engine, struct attempt *attempt, struct parker *parker);
-
 /* The send check (invariant 13): whether the first byte of a try may leave now. */
 bool engine_may_send(const struct attempt *attempt);
 

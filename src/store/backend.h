@@ -107,6 +107,7 @@ struct backend_change {
     enum record_status before;   /* as it was loaded; RECORD_ABSENT: it is new */
     bool was_released;           /* likewise */
     bool was_provisional;        /* likewise */
+    bool was_odd;                /* likewise: in whatever table it was, and however counted */
     int64_t held_by;             /* likewise: the owner of its lease; 0: it had none */
     bool forgotten;              /* it is deleted because an operator said so */
     struct digest once_name;     /* by which row->once leads to it from now on; 0: none is new */
@@ -255,6 +256,12 @@ struct backend_space {
     uint64_t size; /* 0: not known */
 };
 
+/* Row ids of records that no pawl wrote. */
+struct backend_odd {
+    int64_t ids[STORE_ODD_MOST];
+    size_t n;
+};
+
 #define BACKEND_PROBLEM_SIZE 512
 
 struct backend {
@@ -274,6 +281,8 @@ struct backend {
     struct backend_owner self;          /* this process; beat_at: the backend's */
     struct backend_clock clock;
     struct backend_space space;
+    struct backend_odd odd_records; /* that were read, and looked at again by a maintain with
+                                       `gauge` */
     struct buf odd_rows;  /* lines of a table and an id, as the last maintain with `gauge` found
                              them, BACKEND_ODD_MOST of each table: see store_odd_rows */
     struct buf decisions; /* of SQL functions, as the last maintain with `gauge` read them: see
@@ -303,8 +312,10 @@ bool backend_may_miss(const struct table_change *change);
 void backend_count(struct backend_counts *counts, const struct backend_change *change);
 void backend_count_swept(struct backend_counts *counts, enum record_status status);
 
-/* The kept body of a row is not what was kept: says so, BACKEND_FATAL. */
-enum backend_status backend_condemn(struct backend *backend, int64_t row);
+/* For backends: no pawl wrote this row. It is held (record_hold), and noted. */
+void backend_hold_row(struct backend *backend, struct store_row *row);
+/* For backends, in a maintain with `gauge`: appends those that are noted to odd_rows. */
+void backend_write_odd(struct backend *backend);
 
 /* For backends at their opening: whether the config takes it with its weakness; else says so in
  * its problem. Commands that only look lose nothing. */

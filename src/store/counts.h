@@ -28,8 +28,9 @@ struct store_work {
     uint64_t retries_busy; /* the same because another process held it, or it was deleted */
 };
 
-#define STORE_ODD_MOST 1000      /* odd rows of a table that are looked for */
-#define STORE_EXPIRED_MOST 10000 /* rows that one count of `expired` may read */
+#define STORE_ODD_MOST 1000         /* odd rows of a table that are looked for */
+#define STORE_RECORDS "pawl_record" /* as odd rows of records are called, whatever their tables */
+#define STORE_EXPIRED_MOST 10000    /* rows that one count of `expired` may read */
 
 /* Of the store and of this process's work on it, from any thread; never by scanning. The counts by
  * status are kept with each batch. The gauges are looked up every five seconds: `stale` by owner

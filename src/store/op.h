@@ -33,7 +33,6 @@ enum store_op_kind {
     STORE_LIST,    /* read many: `list` is called for each, on the committer's thread */
     STORE_QUERY,   /* read rows of a table: `query` */
     STORE_ROWS,    /* write them: what it `brings`, alone; and `terms` */
-    STORE_CONDEMN, /* the body that was found in the row `row_hint` is damaged: stop */
 };
 
 enum store_status {

@@ -167,12 +167,6 @@ void store_run(struct store *store, struct store_op *op, struct parker *parker, 
     store_await(store, op, parker, deadline_us);
 }
 
-void store_condemn(struct store *store, int64_t row, struct parker *parker)
-{
-    struct store_op op = {.kind = STORE_CONDEMN, .row_hint = row};
-    store_run(store, &op, parker, CLOCK_NEVER);
-}
-
 int64_t store_now(const struct store *store)
 {
     return store_now_at(store, clock_boot_us());

@@ -75,10 +75,6 @@ void store_await(struct store *store, struct store_op *op, struct parker *parker
 void store_run(struct store *store, struct store_op *op, struct parker *parker,
                int64_t deadline_us);
 
-/* The body that was found in a row is damaged (OUTCOME_DAMAGED): the store stops as after any I/O
- * error (invariant 8). Returns where config.fail_stop does. */
-void store_condemn(struct store *store, int64_t row, struct parker *parker);
-
 /* Store time now, without asking the store. */
 int64_t store_now(const struct store *store);
 /* The same at that moment of the boot clock, which was just read. */
@@ -141,8 +137,9 @@ struct store_counts store_counts(struct store *store);
  * of labels, as Prometheus writes them, and a count behind a space. From any thread. */
 void store_decisions(struct store *store, struct buf *lines);
 
-/* Appends which rows of modules no pawl wrote, as they were up to five seconds ago: lines of a
- * table and an id, STORE_ODD_MOST of each table; and those of store_hold_rows. From any thread. */
+/* Appends which rows no pawl wrote, as they were up to five seconds ago: lines of a table and an
+ * id, STORE_ODD_MOST of each table; those of store_hold_rows; and, as STORE_RECORDS, those records
+ * that this process has met. From any thread. */
 void store_odd_rows(struct store *store, struct buf *lines);
 
 /* The same lines, of rows that a module cannot read: in place of those that it gave before. */

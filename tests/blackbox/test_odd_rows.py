@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from pawltest.odd import Odd, nothing_odd_stops_anything, odd_tasks_are_held
+from pawltest.gateway import run
+from pawltest.odd import (Odd, nothing_odd_stops_anything, odd_records_are_held,
+                          odd_tasks_are_held)
+from pawltest.upstream import say
 
 pytestmark = pytest.mark.hooks
 
@@ -23,3 +26,20 @@ def test_odd_tasks_are_held(odd):
 def test_nothing_odd_stops_anything(odd):
     """Every column of every table of modules, as the process names them."""
     nothing_odd_stops_anything(odd)
+
+
+def test_odd_records_are_held(odd, upstream):
+    odd_records_are_held(odd, upstream)
+
+
+def test_a_damaged_response_is_gone_for_its_own_key_alone(odd, upstream):
+    upstream.then(say(201, {"text": "ab" * 5000}))
+    assert odd.gateway.post("/refunds", {}, key="k1").status == 201
+    odd.store.sql("UPDATE pawl_outcome SET body = x'28b52ffd00' WHERE key = 'k1'")
+    answer = odd.gateway.post("/refunds", {}, key="k1")
+    assert (answer.status, answer["Error-Code"]) == (410, "CONFLICT.idempotency.result_not_kept")
+    assert upstream.effects() == 1
+    odd.others_go_on("k2")
+    assert [line["event"] for line in odd.gateway.log if line["event"] == "outcome_damaged"]
+    shown = run("keys", "show", "k1", "--store", odd.gateway.store)
+    assert (shown.returncode, "is damaged" in shown.stderr) == (0, True), shown

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator
 from pawltest.admin import with_admin
 from pawltest.gateway import run
 from pawltest.tasks import Tasks
-from pawltest.upstream import Upstream
+from pawltest.upstream import Upstream, closes
 from pawltest.wire import at_once, eventually
 
 NUMBERS: list[Any] = [None, -1, 0, 1, 2, 3, 99, 2**31, 2**63 - 1, -2**63]
@@ -184,7 +184,7 @@ class Odd:
 
     def tables(self) -> list[str]:
         return [dict(labels)["table"] for name, labels in self.admin.series()
-                if name == "pawl_rows_held"]
+                if name == "pawl_rows_held" and dict(labels)["table"] != "pawl_record"]
 
     def others_go_on(self, key: str) -> None:
         assert self.gateway.post("/refunds", {}, key=key)["Idempotency-Status"] == "stored"
@@ -257,3 +257,80 @@ def heal_tasks(odd: Odd, added: list[int]) -> None:
 
     at_once(SIDE_BY_SIDE, drop)
     eventually(lambda: odd.held("pawl_task") == 0, "none is odd any more")
+
+
+# ---- records ----
+
+WRONG_NUMBERS = [-2**63]  # in a column that is one
+WRONG_IN_FILES = ["text", -2**63]
+# What is odd of these cannot be seen: any text or number may stand there; a once value is not read
+# where there is none. Of what is read only to sweep a row `records_are_not_swept` says more.
+ANYTHING_GOES = {"tenant", "rule", "key", "recipe", "fingerprint", "origin", "location", "headers",
+                 "body", "packed", "sweep_at", "result_ref", "once", "once_window", "once_template",
+                 "once_ttl_us", "once_replay", "once_until", "once_name", "named", "owner"}
+
+
+class Record:
+    """One that was made odd, and what its key got before."""
+
+    def __init__(self, key: str, is_done: bool, change: str):
+        self.key = key
+        self.is_done = is_done
+        self.change = change
+
+
+def _changes(store: Store) -> Iterator[tuple[bool, str, str, Any]]:
+    """Whether the record is done; its table, a column and a value that no pawl writes there."""
+    wrong = WRONG_IN_FILES if isinstance(store, File) else WRONG_NUMBERS
+    tables = ([(True, "pawl_outcome"), (False, "pawl_pending")] if isinstance(store, File)
+              else [(True, "pawl_record"), (False, "pawl_record")])
+    for is_done, table in tables:
+        for column, is_number in store.columns(table).items():
+            if is_number and column not in ANYTHING_GOES:
+                for value in wrong:
+                    yield is_done, table, column, value
+
+
+def make_odd_records(odd: Odd, upstream: Upstream) -> list[Record]:
+    made = []
+    for n, (is_done, table, column, value) in enumerate(_changes(odd.store)):
+        key = f"odd-{n}"
+        if not is_done:
+            upstream.then(closes())
+        answer = odd.gateway.post("/refunds", {}, key=key)
+        assert answer.status == (201 if is_done else 502), answer
+        odd.store.sql(f'UPDATE {odd.store.name(table)} SET "{column}" = %s WHERE key = %s', value,
+                      odd.store.text(key))
+        made.append(Record(key, is_done, f"{column} = {value}"))
+    return made
+
+
+def odd_records_are_held(odd: Odd, upstream: Upstream) -> None:
+    """Unknown, whatever they were, and in nobody's way; a person settles or forgets them."""
+    records = make_odd_records(odd, upstream)
+    odd.restart()
+    effects = upstream.effects()
+    for record in records:
+        answer = odd.gateway.post("/refunds", {}, key=record.key)
+        assert (answer.status, answer["Error-Code"]) == (
+            409, "CONFLICT.idempotency.outcome_unknown"), (record.change, record.is_done, answer)
+    assert upstream.effects() == effects
+    odd.others_go_on("k1")
+    eventually(lambda: odd.held("pawl_record") == len(records), f"{len(records)} are counted")
+    eventually(lambda: len(held_lines(odd)) == len(records), "they are logged")
+    listed = run("keys", "list", "--json", "--limit", "1000", "--store", odd.gateway.store)
+    rows = {row["key"]: row for row in map(json.loads, listed.stdout.splitlines())}
+    assert {rows[record.key]["cause"] for record in records} == {"odd_row"}
+    for n, record in enumerate(records):
+        act = ["forget", "--force"] if n % 2 else ["resolve", "--status", "200"]
+        ran = run("keys", act[0], record.key, *act[1:], "--token", str(rows[record.key]["token"]),
+                  "--store", odd.gateway.store)
+        assert ran.returncode == 0, (record.change, ran)
+    for n, record in enumerate(records):
+        answer = odd.gateway.post("/refunds", {}, key=record.key)
+        assert answer["Idempotency-Status"] == ("stored" if n % 2 else "replayed"), (
+            record.change, record.is_done, answer)
+    eventually(lambda: odd.held("pawl_record") == 0, "they are odd no more")
+    odd.restart()
+    odd.others_go_on("k2")
+    assert odd.gateway.stop() == 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from pawltest.odd import Odd, Server, nothing_odd_stops_anything, odd_tasks_are_held
+from pawltest.odd import (Odd, Server, nothing_odd_stops_anything, odd_records_are_held,
+                          odd_tasks_are_held)
 
 
 pytestmark = pytest.mark.hooks
@@ -31,3 +32,7 @@ def test_who_writes_an_odd_task_by_sql_is_told_of_the_command(odd, database, cha
     odd.box.until("done")
     with pytest.raises(Exception, match="task_see_pawl_queue_retry"):
         database.sql(f"UPDATE pawl.task SET {change}")
+
+
+def test_odd_records_are_held(odd, upstream):
+    odd_records_are_held(odd, upstream)

@@ -354,6 +354,8 @@ static void write_held(struct buf *page, struct store *store)
     for (const struct table *const *table = store_tables(); *table; table++)
         page_sample(page, SERIES(ROWS_HELD), "table", (*table)->name,
                     count_rows(buf_slice(&rows), slice_of((*table)->name)));
+    page_sample(page, SERIES(ROWS_HELD), "table", STORE_RECORDS,
+                count_rows(buf_slice(&rows), SLICE(STORE_RECORDS)));
 }
 
 static void write_metrics(void *self, struct buf *page)

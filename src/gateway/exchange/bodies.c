@@ -105,14 +105,12 @@ void bodies_pack(struct exchange *x, struct outcome *outcome)
     bodies_count(x, outcome->packed.len); /* never refused: the effect has happened */
 }
 
-bool bodies_unpack_found(struct exchange *x)
+enum outcome_unpacked bodies_unpack_found(struct exchange *x)
 {
     struct packing packing = {.outcome = x->attempt.result.found};
     CHECK(x->step == EXCHANGE_DECIDE && packing.outcome && x->attempt.result.holds);
     run_packing(x, unpack, &packing);
-    if (packing.result == OUTCOME_DAMAGED)
-        engine_condemn(x->server->config->engine, &x->attempt, fiber_parker());
-    return packing.result == OUTCOME_UNPACKED;
+    return packing.result;
 }
 
 /* ---- bodies while they arrive ---- */

@@ -24,9 +24,8 @@ void bodies_drop_found(struct exchange *x);
 /* Packs the body of an outcome for the store (outcome_pack), and counts that until the bodies are
  * counted next. */
 void bodies_pack(struct exchange *x, struct outcome *outcome);
-/* Decompresses the response found by a begin. False: out of memory; or the response is damaged, and
- * the store has stopped. */
-bool bodies_unpack_found(struct exchange *x);
+/* Decompresses the response found by a begin. */
+enum outcome_unpacked bodies_unpack_found(struct exchange *x);
 
 /* Reads the request's body into x->body, counting as it grows: a client that sends slowly, or
  * announces more than it sends, holds no more than came. `*ret_fits` false: there was no room for

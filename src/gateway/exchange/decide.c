@@ -111,6 +111,20 @@ static enum exchange_step refuse_undecided(struct exchange *x)
     return reply_error(x, ERROR_STORE_UNAVAILABLE, "the record store did not decide in time");
 }
 
+static enum exchange_step reply_to_replay(struct exchange *x)
+{
+    switch (bodies_unpack_found(x)) {
+    case OUTCOME_UNPACKED:
+        return reply_found(x, RESULT_REPLAYED);
+    case OUTCOME_NO_MEMORY:
+        return reply_no_room(x);
+    case OUTCOME_DAMAGED:
+        exchange_log_damaged(x);
+        return reply_error(x, ERROR_RESULT_NOT_KEPT, "what was kept of the response is damaged");
+    }
+    UNREACHABLE();
+}
+
 /* A client that learned from the once value that it was done learns no more under its own key. */
 static enum rule_duplicate duplicate_policy(const struct exchange *x)
 {
@@ -129,7 +143,7 @@ static enum exchange_step reply_to_duplicate(struct exchange *x, enum error not_
     case RULE_DUPLICATE_REPLAY:
         if (!x->attempt.result.found)
             return reply_error(x, not_kept, NULL);
-        return bodies_unpack_found(x) ? reply_found(x, RESULT_REPLAYED) : reply_no_room(x);
+        return reply_to_replay(x);
     case RULE_DUPLICATE_REJECT:
         return reply_error(x, ERROR_DUPLICATE, NULL);
     case RULE_DUPLICATE_ACK:

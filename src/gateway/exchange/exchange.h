@@ -222,6 +222,8 @@ void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct 
 
 /* One log line about how it ended. */
 void exchange_log(const struct exchange *x);
+/* What the store kept of the response cannot be unpacked, in its row. */
+void exchange_log_damaged(const struct exchange *x);
 /* The store lost the record under which it was sent, or was about to be: what it came to, with the
  * status of the response (0: none), is known by this line alone. */
 void exchange_log_lost(const struct exchange *x, int status);

@@ -137,6 +137,15 @@ static const char *ended_by(enum retry_end end)
                                         : "budget";
 }
 
+void exchange_log_damaged(const struct exchange *x)
+{
+    struct log_line line;
+    log_line_start(&line, LOG_LEVEL_ERROR, "outcome_damaged");
+    add_identity(&line, x);
+    log_line_i64(&line, "id", x->attempt.op.row);
+    log_line_end(x->server->config->log, &line);
+}
+
 void exchange_log_lost(const struct exchange *x, int status)
 {
     struct log_line line;

@@ -528,8 +528,6 @@ enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret
         return apply_query(apply, op);
     case STORE_ROWS:
         return apply_rows(apply, op);
-    case STORE_CONDEMN:
-        return backend_condemn(apply->backend, op->row_hint);
     default:
         return apply_write(apply, op, ret_touched);
     }

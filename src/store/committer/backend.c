@@ -42,11 +42,13 @@ void backend_count(struct backend_counts *counts, const struct backend_change *c
 {
     if (!change->row)
         return;
+    counts->forgets += change->forgotten;
+    if (change->was_odd)
+        return; /* as what it was counted nobody knows */
     const struct record *record = &change->row->record;
     count_status(counts, change->before, -1);
     count_status(counts, record->status, +1);
     counts->released += record_is_released(record) - change->was_released;
-    counts->forgets += change->forgotten;
 }
 
 /* Of the pending ones only what is released is ever swept. */
@@ -56,12 +58,27 @@ void backend_count_swept(struct backend_counts *counts, enum record_status statu
     counts->released -= status == RECORD_PENDING;
 }
 
-enum backend_status backend_condemn(struct backend *backend, int64_t row)
+static bool is_noted(const struct backend_odd *odd, int64_t id)
 {
-    snprintf(backend->problem, sizeof backend->problem,
-             "%s: the kept body of row %lld of pawl_outcome is damaged; restore a backup",
-             backend->place, (long long)row);
-    return BACKEND_FATAL;
+    for (size_t i = 0; i < odd->n; i++)
+        if (odd->ids[i] == id)
+            return true;
+    return false;
+}
+
+void backend_hold_row(struct backend *backend, struct store_row *row)
+{
+    struct backend_odd *odd = &backend->odd_records;
+    record_hold(&row->record, row->id);
+    if (odd->n < STORE_ODD_MOST && !is_noted(odd, row->id))
+        odd->ids[odd->n++] = row->id;
+}
+
+void backend_write_odd(struct backend *backend)
+{
+    for (size_t i = 0; i < backend->odd_records.n; i++)
+        buf_printf(&backend->odd_rows, STORE_RECORDS " %lld\n",
+                   (long long)backend->odd_records.ids[i]);
 }
 
 bool backend_may_be_used(struct backend *backend, const struct store_config *config)

@@ -115,8 +115,7 @@ struct brought {
 static size_t names_of_op(const struct store_op *op, struct brought *ret_names)
 {
     size_t n = 0;
-    if (op->kind == STORE_LIST || op->kind == STORE_QUERY || op->kind == STORE_ROWS ||
-        op->kind == STORE_CONDEMN)
+    if (op->kind == STORE_LIST || op->kind == STORE_QUERY || op->kind == STORE_ROWS)
         return 0;
     ret_names[n++] = (struct brought){.hash = &op->named, .hint = op->row_hint};
     if (op->kind != STORE_BEGIN)
@@ -221,6 +220,7 @@ static bool take_row(struct rowset *set, struct store_row *row, struct rowset_ro
         .before = row->record.status,
         .was_released = record_is_released(&row->record),
         .was_provisional = row->record.provisional,
+        .was_odd = row->record.odd,
         .held_by = record_holder(&row->record),
         .once_before = row->once,
     };

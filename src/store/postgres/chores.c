@@ -129,6 +129,34 @@ static void read_odd(struct postgres_backend *postgres, struct backend_chores *c
     buf_add_slice(&postgres->backend.odd_rows, postgres_bytes(postgres->results[AT_CHORE], 0, 0));
 }
 
+/* Again at those that were odd: whoever reads one notes it. */
+static void queue_odd_records(struct postgres_backend *postgres,
+                              const struct backend_chores *chores)
+{
+    static const char query[] = "SELECT r.id, r.version" POSTGRES_RECORD(
+        POSTGRES_NAME) " FROM pawl.record r WHERE r.id = ANY ($1)";
+    const struct backend_odd *odd = &postgres->backend.odd_records;
+    (void)chores;
+    postgres_params_clear(&postgres->params);
+    postgres_array_begin(&postgres->params, POSTGRES_INT8);
+    for (size_t i = 0; i < odd->n; i++)
+        postgres_item_number(&postgres->params, odd->ids[i]);
+    postgres_array_end(&postgres->params);
+    postgres_queue(postgres, query, &postgres->params);
+}
+
+static void read_odd_records(struct postgres_backend *postgres, struct backend_chores *chores)
+{
+    const PGresult *found = postgres->results[AT_CHORE];
+    (void)chores;
+    postgres->backend.odd_records.n = 0;
+    for (int i = 0; i < PQntuples(found); i++) {
+        struct store_row row;
+        postgres_read_row(postgres, found, i, 0, &row);
+    }
+    backend_write_odd(&postgres->backend);
+}
+
 /* Likewise in one of its own: a role that may not read it costs no gauge. */
 static void queue_durability(struct postgres_backend *postgres, const struct backend_chores *chores)
 {
@@ -175,6 +203,8 @@ enum backend_status postgres_maintain(struct backend *backend, struct backend_ch
         status = do_chore(postgres, chores, queue_decisions, read_decisions);
     if (status == BACKEND_OK && chores->gauge && postgres->may_find_odd)
         status = do_chore(postgres, chores, queue_odd, read_odd);
+    if (status == BACKEND_OK && chores->gauge && postgres->backend.odd_records.n > 0)
+        status = do_chore(postgres, chores, queue_odd_records, read_odd_records);
     if (status == BACKEND_OK && chores->gauge)
         status = do_chore(postgres, chores, queue_durability, read_durability);
     postgres->maintained = chores->beaten || chores->swept > 0;

@@ -36,32 +36,27 @@ static void read_fixed(const PGresult *result, int row, int column, void *ret_by
         memcpy(ret_bytes, bytes.at, n);
 }
 
-#define READ_INT(field) field = (__typeof__(field))postgres_number(result, row, at++);
+/* What its field cannot hold is odd. */
+#define READ_INT(field)                                                                            \
+    {                                                                                              \
+        int64_t number = postgres_number(result, row, at++);                                       \
+        (field) = (__typeof__(field))number;                                                       \
+        fits = fits && (int64_t)(field) == number;                                                 \
+    }
 #define READ_BYTES(field) read_fixed(result, row, at++, field, sizeof field);
 #define READ_TEXT(field) field = postgres_bytes(result, row, at++);
 #define READ(kind, column, field) READ_##kind(ret_row->field)
 
-/* What no pawl wrote, but somebody with SQL: nobody knows what happened, so it is held for an
- * operator, and every other key goes on. */
-static void hold(struct store_row *row)
-{
-    struct record *record = &row->record;
-    record->status = RECORD_UNKNOWN;
-    record->unknown = RECORD_UNKNOWN_HOLD;
-    record->token = record->token > 0 ? record->token : row->id;
-    record->attempts = record->attempts > 0 ? record->attempts : 1;
-    record->lease_until = record->owner = 0;
-    record->probing = record->provisional = record->kept = false;
-}
-
-void postgres_read_row(const PGresult *result, int row, int at, struct store_row *ret_row)
+void postgres_read_row(struct postgres_backend *postgres, const PGresult *result, int row, int at,
+                       struct store_row *ret_row)
 {
     *ret_row = (struct store_row){.id = postgres_number(result, row, at)};
     ret_row->version = postgres_number(result, row, at + 1);
+    bool fits = true;
     at += 2;
     POSTGRES_RECORD(READ)
-    if (!record_is_sound(&ret_row->record))
-        hold(ret_row);
+    if (!fits || !record_is_sound(&ret_row->record))
+        backend_hold_row(&postgres->backend, ret_row);
 }
 
 void postgres_judge(const struct postgres_backend *postgres, struct record *record, int64_t beat_at)
@@ -131,14 +126,14 @@ static struct backend_bound *read_bound(const struct postgres_backend *postgres,
     return bound;
 }
 
-static bool read_found(const struct postgres_backend *postgres, int at, struct backend_name *name,
+static bool read_found(struct postgres_backend *postgres, int at, struct backend_name *name,
                        struct arena *arena)
 {
     const PGresult *found = postgres->found;
     struct store_row *row = arena_alloc(arena, sizeof *row);
     if (!row)
         return false;
-    postgres_read_row(found, at, AT_ROW, row);
+    postgres_read_row(postgres, found, at, AT_ROW, row);
     row->found_at = at + 1;
     postgres_judge(postgres, &row->record, postgres_number(found, at, AT_BEAT));
     bool by_hint = postgres_number(found, at, AT_BY_HINT) != 0;
@@ -285,15 +280,13 @@ struct kept {
     uint64_t most;
 };
 
-static enum backend_status read_outcome(struct backend *backend, const struct kept *kept,
-                                        struct outcome **ret_outcome, uint64_t *ret_size)
+static enum backend_status read_outcome(const struct kept *kept, struct outcome **ret_outcome,
+                                        uint64_t *ret_size)
 {
     struct slice fields = postgres_bytes(kept->result, kept->at, kept->column + 1);
     struct slice body = postgres_bytes(kept->result, kept->at, kept->column + 2);
     bool packed = postgres_number(kept->result, kept->at, kept->column) != 0;
     size_t body_size = packed ? outcome_unpacked_size(body) : body.len;
-    if (packed && body_size == 0)
-        return backend_condemn(backend, kept->row->id);
     *ret_size = sizeof(struct outcome) + fields.len + body_size;
     if (*ret_size > kept->most)
         return BACKEND_OK;
@@ -313,7 +306,7 @@ enum backend_status postgres_outcome(struct backend *backend, const struct store
     *ret_size = 0;
     struct kept small = {postgres->found, row->found_at - 1, AT_PACKED, row, most};
     if (has_small(postgres, row))
-        return read_outcome(backend, &small, ret_outcome, ret_size);
+        return read_outcome(&small, ret_outcome, ret_size);
     enum backend_status status = postgres_start(postgres);
     if (status != BACKEND_OK)
         return status;
@@ -331,6 +324,5 @@ enum backend_status postgres_outcome(struct backend *backend, const struct store
     struct kept kept = {postgres->results[1], 0, 0, row, most};
     if (PQntuples(kept.result) == 0)
         return BACKEND_BUSY;
-    return PQgetisnull(kept.result, 0, 1) ? BACKEND_OK
-                                          : read_outcome(backend, &kept, ret_outcome, ret_size);
+    return PQgetisnull(kept.result, 0, 1) ? BACKEND_OK : read_outcome(&kept, ret_outcome, ret_size);
 }

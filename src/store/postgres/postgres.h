@@ -182,7 +182,8 @@ void postgres_read_durability(struct postgres_backend *postgres, const PGresult 
 
 /* Reads a row whose columns begin at `at` (id, version, those of columns.h); its texts lie in the
  * result. `beat_at`: of its owner. */
-void postgres_read_row(const PGresult *result, int row, int at, struct store_row *ret_row);
+void postgres_read_row(struct postgres_backend *postgres, const PGresult *result, int row, int at,
+                       struct store_row *ret_row);
 void postgres_judge(const struct postgres_backend *postgres, struct record *record,
                     int64_t beat_at);
 /* The six counts from that column on. */

@@ -40,11 +40,11 @@ static void add_list(struct postgres_params *params, const struct store_list *li
 }
 
 /* False: no more is wanted. */
-static bool show(const struct postgres_backend *postgres, const PGresult *result, int at,
+static bool show(struct postgres_backend *postgres, const PGresult *result, int at,
                  const struct store_list *list, const struct record_world *world)
 {
     struct store_row row;
-    postgres_read_row(result, at, AT_ROW, &row);
+    postgres_read_row(postgres, result, at, AT_ROW, &row);
     postgres_judge(postgres, &row.record, postgres_number(result, at, AT_BEAT));
     if (record_is_absent(&row.record, world->now))
         return true;

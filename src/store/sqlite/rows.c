@@ -71,16 +71,22 @@ struct columns {
     bool lacks_memory;
 };
 
+/* Whatever is no number is read as one: 0, if it does not begin with a digit. */
 static int64_t read_number(struct columns *columns)
 {
-    return sqlite3_column_int64(columns->statement, columns->at++);
+    int at = columns->at++;
+    int64_t number = sqlite3_column_int64(columns->statement, at);
+    if (number == 0)
+        columns->ok &= sqlite3_column_type(columns->statement, at) == SQLITE_INTEGER;
+    return number;
 }
 
 static void read_bytes(struct columns *columns, void *ret_bytes, size_t n)
 {
     struct slice bytes = sqlite_column_bytes(columns->statement, columns->at++);
-    columns->ok &= bytes.len == n;
-    if (columns->ok)
+    bool fits = bytes.len == n;
+    columns->ok &= fits;
+    if (fits)
         memcpy(ret_bytes, bytes.at, n);
 }
 
@@ -94,7 +100,13 @@ static struct slice read_text(struct columns *columns)
     return text;
 }
 
-#define READ_INT(columns, ret) ret = (__typeof__(ret))read_number(columns)
+/* What its field cannot hold is odd, too. */
+#define READ_INT(columns, ret)                                                                     \
+    {                                                                                              \
+        int64_t number = read_number(columns);                                                     \
+        (ret) = (__typeof__(ret))number;                                                           \
+        (columns)->ok &= (int64_t)(ret) == number;                                                 \
+    }
 #define READ_LEASE(columns, ret) READ_INT(columns, ret)
 #define READ_BYTES(columns, ret) read_bytes(columns, ret, sizeof(ret))
 #define READ_TEXT(columns, ret) ret = read_text(columns)
@@ -113,7 +125,8 @@ static bool read_once(struct columns *columns, struct store_row *row)
 static bool read_pending(struct columns *columns, struct store_row *row)
 {
     READ_INT(columns, row->record.status);
-    READ_INT(columns, row->record.expires_at);
+    bool expires = sqlite3_column_type(columns->statement, columns->at) != SQLITE_NULL;
+    row->record.expires_at = sqlite3_column_int64(columns->statement, columns->at++);
     SQLITE_CLAIM(READ)
     SQLITE_IDENTITY(READ)
     if (read_once(columns, row)) {
@@ -122,7 +135,8 @@ static bool read_pending(struct columns *columns, struct store_row *row)
     /* What is provisional is in both tables. */
     row->record.provisional = record_is_final(row->record.status);
     return columns->ok && row->record.status > RECORD_ABSENT &&
-           row->record.status <= RECORD_UNKNOWN;
+           row->record.status <= RECORD_UNKNOWN && row->record.lease_until >= 0 &&
+           expires == record_is_released(&row->record);
 }
 
 static bool read_final(struct columns *columns, struct store_row *row)
@@ -145,21 +159,23 @@ static void read_row(const struct sqlite_binding *binding, bool is_final, struct
     struct columns columns = {
         .sqlite = binding->sqlite, .texts = texts, .statement = binding->statement, .ok = true};
     bool ok = is_final ? read_final(&columns, row) : read_pending(&columns, row);
-    if (!ok)
-        sqlite_fail(binding->sqlite, SQLITE_CORRUPT);
+    row->record.odd |= !ok;
     if (columns.lacks_memory)
         sqlite_fail(binding->sqlite, SQLITE_NOMEM);
     sqlite_judge_lease(binding->sqlite, &row->record);
 }
 
-static void find_in(struct sqlite_backend *sqlite, enum sqlite_statement name, struct arena *texts,
+/* Whether it is there. */
+static bool find_in(struct sqlite_backend *sqlite, enum sqlite_statement name, struct arena *texts,
                     struct store_row *row)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, name);
     sqlite_bind_number(&binding, row->id);
-    if (sqlite_step(&binding))
+    bool found = sqlite_step(&binding);
+    if (found)
         read_row(&binding, name == SQL_OUTCOME_FIND, texts, row);
     sqlite3_reset(binding.statement);
+    return found;
 }
 
 bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *texts,
@@ -168,13 +184,14 @@ bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *te
     if (sqlite_recent_find(sqlite, id, texts, ret_row))
         return sqlite_judge_lease(sqlite, &ret_row->record);
     *ret_row = (struct store_row){.id = id};
-    find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
+    bool is_open = find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
     bool provisional = ret_row->record.provisional;
-    if (ret_row->record.status == RECORD_ABSENT || provisional)
-        find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
-    bool lacks_final = provisional && ret_row->record.completed_at == 0;
-    bool is_sound = !lacks_final && record_is_sound(&ret_row->record);
-    return sqlite_ok(sqlite) && (is_sound || sqlite_fail(sqlite, SQLITE_CORRUPT));
+    bool is_final = (!is_open || provisional) && find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
+    bool is_odd =
+        ret_row->record.odd || (provisional && !is_final) || !record_is_sound(&ret_row->record);
+    if ((is_open || is_final) && is_odd)
+        backend_hold_row(&sqlite->backend, ret_row);
+    return sqlite_ok(sqlite);
 }
 
 /* NULL: it failed. */
@@ -232,17 +249,28 @@ void sqlite_insert_bound(struct sqlite_backend *sqlite, const struct backend_bou
     sqlite_run(binding);
 }
 
+/* A name leads to a row that says that it has another one. */
+static void hold_misnamed(struct sqlite_backend *sqlite, const struct backend_name *name,
+                          struct store_row *row)
+{
+    if (!name->is_once)
+        row->key_hash = name->hash;
+    backend_hold_row(&sqlite->backend, row);
+}
+
 /* Reads row `id`, to which the name leads: by its key, its once value, or through a bound key. */
 static void follow_name(struct sqlite_backend *sqlite, struct backend_name *name, int64_t id,
                         struct arena *arena)
 {
-    const struct store_row *row = name->row = find_id(sqlite, id, arena);
+    struct store_row *row = name->row = find_id(sqlite, id, arena);
     if (!row)
         return;
     if (row->record.status == RECORD_ABSENT && !name->is_once)
         follow_bound(sqlite, name, id, arena);
-    else if (!(name->is_once ? sqlite_is_named(sqlite, row, &name->hash) : is_of(row, &name->hash)))
+    else if (row->record.status == RECORD_ABSENT)
         sqlite_fail(sqlite, SQLITE_CORRUPT);
+    else if (name->is_once ? !sqlite_is_named(sqlite, row, &name->hash) : !is_of(row, &name->hash))
+        hold_misnamed(sqlite, name, row);
 }
 
 /* What is pending under a key is what the key leads to. A row that lives for its once value is
@@ -394,10 +422,10 @@ static bool delete_from(struct sqlite_backend *sqlite, enum sqlite_statement nam
     return sqlite_change(&binding);
 }
 
-static void remove_row(struct sqlite_backend *sqlite, const struct store_row *row, bool provisional)
+static void remove_row(struct sqlite_backend *sqlite, const struct store_row *row, bool in_both)
 {
     sqlite_unname_row(sqlite, row);
-    if (!delete_from(sqlite, SQL_PENDING_DELETE, row->id) || provisional)
+    if (!delete_from(sqlite, SQL_PENDING_DELETE, row->id) || in_both)
         delete_from(sqlite, SQL_OUTCOME_DELETE, row->id);
 }
 
@@ -451,6 +479,17 @@ static void finish_row(struct sqlite_backend *sqlite, const struct backend_chang
     CHECK(was || !sqlite_ok(sqlite));
 }
 
+/* Anew: it may be in the other table, or in both. */
+static void rewrite_row(struct sqlite_backend *sqlite, const struct backend_change *change)
+{
+    delete_from(sqlite, SQL_PENDING_DELETE, change->row->id);
+    delete_from(sqlite, SQL_OUTCOME_DELETE, change->row->id);
+    if (record_is_final(change->row->record.status))
+        insert_final(sqlite, change);
+    else
+        insert_pending(sqlite, change);
+}
+
 /* Enters the names of a new row; of an existing row only a new `once` value, in place of the old.
  */
 static void name_row(struct sqlite_backend *sqlite, const struct backend_change *change,
@@ -473,7 +512,9 @@ static void save_row(struct sqlite_backend *sqlite, const struct backend_change 
     name_row(sqlite, change, new_value);
     if (new_value && change->before != RECORD_ABSENT && !finished)
         hold_pending(sqlite, row);
-    if (change->was_provisional)
+    if (change->was_odd)
+        rewrite_row(sqlite, change);
+    else if (change->was_provisional)
         freeze_row(sqlite, change);
     else if (record_is_final(change->before))
         lengthen_final(sqlite, row);
@@ -498,7 +539,7 @@ static void save_change(struct sqlite_backend *sqlite, const struct backend_chan
         return;
     struct store_row gone = *row;
     gone.once = change->once_before;
-    remove_row(sqlite, &gone, change->was_provisional);
+    remove_row(sqlite, &gone, change->was_provisional || change->was_odd);
 }
 
 /* Rows of modules alone may not fit: the records are what load said, as it holds the lock. */
@@ -527,41 +568,4 @@ void sqlite_save_groups(struct sqlite_backend *sqlite, struct backend_group *gro
     insert_claims(sqlite);
     insert_finals(sqlite);
     sqlite_save_leases(sqlite, &own);
-}
-
-/* A packed body stays packed. NULL: no memory. */
-static struct outcome *read_outcome(sqlite3_stmt *s, bool packed)
-{
-    int status = sqlite3_column_int(s, 1);
-    bool failed = sqlite3_column_int(s, 0) == RECORD_FAILED;
-    struct slice fields = sqlite_column_bytes(s, 2), body = sqlite_column_bytes(s, 3);
-    return packed ? outcome_new_packed(status, failed, fields, body)
-                  : outcome_new(status, failed, fields, body);
-}
-
-enum backend_status sqlite_outcome(struct backend *backend, const struct store_row *row,
-                                   uint64_t most, struct outcome **ret_outcome, uint64_t *ret_size)
-{
-    struct sqlite_backend *sqlite = sqlite_call(backend);
-    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_READ);
-    sqlite3_stmt *s = binding.statement;
-    sqlite_bind_number(&binding, row->id);
-    if (!sqlite_step(&binding)) {
-        sqlite3_reset(s);
-        sqlite_fail(sqlite, SQLITE_CORRUPT);
-        return sqlite->status;
-    }
-    struct slice body = sqlite_column_bytes(s, 3);
-    bool packed = sqlite3_column_int(s, 4) && sqlite3_column_type(s, 3) != SQLITE_NULL;
-    size_t body_size = packed ? outcome_unpacked_size(body) : body.len;
-    bool damaged = packed && body_size == 0;
-    *ret_outcome = NULL;
-    *ret_size = sizeof(struct outcome) + sqlite_column_bytes(s, 2).len + body_size;
-    bool fits = !damaged && *ret_size <= most;
-    if (fits)
-        *ret_outcome = read_outcome(s, packed);
-    sqlite3_reset(s);
-    if (damaged)
-        return backend_condemn(backend, row->id);
-    return fits && !*ret_outcome ? BACKEND_NO_MEMORY : BACKEND_OK;
 }

@@ -166,6 +166,24 @@ static void read_gauges(struct sqlite_backend *sqlite, struct backend_gauges *re
         *ret_gauges = gauges;
 }
 
+/* Again at those that were odd: whoever reads one notes it, at most where it stood. */
+static void look_at_odd(struct sqlite_backend *sqlite)
+{
+    struct backend_odd *odd = &sqlite->backend.odd_records;
+    size_t n = odd->n;
+    odd->n = 0;
+    for (size_t i = 0; i < n && sqlite_ok(sqlite); i++) {
+        struct store_row row;
+        arena_reset(&sqlite->texts);
+        sqlite_find_row(sqlite, odd->ids[i], &sqlite->texts, &row);
+        bool is_named = row.record.status == RECORD_ABSENT || row.once.len > 0 ||
+                        sqlite_keys_find(sqlite, &row.key_hash) == row.id;
+        if (!is_named)
+            backend_hold_row(&sqlite->backend, &row);
+    }
+    backend_write_odd(&sqlite->backend);
+}
+
 void sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chores)
 {
     if (chores->beat)
@@ -174,6 +192,8 @@ void sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chor
         chores->swept = sweep_all(sqlite, chores->sweep_most);
     if (chores->gauge)
         read_gauges(sqlite, &chores->gauges);
-    if (chores->gauge && sqlite->n_tables > 0)
-        sqlite_find_odd(sqlite);
+    if (!chores->gauge)
+        return;
+    sqlite_find_odd(sqlite);
+    look_at_odd(sqlite);
 }

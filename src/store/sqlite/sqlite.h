@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The SQLite backend, for its own files: open.c, transaction.c, rows.c (one record), recent.c
- * (those that this process wrote last), keys.c (which row a key names), names.c (once values, bound
- * keys), owners.c (leases, and whose they are), state.c (the one row of counts and marks), scan.c
- * (many records), tables.c and queries.c (rows of modules), vfs.c (how the write-ahead log is
- * written), schema.c (with the figures behind it in docs/decisions/0003-schema.md), statement.c.
+ * The SQLite backend, for its own files: open.c, transaction.c, rows.c (one record), kept.c (its
+ * response), recent.c (those that this process wrote last), keys.c (which row a key names), names.c
+ * (once values, bound keys), owners.c (leases, and whose they are), state.c (the one row of counts
+ * and marks), scan.c (many records), tables.c and queries.c (rows of modules), vfs.c (how the
+ * write-ahead log is written), schema.c (with the figures behind it in
+ * docs/decisions/0003-schema.md), statement.c.
  * foreign.c: a file of an application; guest.c: the same on a connection and in a transaction of an
  * application.
  */
@@ -32,7 +33,8 @@
     " WHERE id > ?5 AND (?4=0 OR ?4 & " statuses ")"
 #define LIST_ALL                                                                                   \
     LIST_IN("pawl_pending", PENDING_STATUSES)                                                      \
-    " AND status IN (1, 4) UNION ALL " LIST_IN("pawl_outcome", FINAL_STATUSES)
+    " AND (status NOT IN (2, 3) OR id NOT IN (SELECT id FROM pawl_outcome)) UNION ALL " LIST_IN(   \
+        "pawl_outcome", FINAL_STATUSES)
 
 /* Not OR ABORT, which copies each page before the second row. Whatever fails ends the save; it does
  * not end the transaction, which may be an application's. */
@@ -48,6 +50,13 @@
 #define TEXT_OF(number) #number
 #define ROW_UNTIL_WITH(least) "max(gone_at, once_until, completed_at + " TEXT_OF(least) ")"
 #define ROW_UNTIL ROW_UNTIL_WITH(RECORD_ROW_LEAST_US)
+/* When a row, or before it its body, is to go, whatever its sweep_at says: of a row that somebody
+ * else wrote for ever, if its times are none. */
+#define BODY_UNTIL "CASE WHEN once_replay THEN max(expires_at, once_until) ELSE expires_at END"
+#define IS_DUE                                                                                     \
+    "min(" BODY_UNTIL ", " ROW_UNTIL ") <= ?1 AND status IN (2, 3) AND length(key_hash) = 32"      \
+    " AND typeof(expires_at + gone_at + completed_at + once_until) = 'integer'"                    \
+    " AND min(expires_at, completed_at, once_until) >= 0 AND gone_at >= expires_at"
 
 /* Of a role that pawl_owner names: ?3 whether a `serve` lives, ?4 a drainer. The third kind was a
  * drainer before the last one. */
@@ -103,7 +112,9 @@
     X(WATCH, "SELECT 1 FROM pawl_pending LEFT JOIN pawl_owner ON incarnation = owner"              \
              " WHERE id=?1 AND token=?2 AND lease_until > 0 AND NOT " OWNER_IS_DEAD)               \
     X(PENDING_EXPIRED, "SELECT id, key_hash, 1, 0, once FROM pawl_pending WHERE expires_at <= ?1"  \
-                       " AND expires_at IS NOT NULL ORDER BY expires_at LIMIT ?2")                 \
+                       " AND expires_at IS NOT NULL AND expires_at >= 0 AND status = 1"            \
+                       " AND lease_until = 0 AND length(key_hash) = 32"                            \
+                       " ORDER BY expires_at LIMIT ?2")                                            \
     X(OUTCOME_FIND, "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES        \
                     " FROM pawl_outcome WHERE id=?")                                               \
     X(OUTCOME_INSERT, OUTCOME_NEW ") VALUES" OUTCOME_PLACES)                                       \
@@ -114,7 +125,7 @@
       "SELECT status, http_code, headers, body, packed FROM pawl_outcome WHERE id=?1")             \
     X(OUTCOME_DELETE, "DELETE FROM pawl_outcome WHERE id=?1")                                      \
     X(OUTCOME_DUE, "SELECT id, key_hash, status, " ROW_UNTIL ", once FROM pawl_outcome"            \
-                   " WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2")                             \
+                   " WHERE sweep_at <= ?1 AND " IS_DUE " ORDER BY sweep_at LIMIT ?2")              \
     X(OUTCOME_STRIP,                                                                               \
       "UPDATE pawl_outcome SET headers=NULL, body=NULL, sweep_at=" ROW_UNTIL " WHERE id=?1")       \
     X(OUTCOME_LENGTHEN,                                                                            \

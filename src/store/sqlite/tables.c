@@ -543,6 +543,9 @@ static void add_odd(struct buf *sql, const struct table *table)
 void sqlite_find_odd(struct sqlite_backend *sqlite)
 {
     struct buf *odd = &sqlite->backend.odd_rows;
+    buf_clear(odd);
+    if (sqlite->n_tables == 0)
+        return;
     if (!sqlite->odd_rows) {
         struct buf sql BUF_AUTO = buf_make(SQLITE_TABLE_SQL_MAX);
         for (size_t i = 0; i < sqlite->n_tables; i++)
@@ -550,7 +553,6 @@ void sqlite_find_odd(struct sqlite_backend *sqlite)
         sqlite_note(sqlite, sqlite_table_prepare(sqlite, &sql, &sqlite->odd_rows));
     }
     struct sqlite_binding binding = {.sqlite = sqlite, .statement = sqlite->odd_rows};
-    buf_clear(odd);
     while (sqlite_step(&binding))
         buf_printf(odd, "%s %lld\n", (const char *)sqlite3_column_text(binding.statement, 0),
                    (long long)sqlite3_column_int64(binding.statement, 1));

@@ -431,6 +431,7 @@ BEGIN
     IF cardinality(ids) > 0 THEN
         UPDATE pawl.record r SET version = new_version,
             once_name = coalesce(w.once_name, r.once_name), status = w.status, token = w.token,
+            created_at = w.created_at,
             attempt_id = w.attempt_id, attempts = w.attempts, started_at = w.started_at,
             lease_until = w.lease_until, lease_us = w.lease_us, owner = w.owner,
             probing = w.probing, windowed = w.windowed, unknown = w.unknown,
