@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #define NAMES_MAX 32
+#define NAME_BYTES_MAX 100
 #define SHORT_LIST 8
 #define HINT_MAX 2048
 #define VALUE_SHOWN_MAX 60
@@ -202,6 +203,11 @@ void reader_not_a_list(struct reader *reader, const struct node *node, size_t mo
         reader_complain(reader, node, "has %zu items (expected at most %zu)", node->count, most);
     else if (node->kind != NODE_BAD)
         reader_complain(reader, node, "is not a list (expected %s, in a list)", expected);
+}
+
+bool reader_is_name(struct slice text)
+{
+    return slice_is_word(text, "._-") && text.len <= NAME_BYTES_MAX;
 }
 
 bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)(struct slice),

@@ -95,6 +95,9 @@ struct reader_texts {
 bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)(struct slice),
                  const char *expected, struct reader_texts *texts);
 
+/* Whether it may be the name of a rule, endpoint or source. */
+bool reader_is_name(struct slice text);
+
 /* Where the text names a file (`file:PATH`), that file's first line. `*ret_path`: of the file, or
  * NULL. False: it complained. */
 bool reader_secret(struct reader *reader, const struct node *node, struct slice *text,

@@ -8,7 +8,6 @@
 #include "config/reader.h"
 #include "core/identity.h"
 
-#define RULE_NAME_MAX 100
 #define BODIES_MOST ((uint64_t)256 * 1024 * 1024) /* bytes, and of a container's memory */
 #define BODIES_PERCENT 40
 #define CACHE_MOST ((uint64_t)32 * 1024 * 1024)
@@ -286,17 +285,12 @@ OPTION_READER(probe_status)
 CHOICES(X)
 #undef X
 
-static bool is_name(struct slice text)
-{
-    return slice_is_word(text, "._-") && text.len <= RULE_NAME_MAX;
-}
-
 OPTION_READER(name)
 {
     struct slice text;
     if (!reader_scalar(reader, node, "a name such as refunds.create", &text))
         return;
-    if (is_name(text))
+    if (reader_is_name(text))
         *(struct slice *)field = arena_copy(reader->texts, text);
     else
         reader_expected(reader, node, "1 to 100 letters, digits, '.', '_' and '-'");
@@ -319,6 +313,6 @@ OPTION_READER(formerly)
 {
     struct rule *rule = &reader->draft->rule;
     struct reader_texts texts = {.max = RULE_FORMERLY_MAX, .at = field};
-    if (reader_list(reader, node, is_name, "an earlier name of the rule", &texts))
+    if (reader_list(reader, node, reader_is_name, "an earlier name of the rule", &texts))
         rule->n_formerly = texts.n;
 }

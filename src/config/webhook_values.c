@@ -97,6 +97,14 @@ static READER_NAMED(read_types)
     endpoint->n_types = texts.n;
 }
 
+static READER_NAMED(read_former)
+{
+    struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, former);
+    struct reader_texts texts = {.max = WEBHOOK_FORMER_MAX, .at = endpoint->former};
+    (void)reader_list(reader, node, reader_is_name, "an earlier name of the endpoint", &texts);
+    endpoint->n_former = texts.n;
+}
+
 static bool is_tenant(struct slice text)
 {
     return text.len > 0;
@@ -212,6 +220,8 @@ static const struct option endpoint_members[] = {
     CONFIG_MEMBER(timeout, webhook_endpoint, timeout_us, duration, MS, HOUR, "15s",
                   "time for an attempt"),
     CONFIG_MEMBER(in_flight, webhook_endpoint, in_flight, count, 1, 256, "4", "attempts at a time"),
+    CONFIG_MEMBER(formerly, webhook_endpoint, former, former, 0, 0, "[]",
+                  "names that it had before: what is still to be sent under them is sent to it"),
 };
 static const struct option endpoint_option = {
     .members = endpoint_members, .n_members = sizeof endpoint_members / sizeof *endpoint_members};
@@ -281,6 +291,8 @@ static void read_foreign(struct reader *reader, struct slice map, struct webhook
         check_endpoint(reader, node, endpoint);
     if (reader->errors->n == 0)
         check_schedule(reader, node, endpoint);
+    if (reader->errors->n == 0 && endpoint->n_former > 0)
+        reader_complain(reader, node, "formerly is for endpoints of a config");
     if (reader->errors->n > 0)
         return;
     bool is_url = url_read(endpoint->url, &url, &problem);
@@ -309,6 +321,22 @@ const char *config_read_endpoint(struct slice map, struct arena *texts,
     return problem;
 }
 
+/* Each former name is an endpoint that wants nothing. How many there are in all. */
+static size_t add_former(struct reader *reader, const struct node *node,
+                         struct webhook_endpoint *all, size_t n)
+{
+    size_t n_all = n;
+    for (size_t i = 0; i < n; i++)
+        for (size_t f = 0; f < all[i].n_former; f++) {
+            all[n_all] = all[i];
+            all[n_all].name = all[i].former[f];
+            all[n_all].n_types = all[n_all].n_former = 0;
+            all[n_all].heir = &all[i];
+            check_name(reader, node, all, n_all++);
+        }
+    return n_all;
+}
+
 OPTION_READER(endpoints)
 {
     struct webhook_settings *settings = READER_STRUCT(field, webhook_settings, endpoints);
@@ -316,7 +344,8 @@ OPTION_READER(endpoints)
         reader_not_a_list(reader, node, ENDPOINTS_MAX, AN_ENDPOINT);
         return;
     }
-    struct webhook_endpoint *all = arena_alloc(reader->texts, (node->count + 1) * sizeof *all);
+    struct webhook_endpoint *all =
+        arena_alloc(reader->texts, (node->count * (1 + WEBHOOK_FORMER_MAX) + 1) * sizeof *all);
     size_t n = 0;
     if (!all)
         return;
@@ -332,7 +361,7 @@ OPTION_READER(endpoints)
             check_name(reader, item, all, n);
     }
     settings->endpoints = all;
-    settings->n_endpoints = n;
+    settings->n_endpoints = add_former(reader, node, all, n);
 }
 
 /* What no attempt could ever be made to is refused here; where a name leads is judged then. */
@@ -343,8 +372,8 @@ static void check_urls(struct reader *reader, const struct node *node,
         const struct webhook_endpoint *endpoint = &settings->endpoints[i];
         const char *problem;
         struct url url;
-        if (!url_read(endpoint->url, &url, &problem))
-            continue; /* it was complained about */
+        if (endpoint->heir || !url_read(endpoint->url, &url, &problem))
+            continue; /* it is, or was, complained about */
         const char *refusal = public_address_url_refusal(&url, settings->allow_http);
         if (refusal)
             reader_complain(reader, node, "the URL of %.*s %s%s", SLICE_ARG(endpoint->name),

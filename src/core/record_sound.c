@@ -25,7 +25,7 @@ bool record_is_sound(const struct record *record)
         return record->status == RECORD_ABSENT;
     return record->token > 0 && record->token <= RECORD_TOKEN_MOST && record->attempts > 0 &&
            record->unknown <= RECORD_UNKNOWN_PARTICIPANT && record->cause >= 0 &&
-           has_sound_times(record) &&
+           record->http_status >= 0 && record->http_status <= 999 && has_sound_times(record) &&
            (!leased || record->status == RECORD_PENDING || record->provisional) &&
            (!record->provisional || (final && leased && record->expires_at == CLOCK_NEVER &&
                                      record->gone_at == CLOCK_NEVER)) &&

@@ -35,6 +35,7 @@ static const struct table_column serves_columns[] = {
     TABLE_COLUMN(struct store_serves, TEXT, PLAIN, kind, "kind"),
     TABLE_COLUMN(struct store_serves, TEXT, PLAIN, name, "name"),
     TERMS(struct store_serves),
+    TABLE_LATE(struct store_serves, TEXT, heir, "heir"),
 };
 
 static const struct table_index serves_indexes[] = {

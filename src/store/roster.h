@@ -35,6 +35,8 @@ struct store_serves {
     struct slice kind;    /* as in pawl_task */
     struct slice name;    /* the lane */
     struct store_terms terms;
+    struct slice heir; /* the name was given up for this one, under which events are told; empty:
+                          it was not */
 };
 
 enum store_roster_state {

@@ -37,7 +37,7 @@ static void add_own(struct audience *audience, const struct webhook_target *targ
     add(audience, endpoint->name, is_living ? census_terms(entry) : &own, is_told ? entry : NULL);
     struct audience_member *member = &audience->at[audience->n - 1];
     member->row = target->state.row.id;
-    member->endpoint = endpoint;
+    member->endpoint = entry && entry->yields ? NULL : endpoint;
     if (member->envelope == 0) /* an older pawl's, which names none */
         member->envelope = target->envelope;
 }

@@ -186,6 +186,27 @@ static void take_living(struct census *census, struct rows *serves)
     }
 }
 
+static struct slice heir_of(const struct census_entry *entry, size_t at)
+{
+    return ((const struct store_serves *)entry->living[at])->heir;
+}
+
+/* Where one process has an endpoint under a former name and another one under the new, each event
+ * is told once: under the name that it has in the newest declaration of the former. */
+static void choose_names(struct census *census)
+{
+    for (size_t i = 0; i < census->n; i++) {
+        struct census_entry *former = &census->entries[i];
+        size_t n = former->n_living;
+        former->yields |= n > 0 && heir_of(former, n - 1).len > 0;
+        for (size_t at = 0; at < n && !former->yields; at++) {
+            struct census_entry *heir = census_find(census, former->row.kind, heir_of(former, at));
+            if (heir)
+                heir->yields = true;
+        }
+    }
+}
+
 static enum store_status build(struct census *census, struct rows *serves, const struct rows *names,
                                const struct rows *processes)
 {
@@ -202,6 +223,7 @@ static enum store_status build(struct census *census, struct rows *serves, const
     qsort(census->entries, census->n, sizeof *census->entries, compare_entries);
     take_living(census, serves);
     qsort(census->entries, census->n, sizeof *census->entries, compare_entries);
+    choose_names(census);
     return STORE_DONE;
 }
 
@@ -277,6 +299,8 @@ static bool terms_want(const struct store_terms *terms, const struct store_event
 bool census_wants(const struct census_entry *entry, const struct store_event *event,
                   bool of_any_type)
 {
+    if (entry->yields)
+        return false;
     bool wants = entry->n_living == 0 && census_is_told(entry) &&
                  terms_want(&entry->row.terms, event, of_any_type);
     for (size_t i = 0; i < entry->n_living; i++)

@@ -3,7 +3,8 @@
  * census: the store's roster (store/roster.h) as it was read last: which endpoints and sources
  * there are, who serves them, and so who is told of an event, whichever process publishes or fans
  * out. An endpoint of a config wants what any living declaration of it wants or, if none lives,
- * what was declared last; its order and profile are the newest declaration's. Read again where the
+ * what was declared last; its order and profile are the newest declaration's, and so is whether it
+ * is told under a former name or its new one. Read again where the
  * roster's own row has moved, where a process that counted may have died, and every
  * CENSUS_EVERY_US.
  */
@@ -23,6 +24,7 @@ struct census_entry {
     struct store_roster row;         /* id 0: of a declaration alone */
     const struct table_row **living; /* of struct store_serves, the newest last */
     size_t n_living;
+    bool yields; /* its events are told under another name, former or new */
     bool is_due; /* something waits there, and this process does not serve it */
 };
 

@@ -57,11 +57,12 @@ static bool gather(struct arena *arena, const struct webhook_plan *plan,
     *ret_declared =
         (struct declared){.at = arena_alloc(arena, (most + 1) * sizeof(struct store_serves))};
     for (size_t i = 0; ret_declared->at && i < webhooks->n_endpoints; i++) {
-        struct slice name = webhooks->endpoints[i].name;
+        const struct webhook_endpoint *endpoint = &webhooks->endpoints[i];
         ret_declared->at[ret_declared->n++] = (struct store_serves){
             .kind = SLICE(WEBHOOK_KIND),
-            .name = name,
-            .terms = terms_of(arena, roster_find(plan->roster, name), webhooks->keep_us)};
+            .name = endpoint->name,
+            .heir = endpoint->heir ? endpoint->heir->name : SLICE(""),
+            .terms = terms_of(arena, roster_find(plan->roster, endpoint->name), webhooks->keep_us)};
     }
     for (size_t i = 0; ret_declared->at && i < plan->n_sources; i++)
         ret_declared->at[ret_declared->n++] =

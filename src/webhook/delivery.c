@@ -16,6 +16,7 @@ struct sending {
     struct webhook_plan *plan;
     struct roster *roster;
     struct webhook_target *target;
+    struct webhook_target *heir; /* whose state counts: the target, or what it is called now */
     struct store_event event;
     struct envelope_rule rule; /* by which it is told */
     struct buf body;
@@ -61,6 +62,7 @@ static void take_target(struct sending *sending, struct slice name)
     roster_unref(sending->roster);
     sending->roster = roster_ref(sending->plan->roster);
     sending->target = roster_find(sending->roster, name);
+    sending->heir = sending->target ? roster_heir(sending->roster, sending->target) : NULL;
 }
 
 /* Another process may have told one that was made since the registry was read, also under a name
@@ -106,12 +108,13 @@ static bool is_of_an_earlier_one(const struct webhook_target *target,
 }
 
 /* Whether it wants the event yet: this process's config, or else any other that lives, as the store
- * says now. A person may send it any type, but no other tenant's. */
+ * says now. A person may send it any type, but no other tenant's; so may what was to be sent under
+ * a former name, whose types nobody knows any more. */
 static enum store_status ask_wanted(const struct webhook_sender *sender,
                                     const struct courier_delivery *delivery, bool *ret_is_wanted)
 {
     const struct sending *sending = sending_of(delivery);
-    bool of_any_type = delivery->stored.task.replay;
+    bool of_any_type = delivery->stored.task.replay || sending->target->endpoint->heir;
     struct census census = census_make();
     *ret_is_wanted =
         webhook_endpoint_wants(sending->target->endpoint, &sending->event, of_any_type);
@@ -171,7 +174,7 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
         return judge_missing(sender, delivery);
     if (is_of_an_earlier_one(sending->target, &delivery->stored))
         return settle(TASK_REASON_REMOVED);
-    if (sending->target->state.is_disabled && !delivery->stored.task.replay)
+    if (sending->heir->state.is_disabled && !delivery->stored.task.replay)
         return settle(TASK_REASON_DISABLED);
     if (read_event(sender, delivery, &is_there) != STORE_DONE)
         return down;
@@ -256,7 +259,7 @@ static bool judge(const struct sending *sending, const struct store_task *ended,
     bool was_made = ended->task.status > 0 || ended->task.reason != TASK_REASON_NONE;
     if (succeeded ? state->failing_since == 0 : !was_made || state->is_disabled)
         return false;
-    state->name = sending->target->endpoint->name;
+    state->name = sending->heir->endpoint->name;
     state->changed_at = now;
     if (succeeded) {
         state->failing_since = 0;
@@ -299,11 +302,11 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
     struct store_endpoint *state = arena_alloc(follow->arena, sizeof *state);
     if (!state)
         return STORE_NO_MEMORY;
-    *state = sending->target->state;
+    *state = sending->heir->state;
     if (!judge(sending, ended, now, state))
         return STORE_DONE;
-    enum store_status status = read_state(follow, sending->target->endpoint->name, state);
-    bool is_removed = sending->target->is_stored && state->row.id == 0;
+    enum store_status status = read_state(follow, sending->heir->endpoint->name, state);
+    bool is_removed = sending->heir->is_stored && state->row.id == 0;
     if (status != STORE_DONE || is_removed || !judge(sending, ended, now, state))
         return status;
     CHECK(follow->n < follow->most);
@@ -311,8 +314,8 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
         (struct table_change){.table = &endpoint_table,
                               .act = state->row.id != 0 ? TABLE_UPDATE : TABLE_INSERT,
                               .row = &state->row};
-    sending->target->state = *state;
-    sending->target->state.why = SLICE("");
+    sending->heir->state = *state;
+    sending->heir->state.why = SLICE("");
     return STORE_DONE;
 }
 

@@ -126,6 +126,23 @@ const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan
 
 /* ---- the registry ---- */
 
+/* As it was under a former name, if it had one. */
+static struct store_endpoint first_state(const struct webhook_endpoint *endpoint,
+                                         const struct registry *registry)
+{
+    struct store_endpoint state = {.name = endpoint->name, .changed_at = registry->now};
+    for (size_t i = 0; i < endpoint->n_former; i++) {
+        const struct registry_entry *former = registry_find(registry, endpoint->former[i]);
+        if (!former)
+            continue;
+        state.is_disabled = former->state->is_disabled;
+        state.failing_since = former->state->failing_since;
+        state.why = former->state->why;
+        break;
+    }
+    return state;
+}
+
 /* Endpoints of the config that the store does not know, as many as one commit brings. */
 static size_t gather_new(const struct webhook_plan *plan, const struct registry *registry,
                          struct store_endpoint *rows, struct table_change *changes)
@@ -135,8 +152,7 @@ static size_t gather_new(const struct webhook_plan *plan, const struct registry 
     for (size_t i = 0; i < settings->n_endpoints && n < INTRODUCED_MOST; i++) {
         if (registry_find(registry, settings->endpoints[i].name))
             continue;
-        rows[n] = (struct store_endpoint){.name = settings->endpoints[i].name,
-                                          .changed_at = registry->now};
+        rows[n] = first_state(&settings->endpoints[i], registry);
         changes[n] = (struct table_change){
             .table = &endpoint_table, .act = TABLE_INSERT, .row = &rows[n].row};
         n++;

@@ -155,6 +155,14 @@ struct webhook_target *roster_find(const struct roster *roster, struct slice nam
     return find(roster->targets, roster->n, name);
 }
 
+struct webhook_target *roster_heir(const struct roster *roster, struct webhook_target *target)
+{
+    const struct webhook_endpoint *heir = target->endpoint->heir;
+    struct webhook_target *found = heir ? roster_find(roster, heir->name) : target;
+    CHECK(found);
+    return found;
+}
+
 bool roster_holds(const struct roster *roster, struct slice name)
 {
     return find(roster->held, roster->n_held, name);

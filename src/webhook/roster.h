@@ -48,6 +48,9 @@ bool roster_is_of(const struct roster *roster, const struct registry *registry);
 /* Takes the states of the registry. */
 void roster_take_states(struct roster *roster, const struct registry *registry);
 
+/* Of a former name the target that has another name now; else itself: whose state counts. */
+struct webhook_target *roster_heir(const struct roster *roster, struct webhook_target *target);
+
 /* NULL: there is none of that name. */
 struct webhook_target *roster_find(const struct roster *roster, struct slice name);
 /* Whether there is one that this version cannot read. */

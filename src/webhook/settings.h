@@ -12,6 +12,7 @@
 #define WEBHOOK_KIND "webhook" /* of tasks; the lane is an endpoint's name */
 #define WEBHOOK_TYPES_MAX 16
 #define WEBHOOK_TENANTS_MAX 16
+#define WEBHOOK_FORMER_MAX 4
 #define WEBHOOK_MEMBERS_MAX 8 /* of an envelope of the endpoint's own */
 
 /* What an envelope may say of an event. */
@@ -59,6 +60,10 @@ struct webhook_endpoint {
     struct retry_schedule schedule; /* the profile's, or delays of the endpoint's own */
     int64_t timeout_us;             /* of an attempt */
     size_t in_flight;
+    size_t n_former;
+    struct slice former[WEBHOOK_FORMER_MAX]; /* names that it had before */
+    const struct webhook_endpoint *heir;     /* NULL; or this is but a former name of that one, for
+                                                what was to be sent under it: it wants no type */
 };
 
 /* Reads an endpoint from a map as the config has it, a JSON object; texts will be in `texts`. NULL:
@@ -101,7 +106,7 @@ struct webhook_settings {
     bool allow_http;
     struct slice source; /* `source` of CloudEvents */
     int64_t keep_us;     /* how long an event's id is known, at least, and its deliveries kept */
-    const struct webhook_endpoint *endpoints;
+    const struct webhook_endpoint *endpoints; /* former names have entries of their own */
     size_t n_endpoints;
 };
 

@@ -32,7 +32,10 @@ struct slice told_name(const struct webhook_target *target)
 {
     if (!target)
         return SERIES_OTHER;
-    return target->is_stored ? SLICE("stored") : target->endpoint->name;
+    const struct webhook_endpoint *endpoint = target->endpoint;
+    return target->is_stored ? SLICE("stored")
+           : endpoint->heir  ? endpoint->heir->name
+                             : endpoint->name;
 }
 
 /* Under the mutex. The first one is SERIES_OTHER. */

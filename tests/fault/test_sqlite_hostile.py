@@ -132,13 +132,20 @@ for one in (work, thread):
     assert len(told) == 2 and all(int(grown) < 3 << 20 for grown in told), told
 
 
+@pytest.mark.parametrize("change", [
+    "expires_at = expires_at + 86400000000", "attempts = 0", "token = -1", "status = 9",
+    "gone_at = 'never'"])
+def test_a_record_that_somebody_edited_by_hand_is_unknown(app, change):
+    app.do("k1")
+    app.db.execute(f"UPDATE pawl_outcome SET {change}")
+    with app:
+        assert app.begin("k1")[0] == "outcome_unknown"
+
+
 @pytest.mark.parametrize("damage", [
-    "UPDATE pawl_outcome SET expires_at = expires_at + 86400000000",
-    "UPDATE pawl_outcome SET attempts = 0", "UPDATE pawl_outcome SET token = -1",
-    "UPDATE pawl_outcome SET status = 9", "UPDATE pawl_outcome SET gone_at = 'never'",
     "UPDATE pawl_state SET time_boot = -9000000000000000000",
     "UPDATE pawl_state SET token = 9007199254740991"])
-def test_what_somebody_edited_by_hand_is_an_error(app, damage):
+def test_a_state_that_somebody_edited_by_hand_is_an_error(app, damage):
     app.do("k1")
     app.db.execute(damage)
     with app:

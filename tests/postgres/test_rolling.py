@@ -459,3 +459,42 @@ def test_deliveries_of_a_gateway_that_stopped_wait_for_the_next_one_that_knows_t
     eventually(lambda: not box.list("--state", "waiting") and not box.list("--state", "sending"),
                "all of them")
     assert not box.list("--dead")
+
+
+def test_an_endpoint_that_is_renamed_gets_what_was_to_be_sent_and_nothing_twice(pawl, receiver):
+    """One gateway after the other, and a step back: the newest declaration says under which name
+    events are told, also to the gateway that knows but the old one, or none."""
+    slow = {"schedule": SLOW, "url": f"http://127.0.0.1:{receiver.port}/crm"}
+    old = config(sink("crm", receiver, **slow))
+    new = config(sink("sales", receiver, formerly=["crm"], **slow))
+    first, second, third = pawl(old), pawl(old), pawl(config())
+    box, events = Outbox(third), []
+
+    def publish(lane: str) -> None:
+        receiver.then(say(503, effect=False))
+        events.extend(box.publish() for _ in range(EVENTS))
+        for event in events[-EVENTS:]:
+            eventually(lambda at=event: lanes_of(box, at) == {lane}, f"its delivery to {lane}")
+
+    publish("crm")
+    changed(first, new)
+    publish("sales")
+    changed(second, new, "kill")
+    publish("sales")
+    changed(first, old)
+    publish("crm")
+    changed(first, new)
+    publish("sales")
+    eventually(lambda: step(first, 5) and {row["state"] for row in box.list()} == {"done"},
+               "the end")
+    assert told(receiver) == sorted((event, "/crm") for event in events)
+
+
+def test_an_endpoint_takes_its_state_along_when_it_is_renamed(pawl, receiver):
+    gateway = pawl(config(sink("crm", receiver)))
+    box = Outbox(gateway)
+    box.done("endpoint", "disable", "crm")
+    changed(gateway, config(sink("sales", receiver, formerly=["crm"])))
+    box.publish()
+    assert [(row["lane"], row["reason"]) for row in box.until("dead")] == [
+        ("sales", "endpoint_disabled")]

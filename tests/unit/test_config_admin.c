@@ -72,6 +72,36 @@ static void without_an_upstream_it_delivers_webhooks_and_nothing_else(void **sta
     config_free(config);
 }
 
+#define SINK(name, more)                                                                           \
+    "{name: " name ", url: 'https://h.example/x', types: [a.*], "                                  \
+    "secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" more "}"
+#define SINKS(all) "webhooks: {endpoints: [" all "]}\n"
+
+static void endpoints_have_former_names(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {SINKS(SINK("a", ", formerly: [a]")), "two endpoints have the name a"},
+        {SINKS(SINK("a", ", formerly: [b]") "," SINK("b", "")), "two endpoints have the name b"},
+        {SINKS(SINK("a", ", formerly: [c]") "," SINK("b", ", formerly: [c]")),
+         "two endpoints have the name c"},
+        {SINKS(SINK("a", ", formerly: ['x y']")), "an earlier name of the endpoint"},
+    };
+    struct config *config = good(SINKS(SINK("a", "") "," SINK("b", ", formerly: [c, d]")));
+    const struct webhook_settings *webhooks = &config->webhooks;
+    assert_int_equal(webhooks->n_endpoints, 4);
+    assert_null(webhooks->endpoints[1].heir);
+    assert_slice(webhooks->endpoints[2].name, "c");
+    assert_ptr_equal(webhooks->endpoints[2].heir, &webhooks->endpoints[1]);
+    assert_int_equal(webhooks->endpoints[3].n_types, 0);
+    config_free(config);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char *complaints = refused(wrong[i][0]);
+        assert_holds(complaints, wrong[i][1]);
+        mem_free(complaints);
+    }
+}
+
 static void off_loopback_an_admin_address_without_a_token_is_refused(void **state)
 {
     (void)state;
@@ -219,6 +249,7 @@ int main(void)
         cmocka_unit_test(an_admin_address_on_loopback_needs_no_token),
         cmocka_unit_test(an_address_of_the_gateway_itself_is_refused),
         cmocka_unit_test(without_an_upstream_it_delivers_webhooks_and_nothing_else),
+        cmocka_unit_test(endpoints_have_former_names),
         cmocka_unit_test(off_loopback_an_admin_address_without_a_token_is_refused),
         cmocka_unit_test(a_token_comes_from_the_value_the_environment_or_a_file),
         cmocka_unit_test(a_bad_token_is_refused_and_never_shown),

@@ -113,16 +113,14 @@ static enum exchange_step refuse_undecided(struct exchange *x)
 
 static enum exchange_step reply_to_replay(struct exchange *x)
 {
-    switch (bodies_unpack_found(x)) {
-    case OUTCOME_UNPACKED:
-        return reply_found(x, RESULT_REPLAYED);
-    case OUTCOME_NO_MEMORY:
+    int status = x->attempt.result.found->status;
+    enum outcome_unpacked unpacked = bodies_unpack_found(x);
+    if (unpacked == OUTCOME_NO_MEMORY)
         return reply_no_room(x);
-    case OUTCOME_DAMAGED:
-        exchange_log_damaged(x);
-        return reply_error(x, ERROR_RESULT_NOT_KEPT, "what was kept of the response is damaged");
-    }
-    UNREACHABLE();
+    if (unpacked == OUTCOME_UNPACKED && status >= 200 && status <= 999)
+        return reply_found(x, RESULT_REPLAYED);
+    exchange_log_damaged(x);
+    return reply_error(x, ERROR_RESULT_NOT_KEPT, "what was kept of the response is damaged");
 }
 
 /* A client that learned from the once value that it was done learns no more under its own key. */
