@@ -4,7 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
-void actor_add(struct buf *buf)
+static void add_name(struct buf *buf)
 {
     const struct passwd *user = getpwuid(getuid());
     buf_add_str(buf, "cli:");
@@ -16,7 +16,7 @@ void actor_add(struct buf *buf)
 
 struct store_actor actor_of(struct slice reason, struct buf *name)
 {
-    actor_add(name);
+    add_name(name);
     return (struct store_actor){.name = buf_ok(name) ? buf_slice(name) : SLICE("cli"),
                                 .reason = reason};
 }

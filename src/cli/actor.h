@@ -5,10 +5,7 @@
 
 #include "store/task_audit.h"
 
-/* Appends `cli:USER`, or `cli:` and the uid. */
-void actor_add(struct buf *buf);
-
-/* Who acts, and why; `name` gets the text of the first. */
+/* Who acts, and why; `name` gets the text of the first: `cli:USER`, or `cli:` and the uid. */
 struct store_actor actor_of(struct slice reason, struct buf *name);
 
 #endif

@@ -22,13 +22,13 @@ static bool is_remembered(const struct again *again, const struct keys_row *row)
 static enum store_status forget(struct again *again, const struct keys_row *row,
                                 struct parker *parker)
 {
-    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
-    actor_add(&actor);
+    BUF_AUTO struct buf name = buf_make(STORE_ACTOR_MAX);
+    const struct store_actor by = actor_of(slice_of(again->reason), &name);
     KEYS_ACT_AUTO struct keys_act act = {.row = row,
                                          .kind = KEYS_FORGET,
                                          .token = row->store.record.token,
-                                         .actor = buf_slice(&actor),
-                                         .reason = slice_of(again->reason)};
+                                         .actor = by.name,
+                                         .reason = by.reason};
     enum store_status status = keys_act(again->store, &act, parker);
     if (status == STORE_DONE)
         again->forgotten_at = row->store.record.completed_at;

@@ -120,7 +120,7 @@ const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_queue_edit] =
         {.name = "queue edit",
          .summary = "change what an operation sends; it gets a new key",
-         .synopsis = "ID [-d DATA] [--force]",
+         .synopsis = "ID [-d DATA] [--force] [--reason TEXT]",
          .about =
              "Gives an operation another body and a new key, which it prints; its attempts "
              "count from the start. If an attempt may have taken effect with the old body, the "
@@ -128,7 +128,8 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_EDIT_FORCE, FLAG_STORE},
+         .flags = {FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_EDIT_FORCE, FLAG_ACT_REASON,
+                   FLAG_STORE},
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},
@@ -137,24 +138,24 @@ const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_queue_retry] =
         {.name = "queue retry",
          .summary = "send an operation that failed finally again, under its key",
-         .synopsis = "ID",
+         .synopsis = "ID [--reason TEXT]",
          .about = "Makes a dead operation wait again, under the same key; its attempts count from "
                   "the start.",
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_STORE},
+         .flags = {FLAG_ACT_REASON, FLAG_STORE},
          .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_queue_drop] =
         {.name = "queue drop",
          .summary = "give an operation up; its group goes on",
-         .synopsis = "ID",
+         .synopsis = "ID [--reason TEXT]",
          .about = "Drops an operation that waits or is dead. It is kept in the list as dropped; "
                   "what waited behind it in its group goes on.",
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_STORE},
+         .flags = {FLAG_ACT_REASON, FLAG_STORE},
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},
@@ -162,20 +163,20 @@ const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_queue_pause] =
         {.name = "queue pause",
          .summary = "send nothing more to a target, or of a group",
-         .synopsis = "URL\n--group G",
+         .synopsis = "URL [--reason TEXT]\n--group G [--reason TEXT]",
          .about = "Sends nothing more to the target of URL (scheme, host and port), or of a "
                   "group, until `pawl queue resume`. What is being sent goes on.",
          .operand = "URL",
          .operands_most = 1,
-         .flags = {FLAG_PAUSED_GROUP, FLAG_STORE},
+         .flags = {FLAG_PAUSED_GROUP, FLAG_ACT_REASON, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_queue_resume] = {.name = "queue resume",
                               .summary = "send again to a target, or of a group",
-                              .synopsis = "URL\n--group G",
+                              .synopsis = "URL [--reason TEXT]\n--group G [--reason TEXT]",
                               .about = "Ends a `pawl queue pause`.",
                               .operand = "URL",
                               .operands_most = 1,
-                              .flags = {FLAG_PAUSED_GROUP, FLAG_STORE},
+                              .flags = {FLAG_PAUSED_GROUP, FLAG_ACT_REASON, FLAG_STORE},
                               .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_queue_drain] =
         {.name = "queue drain",

@@ -66,10 +66,10 @@ int keys_say(struct keys_session *session, const struct keys_row *row, enum keys
 
 static void sign(const struct keys_session *session, struct keys_act *act, struct buf *actor)
 {
-    actor_add(actor);
-    act->actor = buf_ok(actor) ? buf_slice(actor) : SLICE("cli");
+    const struct store_actor by = actor_of(session->options->reason, actor);
+    act->actor = by.name;
     act->insist = "use --force";
-    act->reason = session->options->reason;
+    act->reason = by.reason;
 }
 
 int keys_settle(struct keys_session *session, const struct keys_row *row, struct keys_act act)

@@ -38,11 +38,12 @@ int queue_open(struct queue_session *session, enum store_role role, bool create)
                           problem ? problem : "out of memory");
 }
 
-struct store_actor queue_actor(const struct queue_session *session)
+struct store_actor queue_actor(struct queue_session *session)
 {
-    bool is_known = buf_ok(&session->actor);
-    return (struct store_actor){is_known ? buf_slice(&session->actor) : SLICE("cli"),
-                                session->force, session->reason};
+    buf_clear(&session->actor);
+    struct store_actor actor = actor_of(session->reason, &session->actor);
+    actor.force = session->force;
+    return actor;
 }
 
 int queue_complain(const struct queue_session *session, enum store_status status)
@@ -276,7 +277,6 @@ int command_queue(enum command_id id, struct operands at)
     session->request.keeps_files = true;
     thread_parker_init(&session->parker);
     session->actor = buf_make(STORE_ACTOR_MAX);
-    actor_add(&session->actor);
     int code = command_read(id, &at, places, session);
     session->operands = at;
     session->operand = at.n > 0 ? at.at[0] : NULL;

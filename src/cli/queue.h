@@ -95,7 +95,7 @@ struct queue_words {
 int queue_open(struct queue_session *session, enum store_role role, bool create);
 
 /* Who acts, for the audit; with --force. */
-struct store_actor queue_actor(const struct queue_session *session);
+struct store_actor queue_actor(struct queue_session *session);
 
 /* An exit code; anything but 0 it explains. */
 int queue_complain(const struct queue_session *session, enum store_status status);

@@ -511,7 +511,8 @@ static enum store_status save_edit(struct batch *batch, const struct store_reque
     batch->n_changes = 0;
     bring(batch, &task_table, TABLE_UPDATE, &task->row, NULL);
     bring(batch, &request_table, TABLE_UPDATE, &adding->request.row, NULL);
-    bring(batch, &task_audit_table, TABLE_INSERT, &audit.row, NULL);
+    CHECK(batch->n_changes + STORE_AUDIT_CHANGES <= TABLE_BRINGS_MAX);
+    batch->n_changes += store_audit_add(&audit, actor, &batch->changes[batch->n_changes]);
     struct store_op op = {
         .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes};
     return batch->arena.failed ? STORE_NO_MEMORY : run(batch, &op);

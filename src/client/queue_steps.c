@@ -313,7 +313,9 @@ static enum store_status apply(struct walk *walk, struct store_task *task,
         return STORE_NO_MEMORY;
     *audit = store_audit_task(&wish->actor, wish->act == QUEUE_STEPS_RETRY ? "retry" : "drop",
                               &before, task, walk->now);
-    bring(walk, &task_audit_table, TABLE_INSERT, &audit->row, NULL);
+    struct courier_follow *follow = walk->follow;
+    CHECK(follow->n + STORE_AUDIT_CHANGES <= follow->most);
+    follow->n += store_audit_add(audit, &wish->actor, &follow->changes[follow->n]);
     enum store_status status =
         wish->act == QUEUE_STEPS_DROP && is_reverse ? free_next(walk) : STORE_DONE;
     return status == STORE_DONE ? go_on(walk, from) : status;

@@ -238,16 +238,17 @@ def acts(queue: Queue, *arguments: str) -> list[dict[str, Any]]:
 
 def test_each_act_is_written_down_with_who_did_it(queue):
     identity, key = queue.add("--group", "g", URL)
-    queue.did("retry", identity)
-    new = queue.did("edit", identity, "-d", "x", "--force").split()[1]
-    queue.did("pause", "--group", "g")
+    queue.did("retry", identity, "--reason", "why 0")
+    new = queue.did("edit", identity, "-d", "x", "--force", "--reason", "why 1").split()[1]
+    queue.did("pause", "--group", "g", "--reason", "why 2")
     queue.did("pause", "--group", "g")  # it is so already: no act
-    queue.did("resume", "--group", "g")
-    queue.did("drop", identity)
+    queue.did("resume", "--group", "g", "--reason", "why 3")
+    queue.did("drop", identity, "--reason", "why 4")
     queue.refused(1, "drop", identity)
     written = acts(queue)
     assert [act["act"] for act in written] == ["retry", "edit", "pause", "resume", "drop"]
     assert {act["actor"] for act in written} == {f"cli:{getpass.getuser()}"}
+    assert [act["reason"] for act in written] == [f"why {i}" for i in range(5)]
     retry, edit, pause, resume, drop = written
     assert (retry["kind"], retry["task"], retry["from"], retry["to"]) == (
         "queue", int(identity), "waiting", "waiting")

@@ -120,7 +120,8 @@ def park(lists: Lists, upstream: Upstream) -> None:
 
 def test_a_parked_list_goes_on_when_its_step_is_sent_again(lists, upstream):
     park(lists, upstream)
-    lists.did("retry", lists.steps[1])
+    lists.did("retry", lists.steps[1], "--reason", "was away")
+    assert '"reason":"was away"' in lists.did("audit", "--json").replace(": ", ":")
     assert lists.state() == "running"
     lists.drain()
     assert sent(upstream) == ["POST /b", "POST /c"] and lists.state() == "done"
