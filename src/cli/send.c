@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl send`: one request, sent until it is done, and once (src/client, src/runner). */
+#include "base/arena.h"
 #include "base/check.h"
 #include "base/duration.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/timestamp.h"
@@ -22,6 +24,8 @@
 #define MAX_TIME_US (30 * CLOCK_US_PER_S)
 #define CONNECT_US (5 * CLOCK_US_PER_S)
 #define TEXT_MAX ((size_t)8 * 1024)
+#define SAID_MAX ((size_t)16 * 1024)         /* of a body that is read for what it says */
+#define SAID_ARENA_MAX ((size_t)1024 * 1024) /* of its tree */
 
 struct send {
     struct request_options options; /* first: the flags of a request go there */
@@ -210,14 +214,49 @@ static void add_doubt(const struct send *send, struct buf *line)
         buf_add_str(line, "; it may have been done: repeat it under the same key");
 }
 
+/* What a response of pawl's own form says beside its code. */
+struct said {
+    struct slice instance; /* empty: it names none; lives in the arena of `read_said` */
+    bool safe_new_key;     /* false also where it does not say */
+};
+
+static struct said read_said(const struct client_http *http, struct arena *arena)
+{
+    struct json *root;
+    struct said said = {0};
+    if (http->body.len > SAID_MAX || json_parse(arena, buf_slice(&http->body), &root, NULL))
+        return said;
+    const struct json *instance = json_at_as(root, SLICE("/instance"), JSON_STRING);
+    if (instance)
+        said.instance = instance->text;
+    said.safe_new_key = json_at_as(root, SLICE("/safe_new_key"), JSON_TRUE) != NULL;
+    return said;
+}
+
+/* One order, and never a new key where none is known to be safe. */
+static void add_advice(const struct send *send, const struct said *said, struct buf *line)
+{
+    const struct error_row *row = client_find_row(send->runner.end.code);
+    bool held = row == error_row(ERROR_OUTCOME_UNKNOWN);
+    bool other = row == error_row(ERROR_PAYLOAD_MISMATCH);
+    if (send->runner.in_doubt && !held)
+        add_doubt(send, line);
+    else if (other && !said->safe_new_key)
+        buf_add_str(line, ": the key was used for another request. Repeat that one exactly, and "
+                          "send nothing in its place before its outcome is known.");
+    else if (row)
+        buf_printf(line, ": %s", row->hint);
+}
+
 static void explain_final(const struct send *send)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    const struct error_row *row = client_find_row(send->runner.end.code);
+    ARENA_AUTO struct arena arena = arena_make(SAID_ARENA_MAX);
+    struct said said = read_said(&send->http, &arena);
     add_end(send, &send->runner.end, &line);
-    if (row)
-        buf_printf(&line, ": %s", row->hint);
-    add_doubt(send, &line);
+    add_advice(send, &said, &line);
+    if (said.instance.len > 0)
+        buf_printf(&line, " (instance %.*s)", SLICE_QUOTED(said.instance));
     say(send, &line);
 }
 

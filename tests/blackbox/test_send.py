@@ -141,6 +141,27 @@ def test_r3_a_409_for_another_payload_is_65(sender, upstream, value):
     assert sender.post().returncode == 65 and len(upstream.requests) == 1
 
 
+INSTANCE = "urn:uuid:518f0000-0000-8000-8000-000000000001"
+MISMATCH = {"error_code": "CONFLICT.idempotency.payload_mismatch", "instance": INSTANCE}
+UNKNOWN = {"error_code": "CONFLICT.idempotency.outcome_unknown", "instance": INSTANCE}
+
+
+@pytest.mark.parametrize("before, value, advises, repeats", [
+    ([], {**MISMATCH, "safe_new_key": True}, True, False),
+    ([], {**MISMATCH, "safe_new_key": False}, False, False),
+    ([], MISMATCH, False, False),
+    ([closes(effect=True)], {**MISMATCH, "safe_new_key": True}, False, True),
+    ([closes(effect=True)], UNKNOWN, False, False)])
+def test_a_new_key_is_advised_only_where_the_response_says_that_it_is_safe(
+        sender, upstream, before, value, advises, repeats):
+    """found: G3. And one order, with the instance that an operator asks for (found: G7)."""
+    upstream.then(*before, failing(409, value=value))
+    said = sender.post().stderr.splitlines()[-1]
+    assert ("Generate a new key" in said) == advises, said
+    assert ("repeat it under the same key" in said) == repeats, said
+    assert ".;" not in said and said.endswith(f"(instance {INSTANCE})")
+
+
 @hooks
 @pytest.mark.parametrize("status", [429, 503])
 def test_r3_retry_after_is_kept(sender, upstream, status):
