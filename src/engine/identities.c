@@ -23,12 +23,18 @@ struct known {
     struct known *next;
 };
 
+enum settle_step {
+    SETTLE_CHECKS,  /* changes nothing */
+    SETTLE_JUDGES,  /* ends what a process that died left open, where the rule is refused */
+    SETTLE_CHANGES, /* what no rule of the set was refused for */
+};
+
 struct settling {
     struct store *store;
     struct rule_set *set;
     struct parker *parker;
     char **ret_problem;
-    bool only_checks;
+    enum settle_step step;
     /* As it was read last. */
     struct arena arena;
     struct terms terms; /* not after the rows */
@@ -370,13 +376,13 @@ static bool settle_rule(struct settling *settling, const struct need *need,
     *ret_status = must_look ? count_left(settling, need, &left) : STORE_DONE;
     if (*ret_status != STORE_DONE)
         return true;
-    if (left.n > 0 && !settling->only_checks)
+    if (left.n > 0 && settling->step != SETTLE_CHECKS)
         *ret_status = take_back(settling, need->row);
     if (*ret_status != STORE_DONE)
         return true;
     if (left.n > 0)
         return refuse(settling, need, &left);
-    if (settling->only_checks || !need->row)
+    if (settling->step != SETTLE_CHANGES || !need->row)
         return true;
     return change_row(settling, need, must_look, ret_status);
 }
@@ -433,13 +439,13 @@ static bool settle_some(struct settling *settling, enum store_status *ret_status
     const struct need *needs = gather(settling, &n);
     if (!needs)
         return false;
-    *ret_done = n == 0 || settling->only_checks;
+    *ret_done = n == 0 || settling->step != SETTLE_CHANGES;
     for (size_t i = 0; i < n; i++) {
         if (!needs[i].from)
             continue;
         if (!settle_rule(settling, &needs[i], ret_status) || *ret_status != STORE_DONE)
             return *ret_status != STORE_DONE;
-        if (needs[i].row && !settling->only_checks)
+        if (needs[i].row && settling->step == SETTLE_CHANGES)
             return true;
     }
     if (!*ret_done)
@@ -447,14 +453,14 @@ static bool settle_some(struct settling *settling, enum store_status *ret_status
     return true;
 }
 
-static bool settle(struct settling *settling)
+static bool settle_step(struct settling *settling)
 {
     enum store_status status = STORE_CONFLICT;
     bool done = false;
     for (int try = 0; try < TRIES_MOST && !done; try++) {
         if (!settle_some(settling, &status, &done))
             return false;
-        if (status != STORE_DONE && settling->only_checks)
+        if (status != STORE_DONE && settling->step == SETTLE_CHECKS)
             return true;
         if (status != STORE_DONE && status != STORE_CONFLICT)
             return fail_store(settling, status);
@@ -469,10 +475,15 @@ static bool settle(struct settling *settling)
 bool identities_settle(struct store *store, struct rule_set *set, struct parker *parker,
                        char **ret_problem)
 {
-    struct settling settling = {
-        .store = store, .set = set, .parker = parker, .ret_problem = ret_problem};
+    struct settling settling = {.store = store,
+                                .set = set,
+                                .parker = parker,
+                                .ret_problem = ret_problem,
+                                .step = SETTLE_JUDGES};
     *ret_problem = NULL;
-    bool settled = settle(&settling);
+    bool settled = settle_step(&settling);
+    settling.step = SETTLE_CHANGES;
+    settled = settled && settle_step(&settling);
     arena_fini(&settling.arena);
     return settled;
 }
@@ -484,9 +495,9 @@ bool identities_check(struct store *store, struct rule_set *set, struct parker *
                                 .set = set,
                                 .parker = parker,
                                 .ret_problem = ret_problem,
-                                .only_checks = true};
+                                .step = SETTLE_CHECKS};
     *ret_problem = NULL;
-    bool settled = settle(&settling);
+    bool settled = settle_step(&settling);
     arena_fini(&settling.arena);
     return settled;
 }

@@ -174,6 +174,19 @@ def test_an_owner_stores_its_outcome_whatever_was_accepted_meanwhile(pawl, upstr
     assert '"complete"' in run("keys", "list", "--json", "--store", gateway.store).stdout
 
 
+def test_a_reload_that_one_rule_refuses_moves_no_other_rule(pawl, upstream):
+    before, after, _ = MOVES["a format that folds"]
+    other = "  - {name: other, match: POST /other, tenant: none MORE}\n"
+    gateway = pawl(before + other.replace(" MORE", ""))
+    pay(gateway)
+    assert gateway.post("/other", {}, key=KEY).status == 201
+    accepted = accept(after, try_reload(gateway, after + other.replace(" MORE", "")))
+    problem = try_reload(gateway, accepted + other.replace(" MORE", ", key_format: uuid"))
+    assert problem.startswith("rule 'other' moves its keys (key)")
+    assert marks(pay(gateway)) == (201, "replayed")
+    assert marks(pay(gateway, "k2")) == (201, "stored")
+
+
 @pytest.mark.parametrize("before, after", STAYS.values(), ids=STAYS)
 def test_what_names_alike_is_not_asked_about(pawl, upstream, before, after):
     gateway = pawl(before)
