@@ -229,7 +229,7 @@ static enum exit_code code_of(const struct each_session *session)
         return EXIT_OUTCOME_UNKNOWN;
     if (counts[EACH_FAILED] > 0)
         return EXIT_FINAL_ERROR;
-    if (each->store_is_down && !each->is_frozen)
+    if (each->store_is_down && each->closed != STORE_FROZEN)
         return EXIT_UNAVAILABLE;
     bool is_left = !session->is_dry && (counts[EACH_LEFT] > 0 || !each->all_read);
     return is_left ? EXIT_TRY_AGAIN : EXIT_DONE;
@@ -250,8 +250,8 @@ static void explain(struct each_session *session)
         say(session, each->problem);
     if (each->store_is_dead)
         say(session, "the store stopped after a disk error");
-    else if (each->is_frozen)
-        say(session, keys_status_text(STORE_FROZEN));
+    else if (each->closed != STORE_DONE)
+        say(session, keys_status_text(each->closed));
     else if (each->store_is_down)
         say(session, "the store did not respond in time, its disk is full, or there is no memory; "
                      "run it again to go on");

@@ -143,7 +143,9 @@ static int acquire(struct query *query, struct engine *engine, bool *ret_acquire
     case ENGINE_LIMITED:
     case ENGINE_STORE_DOWN:
     case ENGINE_GONE:
-        return keys_complain(query->session, attempt->result.frozen ? STORE_FROZEN : STORE_DOWN);
+        return keys_complain(query->session, attempt->result.closed != STORE_DONE
+                                                 ? attempt->result.closed
+                                                 : STORE_DOWN);
     }
     return keys_say(query->session, query->row, KEYS_STALE,
                     "the record has changed; run `pawl keys show` again; nothing was changed");

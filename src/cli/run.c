@@ -213,8 +213,8 @@ static void explain(const struct run *run)
         return;
     case RUNNER_STORE_DOWN:
         jobs_say(EXIT_DONE, "%s",
-                 run->job.runner.attempt.result.frozen
-                     ? keys_status_text(STORE_FROZEN)
+                 run->job.runner.attempt.result.closed != STORE_DONE
+                     ? keys_status_text(run->job.runner.attempt.result.closed)
                      : "the store did not respond in time, or its disk is full; nothing more was "
                        "run");
         return;

@@ -305,8 +305,9 @@ static void explain_in_progress(const struct send *send)
 static void explain_store_down(const struct send *send)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    buf_add_str(&line, send->runner.attempt.result.frozen
-                           ? keys_status_text(STORE_FROZEN)
+    enum store_status closed = send->runner.attempt.result.closed;
+    buf_add_str(&line, closed != STORE_DONE
+                           ? keys_status_text(closed)
                            : "the store did not respond in time; nothing more was sent");
     add_doubt(send, &line);
     say(send, &line);

@@ -162,6 +162,7 @@ static void fill_op(struct attempt *attempt, enum store_op_kind kind)
 static void take_result(struct attempt *attempt)
 {
     struct store_op *op = &attempt->op;
+    bool closed = op->status == STORE_FROZEN || op->status == STORE_WENT_BACK;
     attempt->result = (struct attempt_result){
         .record = op->record,
         .lease = op->lease,
@@ -177,8 +178,7 @@ static void take_result(struct attempt *attempt)
         .acknowledges = op->acknowledges,
         .kept = op->kept,
         .alone = op->alone,
-        .frozen = op->status == STORE_FROZEN,
-        .went_back = op->status == STORE_WENT_BACK,
+        .closed = closed ? op->status : STORE_DONE,
         .is_lost = op->is_lost,
         .may_have_met = op->waits || op->status == STORE_NO_MEMORY,
         .conflicts = op->status == STORE_CONFLICT,

@@ -63,12 +63,12 @@ struct attempt_result {
     bool kept;               /* finish: its outcome could be kept */
     bool alone;              /* finish: no participant had completed what it stored */
     bool may_have_met;       /* undecided: it has waited for a record, or may have met one */
-    bool frozen;             /* ENGINE_STORE_DOWN: an operator froze the store */
-    bool went_back;          /* the same: it lost what it had acknowledged */
     bool is_lost;            /* ENGINE_STALE: with that, what this attempt had acquired */
     bool conflicts; /* ENGINE_STORE_DOWN, ENGINE_LOST: by what it brings (STORE_CONFLICT) */
     /* Acquired in doubt: how its key was spelled to the service; else KEY_FORWARD_BY_SYNTAX. */
     enum key_forward spelling;
+    /* ENGINE_STORE_DOWN: STORE_FROZEN or STORE_WENT_BACK, if it was by that; else STORE_DONE. */
+    enum store_status closed;
 };
 
 /* One arrival. The caller's memory; texts and hashes are borrowed until it is done. */

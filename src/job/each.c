@@ -155,7 +155,8 @@ static enum each_result judge(struct each *each, const struct runner *runner,
     case RUNNER_IN_PROGRESS:
         return EACH_LEFT;
     case RUNNER_STORE_DOWN:
-        each->is_frozen |= runner->attempt.result.frozen;
+        if (runner->attempt.result.closed != STORE_DONE)
+            each->closed = runner->attempt.result.closed;
         each->store_is_down = true;
         return EACH_LEFT;
     case RUNNER_NOT_STORED:

@@ -126,10 +126,11 @@ struct each {
     bool all_read;       /* the input has ended, */
     bool input_ended;    /*   or is read no more, and all that was read is queued or has ended */
     bool store_is_down;  /* it was stopped by that, */
-    bool is_frozen;      /*   because an operator froze it, */
     bool store_is_dead;  /*   or by that */
     bool lingers;        /* the store may still write from its memory: it is never freed */
     char *problem;       /* why the input cannot be read on (mem_free); NULL: it can */
+    /* With store_is_down: attempt_result.closed. */
+    enum store_status closed;
 
     /* Its own. */
     struct slots slots;

@@ -110,7 +110,7 @@ int job_exit_code(const struct job *job, enum runner_result result)
     case RUNNER_IN_PROGRESS:
         return EXIT_TRY_AGAIN;
     case RUNNER_STORE_DOWN:
-        return runner->attempt.result.frozen ? EXIT_TRY_AGAIN : EXIT_UNAVAILABLE;
+        return runner->attempt.result.closed == STORE_FROZEN ? EXIT_TRY_AGAIN : EXIT_UNAVAILABLE;
     case RUNNER_LOST:
         return EXIT_FAIL_STOP;
     }

@@ -9,6 +9,7 @@ import shlex
 import signal
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -148,6 +149,18 @@ def test_commands_that_begin_something_are_refused_and_those_that_look_are_not(g
     assert run("queue", "list", *place).returncode == 0
     accepts = {**os.environ, "PAWL_ACCEPT_WEAKER": "true"}
     assert run(*begins[0], env=accepts).returncode == 0
+
+
+def test_commands_under_which_a_store_goes_back_say_so(tmp_path):
+    """The first item's command marks it: what begins next is refused."""
+    store = tmp_path / "pawl.db"
+    mark = ("import sqlite3, sys; opened = sqlite3.connect(sys.argv[1], timeout=60); "
+            "opened.execute('UPDATE pawl_state SET went_back_at = 1, restored_since = 1'); "
+            "opened.commit()")
+    each = run("each", "--jobs", "1", "--key", "{}", "--store", str(store), "--",
+               sys.executable, "-c", mark, str(store), input="a\nb\n")
+    assert each.returncode == 69, each
+    assert "the store went back" in each.stderr and "did not respond" not in each.stderr
 
 
 def test_a_drain_that_ends_in_such_a_store_says_so(gateway):

@@ -73,7 +73,7 @@ static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
 {
     bool in_time = !x->parker.interrupted && clock_boot_us() < x->client_deadline;
     const struct attempt_result *result = &x->attempt.result;
-    bool down = verdict == ENGINE_STORE_DOWN && !result->frozen && !result->went_back;
+    bool down = verdict == ENGINE_STORE_DOWN && result->closed == STORE_DONE;
     bool undecided = down || (verdict == ENGINE_GONE && in_time);
     bool met = x->met || x->attempt.result.may_have_met;
     bool open = x->client_state == CLIENT_WAITS && !http_session_is_draining(&x->client->session);
@@ -95,9 +95,9 @@ static void own(struct exchange *x)
 
 static const char *why_closed(const struct attempt_result *result)
 {
-    if (result->went_back)
+    if (result->closed == STORE_WENT_BACK)
         return "the record store lost what it had confirmed, until an operator has looked at it";
-    return result->frozen ? "an operator froze the record store" : NULL;
+    return result->closed == STORE_FROZEN ? "an operator froze the record store" : NULL;
 }
 
 /* Nothing was acquired: the client left, the gateway drains, or the store did not decide. */
