@@ -140,6 +140,7 @@ static const char *ended_by(enum retry_end end)
 void exchange_log_damaged(const struct exchange *x)
 {
     struct log_line line;
+    CHECK(x->attempt.result.found);
     log_line_start(&line, LOG_LEVEL_ERROR, "outcome_damaged");
     add_identity(&line, x);
     log_line_i64(&line, "id", x->attempt.op.row);
