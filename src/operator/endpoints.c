@@ -212,6 +212,7 @@ static bool set_state(struct acting *acting, struct store_endpoint *state, bool 
     state->why = disabled ? SLICE("by an operator") : SLICE("");
     state->failing_since = 0;
     bring(acting, &endpoint_table, TABLE_UPDATE, &state->row);
+    acting->changes[acting->n++] = census_moved(&acting->census);
     return true;
 }
 

@@ -128,6 +128,39 @@ static enum store_status ask_wanted(const struct webhook_sender *sender,
     return status;
 }
 
+static enum store_status read_state(const struct courier_follow *follow, struct slice name,
+                                    struct store_endpoint *ret_state)
+{
+    struct store_found found = {.arena = follow->arena};
+    const struct store_endpoint like = {.name = name};
+    const struct table_query query = {
+        .table = &endpoint_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
+    enum store_status status = store_find_rows(follow->store, &query, follow->parker,
+                                               clock_after(clock_boot_us(), POST_STORE_US), &found);
+    *ret_state = status == STORE_DONE && found.n == 1
+                     ? *(const struct store_endpoint *)found.rows[0]
+                     : (struct store_endpoint){0};
+    return status;
+}
+
+/* Whether it is, as the store says now where it was: an operator may have enabled it before this
+ * was published. What a person sends again is sent all the same. */
+static enum store_status ask_disabled(const struct webhook_sender *sender,
+                                      const struct courier_delivery *delivery,
+                                      bool *ret_is_disabled)
+{
+    struct sending *sending = sending_of(delivery);
+    const struct courier_follow asking = {
+        .store = sender->store, .parker = delivery->parker, .arena = &sending->post.arena};
+    struct store_endpoint state;
+    *ret_is_disabled = sending->heir->state.is_disabled && !delivery->stored.task.replay;
+    if (!*ret_is_disabled)
+        return STORE_DONE;
+    enum store_status status = read_state(&asking, sending->heir->endpoint->name, &state);
+    *ret_is_disabled = status == STORE_DONE && state.is_disabled;
+    return status;
+}
+
 /* The rule that the delivery names; of one from before it did, the endpoint's. True in
  * `*ret_is_known`: there is one, and this version knows it. */
 static enum store_status take_rule(const struct webhook_sender *sender,
@@ -166,7 +199,7 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
                                       struct courier_delivery *delivery)
 {
     struct sending *sending = sending_of(delivery);
-    bool is_there = false, is_wanted = false;
+    bool is_there = false, is_wanted = false, is_disabled = false;
     sending->plan = webhook_plan_ref(*sender->plan);
     if (!find_target(sender, delivery))
         return down;
@@ -174,7 +207,9 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
         return judge_missing(sender, delivery);
     if (is_of_an_earlier_one(sending->target, &delivery->stored))
         return settle(TASK_REASON_REMOVED);
-    if (sending->heir->state.is_disabled && !delivery->stored.task.replay)
+    if (ask_disabled(sender, delivery, &is_disabled) != STORE_DONE)
+        return down;
+    if (is_disabled)
         return settle(TASK_REASON_DISABLED);
     if (read_event(sender, delivery, &is_there) != STORE_DONE)
         return down;
@@ -274,21 +309,6 @@ static bool judge(const struct sending *sending, const struct store_task *ended,
         state->why = is_gone ? SLICE("it responded 410") : SLICE("it has failed for 7 days");
     }
     return is_first || state->is_disabled;
-}
-
-static enum store_status read_state(const struct courier_follow *follow, struct slice name,
-                                    struct store_endpoint *ret_state)
-{
-    struct store_found found = {.arena = follow->arena};
-    const struct store_endpoint like = {.name = name};
-    const struct table_query query = {
-        .table = &endpoint_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
-    enum store_status status = store_find_rows(follow->store, &query, follow->parker,
-                                               clock_after(clock_boot_us(), POST_STORE_US), &found);
-    *ret_state = status == STORE_DONE && found.n == 1
-                     ? *(const struct store_endpoint *)found.rows[0]
-                     : (struct store_endpoint){0};
-    return status;
 }
 
 /* By the state as it was read last, nearly always nothing; else by what the store says now. */

@@ -230,6 +230,18 @@ def test_a_disabled_endpoint_is_told_again_once_it_is_enabled(box, receiver):
     box.until("done", step=1)
 
 
+def test_an_event_is_told_by_the_state_that_was_set_before_it_was_published(admin, receiver):
+    box, listener = admin
+    add(box, receiver)
+    for n in range(3):
+        post(listener, "/endpoints/billing/disable")
+        post(listener, "/events", {"type": "refund.created", "id": f"off-{n}"})
+        box.until(*["dead"] * (n + 1), *["done"] * n, step=1)
+        post(listener, "/endpoints/billing/enable")
+        post(listener, "/events", {"type": "refund.created", "id": f"on-{n}"})
+        box.until(*["dead"] * (n + 1), *["done"] * (n + 1), step=1)
+
+
 def test_what_is_due_to_an_endpoint_that_was_removed_is_dead(box, receiver):
     add(box, receiver)
     receiver.default = say(503)
