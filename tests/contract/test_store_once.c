@@ -422,6 +422,22 @@ static void what_was_swept_of_a_response_does_not_come_back(void **state)
     drop(&op);
 }
 
+static void a_value_that_is_known_for_ever_keeps_no_response_for_so_long(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != BED_SQLITE)
+        return;
+    struct sort acks = {.acknowledge = true};
+    hold_clock(bed);
+    struct store_op op = begin(bed, 1, 5, &acks);
+    op.begin.once_ttl_us = CLOCK_NEVER;
+    run(bed, &op);
+    finish(bed, 1, op.record.token, "done");
+    advance(bed, TTL + SECOND);
+    assert_int_equal(ask(bed, 2, 5, &acks), RECORD_RESULT_EXPIRED);
+    assert_int_equal(bed_number(bed, "SELECT body IS NULL FROM pawl_outcome"), 1);
+}
+
 #endif
 
 int main(void)
@@ -453,6 +469,7 @@ int main(void)
         BED_TEST(keys_outlive_the_value_and_a_bound_key_lengthens_their_time),
         BED_TEST(neither_time_runs_while_a_record_is_in_doubt),
         BED_TEST(what_was_swept_of_a_response_does_not_come_back),
+        BED_TEST(a_value_that_is_known_for_ever_keeps_no_response_for_so_long),
 #endif
     };
     return bed_run(tests, sizeof tests / sizeof *tests);

@@ -55,7 +55,7 @@
 #define BODY_UNTIL "CASE WHEN once_replay THEN max(expires_at, once_until) ELSE expires_at END"
 #define IS_DUE                                                                                     \
     "min(" BODY_UNTIL ", " ROW_UNTIL ") <= ?1 AND status IN (2, 3) AND length(key_hash) = 32"      \
-    " AND typeof(expires_at + gone_at + completed_at + once_until) = 'integer'"                    \
+    " AND typeof(max(expires_at, gone_at, completed_at, once_until)) = 'integer'"                  \
     " AND min(expires_at, completed_at, once_until) >= 0 AND gone_at >= expires_at"
 
 /* Of a role that pawl_owner names: ?3 whether a `serve` lives, ?4 a drainer. The third kind was a
