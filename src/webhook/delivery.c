@@ -157,7 +157,8 @@ static enum store_status ask_disabled(const struct webhook_sender *sender,
     if (!*ret_is_disabled)
         return STORE_DONE;
     enum store_status status = read_state(&asking, sending->heir->endpoint->name, &state);
-    *ret_is_disabled = status == STORE_DONE && state.is_disabled;
+    bool is_the_same = state.row.id == sending->heir->state.row.id; /* not removed since */
+    *ret_is_disabled = !is_the_same || state.is_disabled;
     return status;
 }
 
