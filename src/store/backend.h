@@ -257,8 +257,9 @@ struct backend_space {
 };
 
 /* Row ids of records that no pawl wrote. */
+#define BACKEND_ODD_RECORDS 256
 struct backend_odd {
-    int64_t ids[STORE_ODD_MOST];
+    int64_t ids[BACKEND_ODD_RECORDS];
     size_t n;
 };
 

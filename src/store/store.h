@@ -138,8 +138,8 @@ struct store_counts store_counts(struct store *store);
 void store_decisions(struct store *store, struct buf *lines);
 
 /* Appends which rows no pawl wrote, as they were up to five seconds ago: lines of a table and an
- * id, STORE_ODD_MOST of each table; those of store_hold_rows; and, as STORE_RECORDS, those records
- * that this process has met. From any thread. */
+ * id, STORE_ODD_MOST of each table; those of store_hold_rows; and, as STORE_RECORDS, some of those
+ * records that this process has met. From any thread. */
 void store_odd_rows(struct store *store, struct buf *lines);
 
 /* The same lines, of rows that a module cannot read: in place of those that it gave before. */

@@ -70,7 +70,7 @@ void backend_hold_row(struct backend *backend, struct store_row *row)
 {
     struct backend_odd *odd = &backend->odd_records;
     record_hold(&row->record, row->id);
-    if (odd->n < STORE_ODD_MOST && !is_noted(odd, row->id))
+    if (odd->n < BACKEND_ODD_RECORDS && !is_noted(odd, row->id))
         odd->ids[odd->n++] = row->id;
 }
 
