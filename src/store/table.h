@@ -113,13 +113,6 @@ struct table_index {
     bool is_partial; /* without rows whose last column is not set: empty, 0, or CLOCK_NEVER */
 };
 
-/* What a pawl that is older than all late columns may not write: a row that is so in both columns.
- * To it another process has changed the row. */
-struct table_bar {
-    unsigned char column, other; /* places; numbers */
-    int64_t value, other_value;
-};
-
 struct table {
     const char *name;
     const struct table_column *columns; /* all but those of struct table_row */
@@ -137,7 +130,6 @@ struct table {
                                 person acts on it; NULL: an odd one does no harm */
     const char *heal;        /* the command with which a person does, its words joined by `_`: the
                                 name of the CHECK on PostgreSQL ends with it; NULL: it has none */
-    const struct table_bar *bar; /* on PostgreSQL; NULL: none */
     const char *sqlite_view; /* CREATE VIEW IF NOT EXISTS of what people read of it; NULL: none */
     const char *postgres_view;
 };

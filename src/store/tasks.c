@@ -159,10 +159,6 @@ static void hold_task(void *row)
     store_task_settle(stored);
 }
 
-/* Its own endpoints are all that it knows: it would end the deliveries of a newer gateway's. */
-static const struct table_bar no_removal = {COLUMN_state, COLUMN_reason, TASK_DEAD,
-                                            TASK_REASON_REMOVED};
-
 const struct table task_table = {
     .name = "pawl_task",
     .columns = task_columns,
@@ -174,7 +170,6 @@ const struct table task_table = {
     .n_relations = COUNT_OF(task_relations),
     .hold = hold_task,
     .heal = "pawl_queue_retry",
-    .bar = &no_removal,
 };
 
 /* Those that came with format 2 and were there when it was first used; and what others are to it.

@@ -6,17 +6,15 @@ import hashlib
 import hmac
 import json
 import signal
-from contextlib import closing
 from typing import Any
 
 import pytest
 
 from pawltest.admin import Admin, with_admin
-from pawltest.gateway import Gateway, run
+from pawltest.gateway import Gateway
 from pawltest.tasks import Tasks
 from pawltest.upstream import Upstream, say
 from pawltest.wire import Answer, eventually, request_bytes
-from server import Database
 
 pytestmark = pytest.mark.hooks
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -500,32 +498,3 @@ def test_an_endpoint_takes_its_state_along_when_it_is_renamed(pawl, receiver):
     box.publish()
     assert [(row["lane"], row["reason"]) for row in box.until("dead")] == [
         ("sales", "endpoint_disabled")]
-
-
-# ---- a pawl of before the roster ----
-
-NEVER = 2**63 - 1
-LATE = ("envelope", "endpoint", "why")  # such a pawl has none of these columns
-DEAD, FINAL, REMOVED = 3, 1, 19
-
-
-def end_as(database: Database, reason: int, is_old: bool) -> int:
-    """How many rows it touches to end the one task so; it does not stay."""
-    with closing(database.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT * FROM pawl.task")
-        (row,) = cursor.fetchall()
-        task = dict(zip([column.name for column in cursor.description], row))
-        task |= {"state": DEAD, "reason": reason, "due_at": NEVER, "ended_at": 1, "gone_at": NEVER}
-        values = [task.pop("id"), task.pop("version"), 7]
-        values += [value for name, value in task.items() if not (is_old and name in LATE)]
-        written = [str(value).encode() if isinstance(value, int) else value for value in values]
-        cursor.execute("SELECT pawl.update_task(%s::bytea[])", (written,))
-        return cursor.fetchone()[0]
-
-
-def test_a_delivery_is_not_ended_by_a_pawl_that_knows_its_own_endpoints_alone(database):
-    added = run("queue", "add", "-d", "a", "http://127.0.0.1:1/", "--store", database.url)
-    assert added.returncode == 0, added.stderr
-    ends = {(reason, is_old): end_as(database, reason, is_old)
-            for reason in (FINAL, REMOVED) for is_old in (False, True)}
-    assert ends == {(FINAL, False): 1, (FINAL, True): 1, (REMOVED, False): 1, (REMOVED, True): 0}

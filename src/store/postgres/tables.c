@@ -232,28 +232,6 @@ static void write_place(const struct table *table, bool may_be_saved, struct buf
     buf_add_str(sql, ") FOR UPDATE SKIP LOCKED)");
 }
 
-static size_t count_first_columns(const struct table *table)
-{
-    size_t n = 0;
-    while (n < table->n_columns && !table->columns[n].is_late)
-        n++;
-    return n;
-}
-
-/* Behind the place of a row. */
-static void write_bar(const struct table *table, struct buf *sql)
-{
-    const struct table_bar *bar = table->bar;
-    if (!bar)
-        return;
-    buf_printf(sql, " AND NOT (cardinality(v) <= %zu AND ",
-               FIXED_VALUES + count_first_columns(table));
-    write_value(sql, TABLE_INT, FIXED_VALUES + 1 + bar->column);
-    buf_printf(sql, " = %lld AND ", (long long)bar->value);
-    write_value(sql, TABLE_INT, FIXED_VALUES + 1 + bar->other);
-    buf_printf(sql, " = %lld)", (long long)bar->other_value);
-}
-
 static void write_update(const struct table *table, bool touches, struct buf *sql)
 {
     buf_printf(sql, "UPDATE pawl.%s SET version = ", postgres_table_name(table));
@@ -265,8 +243,6 @@ static void write_update(const struct table *table, bool touches, struct buf *sq
         write_column_value(table, i, true, sql);
     }
     write_place(table, true, sql);
-    if (!touches)
-        write_bar(table, sql);
 }
 
 /* The tables of a store. */
