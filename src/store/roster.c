@@ -35,7 +35,7 @@ static const struct table_column serves_columns[] = {
     TABLE_COLUMN(struct store_serves, TEXT, PLAIN, kind, "kind"),
     TABLE_COLUMN(struct store_serves, TEXT, PLAIN, name, "name"),
     TERMS(struct store_serves),
-    TABLE_LATE(struct store_serves, TEXT, heir, "heir"),
+    TABLE_LATE(struct store_serves, TEXT, terms.former, "former"),
 };
 
 static const struct table_index serves_indexes[] = {
@@ -59,6 +59,7 @@ static const struct table_column roster_columns[] = {
     TERMS(struct store_roster),
     TABLE_COLUMN(struct store_roster, INT, PLAIN, unserved_since, "unserved_since"),
     TABLE_COLUMN(struct store_roster, INT, GONE, gone_at, "gone_at"),
+    TABLE_LATE(struct store_roster, TEXT, terms.former, "former"),
 };
 
 const struct table roster_table = {

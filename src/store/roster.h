@@ -19,7 +19,8 @@ struct store_terms {
     int64_t retry;    /* enum retry_profile */
     int64_t envelope; /* row ids (store/events.h); 0: of a source */
     int64_t endpoint;
-    int64_t keep_us; /* how long the id of an event is known, at least */
+    int64_t keep_us;     /* how long the id of an event is known, at least */
+    struct slice former; /* a list: names that it had before */
 };
 
 struct store_process {
@@ -35,8 +36,6 @@ struct store_serves {
     struct slice kind;    /* as in pawl_task */
     struct slice name;    /* the lane */
     struct store_terms terms;
-    struct slice heir; /* the name was given up for this one, under which events are told; empty:
-                          it was not */
 };
 
 enum store_roster_state {

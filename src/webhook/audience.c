@@ -37,7 +37,7 @@ static void add_own(struct audience *audience, const struct webhook_target *targ
     add(audience, endpoint->name, is_living ? census_terms(entry) : &own, is_told ? entry : NULL);
     struct audience_member *member = &audience->at[audience->n - 1];
     member->row = target->state.row.id;
-    member->endpoint = entry && entry->yields ? NULL : endpoint;
+    member->endpoint = entry && entry->told_as ? NULL : endpoint;
     if (member->envelope == 0) /* an older pawl's, which names none */
         member->envelope = target->envelope;
 }
@@ -80,5 +80,5 @@ bool audience_make(struct arena *arena, const struct roster *roster, const struc
 bool audience_wants(const struct audience_member *member, const struct store_event *event)
 {
     return (member->endpoint && webhook_endpoint_wants(member->endpoint, event, false)) ||
-           (member->entry && census_wants(member->entry, event, false));
+           (member->entry && !member->entry->told_as && census_wants(member->entry, event, false));
 }

@@ -186,24 +186,64 @@ static void take_living(struct census *census, struct rows *serves)
     }
 }
 
-static struct slice heir_of(const struct census_entry *entry, size_t at)
+static const struct store_terms *terms_at(const struct census_entry *entry, size_t at)
 {
-    return ((const struct store_serves *)entry->living[at])->heir;
+    return &((const struct store_serves *)entry->living[at])->terms;
+}
+
+/* The newest that wants anything, as a former name does not; 0: none. */
+static int64_t newest_of(const struct census_entry *entry)
+{
+    int64_t newest = 0;
+    for (size_t i = 0; i < entry->n_living; i++)
+        if (terms_at(entry, i)->types.len > 0)
+            newest = entry->living[i]->id;
+    return newest;
+}
+
+/* Whether events are told under the former name: one that lives declared it as its own after those
+ * that have the new one; or nobody lives, and the last who did had it so. */
+static bool is_back(const struct census_entry *former, const struct census_entry *heir)
+{
+    int64_t newest = newest_of(former);
+    if (newest != newest_of(heir))
+        return newest > newest_of(heir);
+    return former->row.state == STORE_ROSTER_DECLARED && former->row.terms.types.len > 0;
+}
+
+/* Not in a circle, which configs that contradict each other may make. */
+static void tell_as(struct census_entry *older, struct census_entry *newer)
+{
+    for (const struct census_entry *at = newer; at; at = at->told_as)
+        if (at == older)
+            return;
+    if (!older->told_as || newest_of(older->told_as) < newest_of(newer))
+        older->told_as = newer;
 }
 
 /* Where one process has an endpoint under a former name and another one under the new, each event
- * is told once: under the name that it has in the newest declaration of the former. */
+ * is told once, also if the process with the new name has ended: its row still says so. */
 static void choose_names(struct census *census)
 {
     for (size_t i = 0; i < census->n; i++) {
-        struct census_entry *former = &census->entries[i];
-        size_t n = former->n_living;
-        former->yields |= n > 0 && heir_of(former, n - 1).len > 0;
-        for (size_t at = 0; at < n && !former->yields; at++) {
-            struct census_entry *heir = census_find(census, former->row.kind, heir_of(former, at));
-            if (heir)
-                heir->yields = true;
+        struct census_entry *heir = &census->entries[i];
+        struct slice names = census_terms(heir)->former, name;
+        while (census_is_told(heir) && store_list_next(&names, &name)) {
+            struct census_entry *former = census_find(census, heir->row.kind, name);
+            if (former && is_back(former, heir))
+                tell_as(heir, former);
+            else if (former)
+                tell_as(former, heir);
         }
+    }
+    for (size_t i = 0; i < census->n; i++) {
+        struct census_entry *entry = &census->entries[i], *last = entry;
+        while (last->told_as)
+            last = last->told_as;
+        if (last == entry)
+            continue;
+        entry->next = last->others;
+        last->others = entry;
     }
 }
 
@@ -274,11 +314,6 @@ struct census_entry *census_find(const struct census *census, struct slice kind,
                : bsearch(&like, census->entries, census->n, sizeof like, compare_entries);
 }
 
-static const struct store_terms *terms_at(const struct census_entry *entry, size_t at)
-{
-    return &((const struct store_serves *)entry->living[at])->terms;
-}
-
 bool census_is_told(const struct census_entry *entry)
 {
     return entry->n_living > 0 || entry->row.state == STORE_ROSTER_DECLARED;
@@ -296,15 +331,24 @@ static bool terms_want(const struct store_terms *terms, const struct store_event
     return wants_type && wants_tenant;
 }
 
-bool census_wants(const struct census_entry *entry, const struct store_event *event,
-                  bool of_any_type)
+static bool wants_by_name(const struct census_entry *entry, const struct store_event *event,
+                          bool of_any_type)
 {
-    if (entry->yields)
-        return false;
     bool wants = entry->n_living == 0 && census_is_told(entry) &&
                  terms_want(&entry->row.terms, event, of_any_type);
     for (size_t i = 0; i < entry->n_living; i++)
         wants |= terms_want(terms_at(entry, i), event, of_any_type);
+    return wants;
+}
+
+bool census_wants(const struct census_entry *entry, const struct store_event *event,
+                  bool of_any_type)
+{
+    while (entry->told_as)
+        entry = entry->told_as;
+    bool wants = wants_by_name(entry, event, of_any_type);
+    for (const struct census_entry *at = entry->others; at; at = at->next)
+        wants |= wants_by_name(at, event, of_any_type);
     return wants;
 }
 

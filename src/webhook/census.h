@@ -24,8 +24,11 @@ struct census_entry {
     struct store_roster row;         /* id 0: of a declaration alone */
     const struct table_row **living; /* of struct store_serves, the newest last */
     size_t n_living;
-    bool yields; /* its events are told under another name, former or new */
-    bool is_due; /* something waits there, and this process does not serve it */
+    struct census_entry *told_as; /* NULL; or it is another name, former or new, of this one, under
+                                     which events are told, */
+    struct census_entry *others;  /* as which these are told, */
+    struct census_entry *next;    /* one of them behind the other */
+    bool is_due;                  /* something waits there, and this process does not serve it */
 };
 
 #define CENSUS_STRAYS_MOST 24
@@ -57,6 +60,7 @@ struct census_entry *census_find(const struct census *census, struct slice kind,
 
 /* Whether tasks are made for it. */
 bool census_is_told(const struct census_entry *entry);
+/* By any of the names that this endpoint has, or had. */
 bool census_wants(const struct census_entry *entry, const struct store_event *event,
                   bool of_any_type);
 /* Of its newest declaration. */

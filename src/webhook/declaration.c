@@ -46,7 +46,8 @@ static struct store_terms terms_of(struct arena *arena, const struct webhook_tar
                                 .retry = endpoint->retry,
                                 .envelope = target->envelope,
                                 .endpoint = target->state.row.id,
-                                .keep_us = keep_us};
+                                .keep_us = keep_us,
+                                .former = list_of(arena, endpoint->former, endpoint->n_former)};
 }
 
 static bool gather(struct arena *arena, const struct webhook_plan *plan,
@@ -61,7 +62,6 @@ static bool gather(struct arena *arena, const struct webhook_plan *plan,
         ret_declared->at[ret_declared->n++] = (struct store_serves){
             .kind = SLICE(WEBHOOK_KIND),
             .name = endpoint->name,
-            .heir = endpoint->heir ? endpoint->heir->name : SLICE(""),
             .terms = terms_of(arena, roster_find(plan->roster, endpoint->name), webhooks->keep_us)};
     }
     for (size_t i = 0; ret_declared->at && i < plan->n_sources; i++)
@@ -139,7 +139,8 @@ static bool are_same(const struct store_terms *a, const struct store_terms *b)
 {
     return slice_eq(a->types, b->types) && slice_eq(a->tenants, b->tenants) &&
            a->ordered == b->ordered && a->skips == b->skips && a->retry == b->retry &&
-           a->envelope == b->envelope && a->endpoint == b->endpoint && a->keep_us == b->keep_us;
+           a->envelope == b->envelope && a->endpoint == b->endpoint && a->keep_us == b->keep_us &&
+           slice_eq(a->former, b->former);
 }
 
 /* False: the roster says so already. */

@@ -126,20 +126,22 @@ const struct webhook_source *webhook_plan_source(const struct webhook_plan *plan
 
 /* ---- the registry ---- */
 
-/* As it was under a former name, if it had one. */
+/* As it was under the former name that changed last, if it had one. */
 static struct store_endpoint first_state(const struct webhook_endpoint *endpoint,
                                          const struct registry *registry)
 {
     struct store_endpoint state = {.name = endpoint->name, .changed_at = registry->now};
+    const struct store_endpoint *last = NULL;
     for (size_t i = 0; i < endpoint->n_former; i++) {
         const struct registry_entry *former = registry_find(registry, endpoint->former[i]);
-        if (!former)
-            continue;
-        state.is_disabled = former->state->is_disabled;
-        state.failing_since = former->state->failing_since;
-        state.why = former->state->why;
-        break;
+        if (former && (!last || former->state->changed_at > last->changed_at))
+            last = former->state;
     }
+    if (!last)
+        return state;
+    state.is_disabled = last->is_disabled;
+    state.failing_since = last->failing_since;
+    state.why = last->why;
     return state;
 }
 

@@ -490,6 +490,28 @@ def test_an_endpoint_that_is_renamed_gets_what_was_to_be_sent_and_nothing_twice(
     assert told(receiver) == sorted((event, "/crm") for event in events)
 
 
+def test_a_rename_that_ended_with_its_gateway_tells_nothing_twice(pawl, receiver):
+    """Nor is anything lost that but one of the two names wants."""
+    crm = f"http://127.0.0.1:{receiver.port}/crm"
+    first = pawl(config(sink("crm", receiver, url=crm, types=["refund.*", "old"])))
+    second = pawl(config(sink("sales", receiver, url=crm, types=["refund.*", "new"],
+                              formerly=["crm"])))
+    box = Outbox(pawl(config()))
+    events = [box.publish(), box.publish("old"), box.publish("new")]
+    box.until(*["done"] * 3)
+    second.kill9()
+    for _ in range(4):
+        first.clock.step(60)
+    events += [box.publish(), box.publish("old"), box.publish("new")]
+    rows = box.until(*["done"] * 6)
+    assert [row["lane"] for row in rows].count("crm") == 3
+    second.start()
+    changed(first, config(sink("crm", receiver, url=crm)))
+    events += [box.publish(), box.publish("new")]
+    box.until(*["done"] * 8)
+    assert told(receiver) == sorted((event, "/crm") for event in events)
+
+
 def test_an_endpoint_takes_its_state_along_when_it_is_renamed(pawl, receiver):
     gateway = pawl(config(sink("crm", receiver)))
     box = Outbox(gateway)

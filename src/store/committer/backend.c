@@ -70,6 +70,8 @@ void backend_hold_row(struct backend *backend, struct store_row *row)
 {
     struct backend_odd *odd = &backend->odd_records;
     record_hold(&row->record, row->id);
+    if (row->once.len == 0)
+        row->record.once_ttl_us = 0; /* it holds no value */
     if (odd->n < BACKEND_ODD_RECORDS && !is_noted(odd, row->id))
         odd->ids[odd->n++] = row->id;
 }

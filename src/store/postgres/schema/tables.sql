@@ -56,7 +56,7 @@ COMMIT;
 
 BEGIN;
 SET LOCAL pawl.format = 2;
-SET LOCAL pawl.revision = 2;
+SET LOCAL pawl.revision = 3;
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
 DO $$
