@@ -16,7 +16,10 @@ const char *keys_lease_name(const struct keys_view *view)
 
 int64_t keys_left(int64_t now, int64_t then)
 {
-    return then > now ? then - now : 0;
+    int64_t left = 0;
+    if (then > now && __builtin_sub_overflow(then, now, &left))
+        return CLOCK_NEVER;
+    return left > 0 ? left : 0;
 }
 
 int64_t keys_seconds_left(int64_t now, int64_t then)
