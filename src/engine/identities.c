@@ -472,34 +472,27 @@ static bool settle_step(struct settling *settling)
     return true;
 }
 
+static bool settle(struct settling settling, enum settle_step first, enum settle_step last)
+{
+    bool settled = true;
+    *settling.ret_problem = NULL;
+    for (settling.step = first; settled && settling.step <= last; settling.step++)
+        settled = settle_step(&settling);
+    arena_fini(&settling.arena);
+    return settled;
+}
+
 bool identities_settle(struct store *store, struct rule_set *set, struct parker *parker,
                        char **ret_problem)
 {
-    struct settling settling = {.store = store,
-                                .set = set,
-                                .parker = parker,
-                                .ret_problem = ret_problem,
-                                .step = SETTLE_JUDGES};
-    *ret_problem = NULL;
-    bool settled = settle_step(&settling);
-    settling.step = SETTLE_CHANGES;
-    settled = settled && settle_step(&settling);
-    arena_fini(&settling.arena);
-    return settled;
+    return settle((struct settling){store, set, parker, ret_problem}, SETTLE_JUDGES,
+                  SETTLE_CHANGES);
 }
 
 bool identities_check(struct store *store, struct rule_set *set, struct parker *parker,
                       char **ret_problem)
 {
-    struct settling settling = {.store = store,
-                                .set = set,
-                                .parker = parker,
-                                .ret_problem = ret_problem,
-                                .step = SETTLE_CHECKS};
-    *ret_problem = NULL;
-    bool settled = settle_step(&settling);
-    arena_fini(&settling.arena);
-    return settled;
+    return settle((struct settling){store, set, parker, ret_problem}, SETTLE_CHECKS, SETTLE_CHECKS);
 }
 
 /* ---- while it serves ---- */

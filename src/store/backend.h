@@ -315,8 +315,8 @@ void backend_count_swept(struct backend_counts *counts, enum record_status statu
 
 /* For backends: no pawl wrote this row. It is held (record_hold), and noted. */
 void backend_hold_row(struct backend *backend, struct store_row *row);
-/* For backends, in a maintain with `gauge`: appends those that are noted to odd_rows. */
-void backend_write_odd(struct backend *backend);
+/* Appends those that are noted, as odd_rows has its own. */
+void backend_write_odd(const struct backend *backend, struct buf *lines);
 
 /* For backends at their opening: whether the config takes it with its weakness; else says so in
  * its problem. Commands that only look lose nothing. */

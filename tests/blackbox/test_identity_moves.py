@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-import signal
 import sqlite3
 
 import pytest
 
+from pawltest.crossing import reload
 from pawltest.gateway import Gateway, run
 from pawltest.upstream import closes
-from pawltest.wire import Answer, Later, eventually
+from pawltest.wire import Answer, Later
 
 TENANT = "tenant: '{header:X-T}', trust_tenant: true"
 ONCE = 'once: {key: "{body:/order}", ttl: 1h}'
@@ -75,16 +75,7 @@ def marks(answer: Answer) -> tuple[int, str | None]:
 
 def try_reload(gateway: Gateway, config: str) -> str | None:
     """What refused it; None: it is in force."""
-    begin = len(gateway.log)
-
-    def ends() -> list[dict]:
-        return [line for line in gateway.log[begin:]
-                if line["event"] in ("config_refused", "config_reloaded")]
-
-    gateway.configure(config)
-    gateway.signal(signal.SIGHUP)
-    eventually(ends, "the end of the reload")
-    return ends()[0].get("problem")
+    return reload(gateway, config)[0]
 
 
 def accept(config: str, problem: str) -> str:

@@ -76,11 +76,10 @@ void backend_hold_row(struct backend *backend, struct store_row *row)
         odd->ids[odd->n++] = row->id;
 }
 
-void backend_write_odd(struct backend *backend)
+void backend_write_odd(const struct backend *backend, struct buf *lines)
 {
     for (size_t i = 0; i < backend->odd_records.n; i++)
-        buf_printf(&backend->odd_rows, STORE_RECORDS " %lld\n",
-                   (long long)backend->odd_records.ids[i]);
+        buf_printf(lines, STORE_RECORDS " %lld\n", (long long)backend->odd_records.ids[i]);
 }
 
 bool backend_may_be_used(struct backend *backend, const struct store_config *config)

@@ -34,6 +34,7 @@ void committer_note_batch(struct store *c, const struct batch *batch)
         buf_add_slice(&c->decisions, buf_slice(&c->backend->decisions));
         buf_clear(&c->odd_rows);
         buf_add_slice(&c->odd_rows, buf_slice(&c->backend->odd_rows));
+        backend_write_odd(c->backend, &c->odd_rows);
         c->weakness = c->backend->weakness;
     }
     if (!batch->save.changed) {

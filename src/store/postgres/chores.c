@@ -154,7 +154,6 @@ static void read_odd_records(struct postgres_backend *postgres, struct backend_c
         struct store_row row;
         postgres_read_row(postgres, found, i, 0, &row);
     }
-    backend_write_odd(&postgres->backend);
 }
 
 /* Likewise in one of its own: a role that may not read it costs no gauge. */

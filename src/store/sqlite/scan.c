@@ -181,7 +181,6 @@ static void look_at_odd(struct sqlite_backend *sqlite)
         if (!is_named)
             backend_hold_row(&sqlite->backend, &row);
     }
-    backend_write_odd(&sqlite->backend);
 }
 
 void sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chores)
