@@ -45,6 +45,8 @@ enum payload_mode {
 
 #define PAYLOAD_POINTERS_MAX 32
 
+/* The recipe of all of a body, which needs no config. */
+#define PAYLOAD_RECIPE_ALL "2 all"
 /* The recipe of a job: what is compared is its command line (job/job.h). */
 #define PAYLOAD_RECIPE_JOB "job1"
 

@@ -12,7 +12,7 @@
 #include "store/machines.h"
 #include "store/sqlite/guest.h"
 
-#define RECIPE SLICE("2 all") /* of payload hashes as `pawl hash` makes them */
+#define RECIPE SLICE(PAYLOAD_RECIPE_ALL) /* of payload hashes as `pawl hash` makes them */
 #define LEASE_US CLOCK_US_PER_S
 #define TTL_MS (INT64_C(24) * 3600 * 1000)
 #define FIELDS_MAX ((size_t)64 * 1024)

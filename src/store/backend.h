@@ -67,6 +67,9 @@ struct backend_holder {
 };
 
 #define BACKEND_ODD_MOST STORE_ODD_MOST
+/* A beat that is further ahead of the clock is none: no pawl wrote it. A server's clock that was
+ * set back is not that far behind. A plain number: SQL uses it, too. */
+#define BACKEND_BEAT_AHEAD_MOST_US 86400000000
 
 /* See struct store_counts. */
 struct backend_gauges {
@@ -313,6 +316,10 @@ bool backend_may_miss(const struct table_change *change);
 void backend_count(struct backend_counts *counts, const struct backend_change *change);
 void backend_count_swept(struct backend_counts *counts, enum record_status status);
 
+/* For backends: whether a pawl may have written a row, as it was read. */
+bool backend_row_is_sound(const struct store_row *row);
+/* For backends: no pawl wrote the row of this bound key. It is for ever, and of another request. */
+void backend_hold_bound(struct backend_bound *bound);
 /* For backends: no pawl wrote this row. It is held (record_hold), and noted. */
 void backend_hold_row(struct backend *backend, struct store_row *row);
 /* Appends those that are noted, as odd_rows has its own. */

@@ -12,7 +12,7 @@ from pawltest.admin import with_admin
 from pawltest.gateway import run
 from pawltest.tasks import Tasks
 from pawltest.upstream import Upstream, closes
-from pawltest.wire import at_once, eventually
+from pawltest.wire import Later, at_once, eventually
 
 NUMBERS: list[Any] = [None, -1, 0, 1, 2, 3, 99, 2**31, 2**63 - 1, -2**63]
 TEXTS: list[Any] = [None, "", "odd", "x" * 5000]
@@ -171,6 +171,8 @@ class Odd:
         self.gateway, self.admin = with_admin(
             pawl, "tenant: none\ncache: 0\n"
                   "rules:\n  - {name: refunds.create, match: POST /refunds}\n"
+                  "  - {name: payouts, match: POST /payouts,"
+                  " once: {key: '{body:/ref}', duplicate: replay}}\n"
                   f"webhooks: {json.dumps(webhooks)}\n")
         self.box = Deliveries(self.gateway)
         self.store = store or File(self.gateway.store)
@@ -308,6 +310,9 @@ def make_odd_records(odd: Odd, upstream: Upstream) -> list[Record]:
 def odd_records_are_held(odd: Odd, upstream: Upstream) -> None:
     """Unknown, whatever they were, and in nobody's way; a person settles or forgets them."""
     records = make_odd_records(odd, upstream)
+    if isinstance(odd.store, Server):
+        [(n,)] = odd.store.sql("SELECT count(*) FROM pawl.record r WHERE NOT pawl.is_sound(r)")
+        assert n == len(records), "functions of SQL see the same"
     odd.restart()
     effects = upstream.effects()
     for record in records:
@@ -333,4 +338,81 @@ def odd_records_are_held(odd: Odd, upstream: Upstream) -> None:
     eventually(lambda: odd.held("pawl_record") == 0, "they are odd no more")
     odd.restart()
     odd.others_go_on("k2")
+    assert odd.gateway.stop() == 0
+
+
+# ---- what lies beside records ----
+
+UNKNOWN = (409, "CONFLICT.idempotency.outcome_unknown")
+REUSED = (409, "CONFLICT.idempotency.payload_mismatch")
+
+
+def told(answer: Any) -> tuple[int, str | None]:
+    return answer.status, answer["Error-Code"]
+
+
+def _copy(store: Store, table: str, key: str, to_key: str) -> None:
+    """The row of `key`, under the id of `to_key`'s record."""
+    names = [f'"{name}"' for name in store.columns(table)]
+    ((to,),) = store.sql("SELECT id FROM pawl_pending WHERE key = %s", store.text(to_key))
+    store.sql(f"INSERT INTO {table}(id, {', '.join(names)}) SELECT {to}, {', '.join(names)}"
+              f" FROM {table} WHERE key = %s LIMIT 1", store.text(key))
+
+
+def _pay(odd: Odd, key: str, ref: str) -> Any:
+    return odd.gateway.post("/payouts", {"ref": ref}, key=key)
+
+
+def odd_bound_keys_stay_refused(odd: Odd, upstream: Upstream) -> None:
+    """A key of which no pawl wrote where it leads is another request's, for ever."""
+    changes: list[tuple[str, Any]] = [("expires_at = %s", -5),
+                                      ("payload_hash = %s", odd.store.text("short"))]
+    for n, (change, value) in enumerate(changes):
+        assert _pay(odd, f"first-{n}", f"r{n}").status == 201
+        assert _pay(odd, f"bound-{n}", f"r{n}")["Idempotency-Status"] == "replayed"
+        odd.store.sql(f"UPDATE {odd.store.name('pawl_bound')} SET {change} WHERE key = %s", value,
+                      odd.store.text(f"bound-{n}"))
+    odd.gateway.clock.advance(61)  # a sweep
+    odd.restart()
+    effects = upstream.effects()
+    for n, (change, _) in enumerate(changes):
+        assert told(_pay(odd, f"bound-{n}", f"r{n}")) == REUSED, change
+        assert _pay(odd, f"first-{n}", f"r{n}")["Idempotency-Status"] == "replayed"
+    assert upstream.effects() == effects
+    odd.others_go_on("k1")
+    assert odd.gateway.stop() == 0
+
+
+def stray_outcomes_settle_nothing(odd: Odd, upstream: Upstream) -> None:
+    """An outcome beside what is not done: in a file; neither counts, and neither is swept."""
+    assert odd.gateway.post("/refunds", {}, key="done").status == 201
+    upstream.then(closes())
+    assert odd.gateway.post("/refunds", {}, key="doubt").status == 502
+    _copy(odd.store, "pawl_outcome", "done", "doubt")
+    gate = upstream.hold()
+    running = Later(lambda: odd.gateway.post("/refunds", {}, key="running"))
+    gate.wait_for()
+    _copy(odd.store, "pawl_outcome", "done", "running")
+    gate.open()
+    assert running.result().status == 201
+    odd.store.sql("UPDATE pawl_pending SET once = '', once_ttl_us = 5 WHERE key = 'doubt'")
+    odd.gateway.clock.advance(400 * 86400)
+    odd.restart()
+    odd.others_go_on("k1")
+    assert told(odd.gateway.post("/refunds", {}, key="doubt")) == UNKNOWN
+
+
+def a_name_that_leads_nowhere_is_held(odd: Odd, upstream: Upstream) -> None:
+    """Whoever deletes a record by SQL has not said that it did not happen."""
+    assert odd.gateway.post("/refunds", {}, key="lost").status == 201
+    assert _pay(odd, "first", "r").status == 201
+    assert _pay(odd, "bound", "r")["Idempotency-Status"] == "replayed"
+    odd.store.sql("DELETE FROM pawl_outcome")
+    odd.restart()
+    effects = upstream.effects()
+    assert told(odd.gateway.post("/refunds", {}, key="lost")) == UNKNOWN
+    for key in ("first", "bound", "new"):
+        assert told(_pay(odd, key, "r")) == UNKNOWN, key
+    assert upstream.effects() == effects
+    odd.others_go_on("k1")
     assert odd.gateway.stop() == 0

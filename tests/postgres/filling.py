@@ -25,7 +25,7 @@ RECORD = {
     "doubted_us": "86400000000", "tombstone_us": "0", "doubt": "0", "cause": "0",
     "origin": "'POST /refunds'", "provisional": "0", "once": "''", "once_template": "0",
     "once_ttl_us": "0", "once_window": "0", "once_replay": "0", "once_until": "0",
-    "completed_at": "1", "expires_at": "{until}", "gone_at": "{until}", "kept": "1",
+    "completed_at": "1", "expires_at": "{body_until}", "gone_at": "{until}", "kept": "1",
     "http_code": "201", "result_ref": "'/refunds/1'",
 }
 
@@ -38,11 +38,11 @@ def fill(database: Database, n: int, first: int = FIRST_ID, body_bytes: int = 30
          until: int = FOREVER, body_until: int | None = None) -> None:
     """n of them with ids from `first` + 1 on; they go at `until`, in microseconds, and what is kept
     of their responses at `body_until`."""
-    sweep_at = until if body_until is None else body_until
+    body_until = until if body_until is None else body_until
     numbers = f"FROM generate_series(1, {n}::bigint) n"
-    values = ", ".join(RECORD.values()).format(first=first, until=until)
+    values = ", ".join(RECORD.values()).format(first=first, until=until, body_until=body_until)
     database.sql(f"INSERT INTO pawl.record({', '.join(RECORD)}) SELECT {values} {numbers}")
-    database.sql(f"INSERT INTO pawl.outcome SELECT {first} + n, {sweep_at}, 0,"
+    database.sql(f"INSERT INTO pawl.outcome SELECT {first} + n, {body_until}, 0,"
                  f" '\\x{HEADERS.hex()}', convert_to(repeat('b', {body_bytes}), 'UTF8') {numbers}")
     database.sql(f"INSERT INTO pawl.tally VALUES (0, 0, 0, 0, 0, {n}, 0, 0, 0, 0)"
                  " ON CONFLICT (by, owner) DO UPDATE SET complete = tally.complete"

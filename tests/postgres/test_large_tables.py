@@ -123,3 +123,53 @@ def test_outcomes_without_a_record_go(database, session):
     database.sql("DELETE FROM pawl.record")
     assert sweep(session, 10) == 3
     assert database.sql("SELECT count(*) FROM pawl.outcome") == [(0,)]
+
+
+NEVER = (1 << 63) - 1
+NOT_DONE = ("status = 1, kept = 0, expires_at = 0, gone_at = 0, completed_at = 0,"
+            " lease_until = 1")
+
+
+@pytest.mark.parametrize("record, is_kept, looked_at", [
+    (f"expires_at = {2 * NOW}, gone_at = {2 * NOW}", True, 2 * NOW),
+    (f"completed_at = {NEVER}", False, NEVER),
+    ("completed_at = -1", True, NOW + MINUTE),
+    (NOT_DONE, True, NOW + MINUTE),
+    ("status = 99", True, NOW + MINUTE),
+    ("attempts = 0", True, NOW + MINUTE),
+], ids=["too early", "never done", "done before time", "not done", "no status", "no attempt"])
+def test_a_sweep_goes_by_what_a_pawl_may_have_written(database, session, record, is_kept,
+                                                      looked_at):
+    """What is odd stays, and is in the way of nothing."""
+    fill(database, 3, until=MINUTE)
+    odd = FIRST_ID + 1
+    database.sql(f"UPDATE pawl.record SET {record} WHERE id = {odd}")
+    database.sql(f"UPDATE pawl.outcome SET sweep_at = 0 WHERE id = {odd}")
+    while sweep(session, 1) > 0:
+        pass
+    assert database.sql("SELECT id, body IS NOT NULL, sweep_at FROM pawl.outcome"
+                        " JOIN pawl.record USING (id)") == [(odd, is_kept, looked_at)]
+
+
+def test_a_sweep_leaves_odd_bound_keys(database, session):
+    fill(database, 2)
+    database.sql(BIND)
+    database.sql(f"UPDATE pawl.bound SET expires_at = CASE holder WHEN {FIRST_ID + 1} THEN -1"
+                 f" ELSE {MINUTE} END")
+    assert sweep(session, 10) == 1
+    assert database.sql("SELECT holder FROM pawl.bound") == [(FIRST_ID + 1,)]
+
+
+def test_a_beat_in_the_future_is_none(database, session):
+    """Its process is dead, and its lease has ended; a living one beats on."""
+    fill(database, 1)
+    database.sql(f"UPDATE pawl.record SET owner = 5, {NOT_DONE}")
+    database.sql("INSERT INTO pawl.owner VALUES (5, 9000000000000000000)")
+    session.execute("SELECT pawl.lease_end(r) FROM pawl.record r")
+    assert session.fetchone() == (1,)
+    database.sql("INSERT INTO pawl.tally(by, owner, leases, lease_us, pending, complete, failed,"
+                 " unknown, released, forgets) VALUES (5, 5, 1, 1, 0, 0, 0, 0, 0, 0)")
+    session.execute("SELECT stale FROM pawl.gauge(1, %s, 10)", (NOW,))
+    assert session.fetchone() == (1,)
+    session.execute("SELECT FROM pawl.beat(5, %s)", (NOW,))
+    assert database.sql("SELECT beat_at FROM pawl.owner WHERE incarnation = 5") == [(NOW,)]

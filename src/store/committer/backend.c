@@ -8,7 +8,9 @@
 void backend_judge_lease(struct record *record, const struct backend_owner *owner,
                          const struct backend_holder *holder, int64_t now)
 {
-    int64_t beaten = owner->beat_at != 0 ? clock_after(owner->beat_at, record->lease_us) : 0;
+    bool is_beat =
+        owner->beat_at > 0 && owner->beat_at <= clock_after(now, BACKEND_BEAT_AHEAD_MOST_US);
+    int64_t beaten = is_beat ? clock_after(owner->beat_at, record->lease_us) : 0;
     bool dead = owner->role != STORE_COMMAND &&
                 (owner->incarnation != holder->incarnation || !holder->alive);
     /* By then it was dead: a later one started. */
@@ -64,6 +66,20 @@ static bool is_noted(const struct backend_odd *odd, int64_t id)
         if (odd->ids[i] == id)
             return true;
     return false;
+}
+
+/* What has no once value has no times of one: its row would outlive its key. */
+bool backend_row_is_sound(const struct store_row *row)
+{
+    bool has_once = row->record.once_ttl_us != 0 || row->record.once_until != 0;
+    return record_is_sound(&row->record) && (row->once.len > 0 || !has_once);
+}
+
+void backend_hold_bound(struct backend_bound *bound)
+{
+    bound->expires_at = CLOCK_NEVER;
+    memset(bound->payload_hash.bytes, 0xff, DIGEST_SIZE);
+    CHECK(!digest_is_none(&bound->payload_hash)); /* which would not be compared */
 }
 
 void backend_hold_row(struct backend *backend, struct store_row *row)

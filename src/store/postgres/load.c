@@ -28,12 +28,14 @@ enum {
 
 /* ---- rows ---- */
 
-static void read_fixed(const PGresult *result, int row, int column, void *ret_bytes, size_t n)
+/* None is 0. False: it is another number of bytes. */
+static bool read_fixed(const PGresult *result, int row, int column, void *ret_bytes, size_t n)
 {
     struct slice bytes = postgres_bytes(result, row, column);
     memset(ret_bytes, 0, n);
     if (bytes.len == n)
         memcpy(ret_bytes, bytes.at, n);
+    return bytes.len == n || bytes.len == 0;
 }
 
 /* What its field cannot hold is odd. */
@@ -43,7 +45,7 @@ static void read_fixed(const PGresult *result, int row, int column, void *ret_by
         (field) = (__typeof__(field))number;                                                       \
         fits = fits && (int64_t)(field) == number;                                                 \
     }
-#define READ_BYTES(field) read_fixed(result, row, at++, field, sizeof field);
+#define READ_BYTES(field) fits = read_fixed(result, row, at++, field, sizeof field) && fits;
 #define READ_TEXT(field) field = postgres_bytes(result, row, at++);
 #define READ(kind, column, field) READ_##kind(ret_row->field)
 
@@ -55,7 +57,7 @@ void postgres_read_row(struct postgres_backend *postgres, const PGresult *result
     bool fits = true;
     at += 2;
     POSTGRES_RECORD(READ)
-    if (!fits || !record_is_sound(&ret_row->record))
+    if (!fits || !backend_row_is_sound(ret_row))
         backend_hold_row(&postgres->backend, ret_row);
 }
 
@@ -121,8 +123,10 @@ static struct backend_bound *read_bound(const struct postgres_backend *postgres,
         .recipe = postgres_bytes(found, row, AT_RECIPE),
         .holder = postgres_number(found, row, AT_ROW),
     };
-    read_fixed(found, row, AT_PAYLOAD_HASH, bound->payload_hash.bytes, DIGEST_SIZE);
-    read_fixed(found, row, AT_TARGET_HASH, bound->target_hash.bytes, DIGEST_SIZE);
+    bool fits = read_fixed(found, row, AT_PAYLOAD_HASH, bound->payload_hash.bytes, DIGEST_SIZE) &&
+                read_fixed(found, row, AT_TARGET_HASH, bound->target_hash.bytes, DIGEST_SIZE);
+    if (!fits || bound->expires_at < 0)
+        backend_hold_bound(bound);
     return bound;
 }
 
@@ -297,6 +301,14 @@ static enum backend_status read_outcome(const struct kept *kept, struct outcome 
     return *ret_outcome ? BACKEND_OK : BACKEND_NO_MEMORY;
 }
 
+/* Of a record that has none: it has no status either, and is not replayed. */
+static enum backend_status give_missing(struct outcome **ret_outcome)
+{
+    struct slice none = {0};
+    *ret_outcome = outcome_new(0, false, none, none);
+    return *ret_outcome ? BACKEND_OK : BACKEND_NO_MEMORY;
+}
+
 enum backend_status postgres_outcome(struct backend *backend, const struct store_row *row,
                                      uint64_t most, struct outcome **ret_outcome,
                                      uint64_t *ret_size)
@@ -315,8 +327,8 @@ enum backend_status postgres_outcome(struct backend *backend, const struct store
     postgres_add_number(&postgres->params, row->id);
     postgres_add_number(&postgres->params, row->version);
     postgres_queue(postgres,
-                   "SELECT c.packed, c.headers, c.body FROM pawl.record r JOIN pawl.outcome c"
-                   " ON c.id = r.id WHERE r.id = $1 AND r.version = $2",
+                   "SELECT c.packed, c.headers, c.body FROM pawl.record r"
+                   " LEFT JOIN pawl.outcome c ON c.id = r.id WHERE r.id = $1 AND r.version = $2",
                    &postgres->params);
     status = postgres_finish(postgres);
     if (status != BACKEND_OK)
@@ -324,5 +336,8 @@ enum backend_status postgres_outcome(struct backend *backend, const struct store
     struct kept kept = {postgres->results[1], 0, 0, row, most};
     if (PQntuples(kept.result) == 0)
         return BACKEND_BUSY;
-    return PQgetisnull(kept.result, 0, 1) ? BACKEND_OK : read_outcome(&kept, ret_outcome, ret_size);
+    bool is_missing = PQgetisnull(kept.result, 0, 0);
+    if (!is_missing && PQgetisnull(kept.result, 0, 1))
+        return BACKEND_OK;
+    return is_missing ? give_missing(ret_outcome) : read_outcome(&kept, ret_outcome, ret_size);
 }

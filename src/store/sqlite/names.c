@@ -68,12 +68,12 @@ static bool drop_bound(struct sqlite_backend *sqlite, enum sqlite_statement name
     struct digest key;
     bool any = sqlite_step(&binding);
     int64_t id = any ? sqlite3_column_int64(binding.statement, 0) : 0;
-    if (any && !read_hash(binding.statement, 1, &key))
-        any = sqlite_fail(sqlite, SQLITE_CORRUPT);
+    bool is_named = any && read_hash(binding.statement, 1, &key);
     sqlite3_reset(binding.statement);
     if (!any)
         return false;
-    drop_name(sqlite, &key, id);
+    if (is_named)
+        drop_name(sqlite, &key, id);
     delete_bound(sqlite, id);
     return true;
 }

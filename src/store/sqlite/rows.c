@@ -165,6 +165,16 @@ static void read_row(const struct sqlite_binding *binding, bool is_final, struct
     sqlite_judge_lease(binding->sqlite, &row->record);
 }
 
+/* Whether what is pending has an outcome beside it, too. */
+static bool is_in_both(struct sqlite_backend *sqlite, int64_t id)
+{
+    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_READ);
+    sqlite_bind_number(&binding, id);
+    bool found = sqlite_step(&binding);
+    sqlite3_reset(binding.statement);
+    return found;
+}
+
 /* Whether it is there. */
 static bool find_in(struct sqlite_backend *sqlite, enum sqlite_statement name, struct arena *texts,
                     struct store_row *row)
@@ -187,8 +197,9 @@ bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *te
     bool is_open = find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
     bool provisional = ret_row->record.provisional;
     bool is_final = (!is_open || provisional) && find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
-    bool is_odd =
-        ret_row->record.odd || (provisional && !is_final) || !record_is_sound(&ret_row->record);
+    bool is_odd = ret_row->record.odd || (provisional && !is_final) ||
+                  (is_open && !provisional && is_in_both(sqlite, id)) ||
+                  !backend_row_is_sound(ret_row);
     if ((is_open || is_final) && is_odd)
         backend_hold_row(&sqlite->backend, ret_row);
     return sqlite_ok(sqlite);
@@ -220,11 +231,27 @@ static struct backend_bound *read_bound(const struct sqlite_binding *binding, st
     }
     READ_INT(columns, row->id);
     SQLITE_BOUND(READ)
-    if (!columns->ok)
-        sqlite_fail(binding->sqlite, SQLITE_CORRUPT);
+    if (!columns->ok || row->expires_at < 0)
+        backend_hold_bound(row);
     if (columns->lacks_memory)
         sqlite_fail(binding->sqlite, SQLITE_NOMEM);
     return row;
+}
+
+/* A name leads to what is not there, or is another one's: what it led to may have been done. */
+static void hold_lost(struct sqlite_backend *sqlite, struct backend_name *name, int64_t id,
+                      struct arena *arena)
+{
+    struct store_row *row = arena_alloc(arena, sizeof *row);
+    if (!row) {
+        sqlite_fail(sqlite, SQLITE_NOMEM);
+        return;
+    }
+    *row =
+        (struct store_row){.id = id, .key_hash = name->hash, .recipe = SLICE(PAYLOAD_RECIPE_ALL)};
+    backend_hold_row(&sqlite->backend, row);
+    name->row = row;
+    name->bound = NULL;
 }
 
 static void follow_bound(struct sqlite_backend *sqlite, struct backend_name *name, int64_t id,
@@ -237,8 +264,8 @@ static void follow_bound(struct sqlite_backend *sqlite, struct backend_name *nam
     name->bound = bound;
     name->row = bound && sqlite_ok(sqlite) ? find_id(sqlite, bound->holder, arena) : NULL;
     bool leads = name->row && name->row->record.status != RECORD_ABSENT;
-    if (!leads || !digest_eq(&bound->key_hash, &name->hash))
-        sqlite_fail(sqlite, SQLITE_CORRUPT);
+    if (sqlite_ok(sqlite) && (!leads || !digest_eq(&bound->key_hash, &name->hash)))
+        hold_lost(sqlite, name, id, arena);
 }
 
 void sqlite_insert_bound(struct sqlite_backend *sqlite, const struct backend_bound *row)
@@ -268,7 +295,7 @@ static void follow_name(struct sqlite_backend *sqlite, struct backend_name *name
     if (row->record.status == RECORD_ABSENT && !name->is_once)
         follow_bound(sqlite, name, id, arena);
     else if (row->record.status == RECORD_ABSENT)
-        sqlite_fail(sqlite, SQLITE_CORRUPT);
+        hold_lost(sqlite, name, id, arena);
     else if (name->is_once ? !sqlite_is_named(sqlite, row, &name->hash) : !is_of(row, &name->hash))
         hold_misnamed(sqlite, name, row);
 }

@@ -214,7 +214,10 @@ static const char *migrate(struct sqlite_backend *sqlite)
             sqlite_secret_insert(sqlite) != SQLITE_OK)
             return sqlite3_errmsg(sqlite->db);
     }
-    return add_columns(sqlite) == SQLITE_OK ? NULL : sqlite3_errmsg(sqlite->db);
+    int code = add_columns(sqlite);
+    if (code == SQLITE_DONE)
+        return "its row of pawl_state is missing; restore a backup";
+    return code == SQLITE_OK ? NULL : sqlite3_errmsg(sqlite->db);
 }
 
 const char *sqlite_schema_install(struct sqlite_backend *sqlite)

@@ -48,15 +48,19 @@
 
 /* record_row_until. */
 #define TEXT_OF(number) #number
-#define ROW_UNTIL_WITH(least) "max(gone_at, once_until, completed_at + " TEXT_OF(least) ")"
-#define ROW_UNTIL ROW_UNTIL_WITH(RECORD_ROW_LEAST_US)
+#define TEXT_OF_VALUE(number) TEXT_OF(number)
+#define ROW_UNTIL "max(gone_at, once_until, completed_at + " TEXT_OF_VALUE(RECORD_ROW_LEAST_US) ")"
 /* When a row, or before it its body, is to go, whatever its sweep_at says: of a row that somebody
  * else wrote for ever, if its times are none. */
 #define BODY_UNTIL "CASE WHEN once_replay THEN max(expires_at, once_until) ELSE expires_at END"
 #define IS_DUE                                                                                     \
     "min(" BODY_UNTIL ", " ROW_UNTIL ") <= ?1 AND status IN (2, 3) AND length(key_hash) = 32"      \
     " AND typeof(max(expires_at, gone_at, completed_at, once_until)) = 'integer'"                  \
-    " AND min(expires_at, completed_at, once_until) >= 0 AND gone_at >= expires_at"
+    " AND min(expires_at, completed_at, once_until) >= 0 AND gone_at >= expires_at"                \
+    " AND id NOT IN (SELECT id FROM pawl_pending)"
+#define IS_EXPIRED                                                                                 \
+    "expires_at <= ?1 AND expires_at IS NOT NULL AND expires_at >= 0 AND status = 1"               \
+    " AND lease_until = 0 AND length(key_hash) = 32 AND id NOT IN (SELECT id FROM pawl_outcome)"
 
 /* Of a role that pawl_owner names: ?3 whether a `serve` lives, ?4 a drainer. The third kind was a
  * drainer before the last one. */
@@ -111,9 +115,7 @@
     X(OWNER_DROP, "DELETE FROM pawl_owner WHERE incarnation=?1 AND leases<=?2")                    \
     X(WATCH, "SELECT 1 FROM pawl_pending LEFT JOIN pawl_owner ON incarnation = owner"              \
              " WHERE id=?1 AND token=?2 AND lease_until > 0 AND NOT " OWNER_IS_DEAD)               \
-    X(PENDING_EXPIRED, "SELECT id, key_hash, 1, 0, once FROM pawl_pending WHERE expires_at <= ?1"  \
-                       " AND expires_at IS NOT NULL AND expires_at >= 0 AND status = 1"            \
-                       " AND lease_until = 0 AND length(key_hash) = 32"                            \
+    X(PENDING_EXPIRED, "SELECT id, key_hash, 1, 0, once FROM pawl_pending WHERE " IS_EXPIRED       \
                        " ORDER BY expires_at LIMIT ?2")                                            \
     X(OUTCOME_FIND, "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES        \
                     " FROM pawl_outcome WHERE id=?")                                               \
@@ -134,22 +136,22 @@
     X(BOUND_FIND, "SELECT id" BOUND_NAMES " FROM pawl_bound WHERE id=?1")                          \
     X(BOUND_INSERT, "INSERT INTO pawl_bound(id" BOUND_NAMES ") VALUES(?" BOUND_PLACES ")")         \
     X(BOUND_OF, "SELECT id, key_hash FROM pawl_bound WHERE holder=?1 LIMIT 1")                     \
-    X(BOUND_DUE, "SELECT id, key_hash FROM pawl_bound WHERE expires_at <= ?1"                      \
-                 " ORDER BY expires_at LIMIT 1")                                                   \
+    X(BOUND_DUE, "SELECT id, key_hash FROM pawl_bound WHERE expires_at BETWEEN 0 AND ?1"           \
+                 " AND length(key_hash) = 32 ORDER BY expires_at LIMIT 1")                         \
     X(BOUND_DELETE, "DELETE FROM pawl_bound WHERE id=?1")                                          \
     X(LIST, LIST_ALL " ORDER BY id LIMIT ?6")                                                      \
     X(LIST_NEWEST, LIST_ALL " ORDER BY id DESC LIMIT ?6")                                          \
     X(STALE_COUNT, "SELECT sum(leases) FROM pawl_owner WHERE incarnation<>?1 AND"                  \
-                   " (beat_at + lease_us <= ?2 OR " OWNER_IS_DEAD ")")                             \
+                   " (beat_at + lease_us <= ?2 OR " OWNER_IS_DEAD                                  \
+                   " OR beat_at > ?2 + " TEXT_OF_VALUE(BACKEND_BEAT_AHEAD_MOST_US) ")")            \
     X(UNKNOWN_OLDEST, "SELECT quiet_at - settle_us FROM pawl_pending WHERE status = 4"             \
                       " AND expires_at IS NULL ORDER BY quiet_at - settle_us LIMIT 1")             \
-    X(EXPIRED_COUNT,                                                                               \
-      "SELECT count(*), min(at) FROM (SELECT * FROM"                                               \
-      " (SELECT sweep_at AS at FROM pawl_outcome WHERE sweep_at <= ?1"                             \
-      "  ORDER BY sweep_at LIMIT ?2)"                                                              \
-      " UNION ALL SELECT * FROM"                                                                   \
-      " (SELECT expires_at FROM pawl_pending WHERE expires_at <= ?1 AND expires_at IS NOT NULL"    \
-      "  ORDER BY expires_at LIMIT ?2) LIMIT ?2)")
+    X(EXPIRED_COUNT, "SELECT count(*), min(at) FROM (SELECT * FROM"                                \
+                     " (SELECT sweep_at AS at FROM pawl_outcome WHERE sweep_at <= ?1 AND " IS_DUE  \
+                     "  ORDER BY sweep_at LIMIT ?2)"                                               \
+                     " UNION ALL SELECT * FROM"                                                    \
+                     " (SELECT expires_at FROM pawl_pending WHERE " IS_EXPIRED                     \
+                     "  ORDER BY expires_at LIMIT ?2) LIMIT ?2)")
 
 enum sqlite_statement {
 #define X(name, sql) SQL_##name,

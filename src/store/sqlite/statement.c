@@ -37,8 +37,9 @@ bool sqlite_fail(struct sqlite_backend *sqlite, int code)
         return false;
     code = lacks_space(code) ? SQLITE_FULL : code;
     sqlite->status = status_of(code);
-    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path,
-             code == SQLITE_ERROR ? sqlite3_errmsg(sqlite->db) : sqlite3_errstr(code));
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s%s", sqlite->path,
+             code == SQLITE_ERROR ? sqlite3_errmsg(sqlite->db) : sqlite3_errstr(code),
+             code == SQLITE_CORRUPT ? "; restore a backup" : "");
     return false;
 }
 

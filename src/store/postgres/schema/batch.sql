@@ -12,6 +12,37 @@ $$ SELECT CASE WHEN at <> 0 THEN at
 -- written so that no plan reads a whole table (LATERAL .. OFFSET 0, = ANY, a subquery that IS NULL:
 -- for EXISTS it may hash the table), and the client sets enable_seqscan = off.
 
+-- A beat that is a day ahead of the clock is none (BACKEND_BEAT_AHEAD_MOST_US).
+CREATE OR REPLACE FUNCTION pawl.is_ahead(beat_at bigint, now bigint) RETURNS boolean LANGUAGE sql
+    IMMUTABLE AS $$ SELECT beat_at > now + 86400000000 $$;
+
+-- Whether a pawl may have written it: record_is_sound, and what fits its fields (load.c).
+CREATE OR REPLACE FUNCTION pawl.is_sound(r pawl.record) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    final boolean := r.status IN (2, 3);
+    leased boolean := r.lease_until <> 0;
+BEGIN
+    RETURN r.status BETWEEN 1 AND 4 AND r.token BETWEEN 1 AND 7258118400000000 AND r.attempts > 0
+        AND r.unknown BETWEEN 0 AND 3 AND r.cause >= 0 AND r.http_code BETWEEN 0 AND 999
+        AND least(r.lease_us, r.settle_us, r.quiet_at, r.ttl_us, r.least_us, r.doubted_us,
+            r.tombstone_us, r.once_ttl_us, r.once_until, r.created_at, r.started_at, r.lease_until,
+            r.completed_at, r.expires_at, r.gone_at) >= 0
+        AND least(r.probing, r.windowed, r.doubt, r.provisional, r.once_window, r.once_replay,
+            r.kept) >= 0
+        AND greatest(r.probing, r.windowed, r.doubt, r.provisional, r.once_window, r.once_replay,
+            r.kept) <= 1
+        AND (NOT leased OR r.status = 1 OR r.provisional = 1)
+        AND (r.provisional = 0 OR (final AND leased AND r.expires_at = 9223372036854775807
+            AND r.gone_at = 9223372036854775807))
+        AND (r.probing = 0 OR (leased AND r.doubt = 1))
+        AND (NOT final OR (r.gone_at >= r.expires_at AND r.doubt = 0))
+        AND (r.status <> 4 OR r.unknown NOT IN (1, 3))
+        AND (r.once <> '' OR (r.once_ttl_us = 0 AND r.once_until = 0))
+        AND octet_length(r.key_hash) = 32 AND octet_length(r.payload_hash) IN (0, 32)
+        AND octet_length(r.target_hash) IN (0, 32) AND octet_length(r.attempt_id) IN (0, 16);
+END $$;
+
 -- What names lead to, a row for each find. hints: 0, or a row whose key may be that name; it is
 -- found too. Where that row has its key still, no further one is looked for. It takes no lock.
 CREATE OR REPLACE FUNCTION pawl.load(hashes bytea[], hints bigint[], onces bytea[], most bigint)

@@ -13,12 +13,13 @@ END $$;
 
 -- ---- decisions ----
 
--- No key leads to it any more.
+-- No key leads to it any more. What no pawl wrote is never gone: it is in doubt until a person
+-- acts.
 CREATE OR REPLACE FUNCTION pawl.key_is_gone(r pawl.record, now bigint) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    RETURN r.id IS NULL OR (r.status IN (2, 3) AND now >= r.gone_at)
-        OR (r.status = 1 AND r.lease_until = 0 AND now >= r.expires_at);
+    RETURN r.id IS NULL OR (((r.status IN (2, 3) AND now >= r.gone_at)
+        OR (r.status = 1 AND r.lease_until = 0 AND now >= r.expires_at)) AND pawl.is_sound(r));
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.is_gone(r pawl.record, now bigint) RETURNS boolean
@@ -50,7 +51,7 @@ BEGIN
         RETURN 0;
     END IF;
     RETURN greatest(r.lease_until, (SELECT pawl.after(o.beat_at, r.lease_us) FROM pawl.owner o
-        WHERE o.incarnation = r.owner));
+        WHERE o.incarnation = r.owner AND NOT pawl.is_ahead(o.beat_at, pawl.clock(0))));
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.differs(a bytea, b bytea) RETURNS boolean LANGUAGE sql IMMUTABLE AS
@@ -92,7 +93,10 @@ DECLARE
     lease_end bigint := pawl.lease_end(r);
     repeats boolean := r.unknown IN (1, 3);
 BEGIN
-    IF lease_end BETWEEN 1 AND now THEN
+    IF NOT pawl.is_sound(r) THEN
+        verdict := 'outcome_unknown';
+        RETURN;
+    ELSIF lease_end BETWEEN 1 AND now THEN
         PERFORM pawl.refuse_unseen_beat(r, lease_end);
     END IF;
     IF lease_end > 0 AND r.owner = -(pg_current_xact_id_if_assigned()::text::bigint) THEN
@@ -476,7 +480,8 @@ BEGIN
         by_once := false;
         decision := 'mismatch';
         act := NULL;
-        IF r.id IS NULL OR pawl.key_is_gone(r, now) OR bound.expires_at <= now THEN
+        IF r.id IS NULL OR pawl.key_is_gone(r, now) OR bound.expires_at BETWEEN 0 AND now
+        THEN
             act := 'start';
         ELSIF NOT pawl.is_other_request(asked, coalesce(bound.recipe, r.recipe),
                 coalesce(bound.payload_hash, r.payload_hash),

@@ -11,7 +11,8 @@ BEGIN
     IF holds THEN
         PERFORM FROM pawl.owner o WHERE o.incarnation = self FOR UPDATE SKIP LOCKED;
         IF FOUND THEN
-            UPDATE pawl.owner o SET beat_at = greatest(o.beat_at, now) WHERE o.incarnation = self;
+            UPDATE pawl.owner o SET beat_at = CASE WHEN pawl.is_ahead(o.beat_at, now)
+                THEN now ELSE greatest(o.beat_at, now) END WHERE o.incarnation = self;
         ELSE
             INSERT INTO pawl.owner (incarnation, beat_at) VALUES (self, now)
             ON CONFLICT (incarnation) DO NOTHING;
@@ -21,8 +22,8 @@ BEGIN
 END $$;
 
 -- Takes at most so many steps towards what is past its time: outcomes are dropped, then records,
--- released records, bound keys. Several processes may sweep together. What somebody else holds is
--- looked at again in a minute, so that it does not keep its place at the head.
+-- released records, bound keys. Several processes may sweep together. What somebody else holds, or
+-- no pawl wrote, is looked at again in a minute, so that it does not keep its place at the head.
 CREATE OR REPLACE FUNCTION pawl.sweep(self bigint, at bigint, most bigint, OUT steps bigint)
     LANGUAGE plpgsql VOLATILE SET lock_timeout = '20ms' AS $$
 DECLARE
@@ -31,6 +32,7 @@ DECLARE
     due bigint[];
     held bigint[];
     untils bigint[]; -- of the records held: when they go
+    bodies bigint[]; -- and when what is kept of their responses does
     touched bigint;
 BEGIN
     BEGIN
@@ -38,19 +40,24 @@ BEGIN
             LIMIT most FOR UPDATE SKIP LOCKED);
         steps := cardinality(due);
         IF steps > 0 THEN
-            SELECT array_agg(h.id), array_agg(h.until) INTO held, untils
-            FROM (SELECT r.id, greatest(r.gone_at, r.once_until, r.completed_at + 60000000) AS until
-                FROM pawl.record r WHERE r.id = ANY (due) FOR UPDATE SKIP LOCKED) h;
+            SELECT array_agg(h.id), array_agg(h.until), array_agg(h.body_until)
+            INTO held, untils, bodies
+            FROM (SELECT r.id, pawl.body_until(r) AS body_until,
+                    greatest(r.gone_at, r.once_until, pawl.after(r.completed_at, 60000000)) AS until
+                FROM pawl.record r WHERE r.id = ANY (due) AND r.status IN (2, 3)
+                    AND pawl.is_sound(r) FOR UPDATE SKIP LOCKED) h;
             touched := pawl.sweep_records(self, ARRAY(SELECT h.id
                 FROM unnest(held, untils) h(id, until) WHERE h.until <= t));
             IF touched < steps THEN
                 DELETE FROM pawl.outcome c WHERE c.id = ANY (due)
                     AND (SELECT r.id FROM pawl.record r WHERE r.id = c.id) IS NULL;
                 UPDATE pawl.outcome c SET
-                    headers = CASE WHEN h.until > t THEN NULL ELSE c.headers END,
-                    body = CASE WHEN h.until > t THEN NULL ELSE c.body END,
-                    sweep_at = CASE WHEN h.until > t THEN h.until ELSE again END
-                FROM unnest(due) d(id) LEFT JOIN unnest(held, untils) h(id, until) ON h.id = d.id
+                    headers = CASE WHEN h.body_until <= t THEN NULL ELSE c.headers END,
+                    body = CASE WHEN h.body_until <= t THEN NULL ELSE c.body END,
+                    sweep_at = CASE WHEN h.until <= t OR h.id IS NULL THEN again
+                        WHEN h.body_until <= t THEN h.until ELSE least(h.body_until, h.until) END
+                FROM unnest(due) d(id)
+                LEFT JOIN unnest(held, untils, bodies) h(id, until, body_until) ON h.id = d.id
                 CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.outcome k
                     WHERE k.id = d.id OFFSET 0) k
                 WHERE c.ctid = k.place;
@@ -61,14 +68,14 @@ BEGIN
         steps := steps + cardinality(due);
         touched := pawl.sweep_records(self, ARRAY(SELECT r.id FROM pawl.record r
             WHERE r.id = ANY (due) AND r.status = 1 AND r.lease_until = 0 AND r.expires_at <= t
-            FOR UPDATE SKIP LOCKED));
+                AND pawl.is_sound(r) FOR UPDATE SKIP LOCKED));
         IF touched < cardinality(due) THEN
             DELETE FROM pawl.unheld u WHERE u.id = ANY (due)
                 AND (SELECT r.id FROM pawl.record r WHERE r.id = u.id) IS NULL;
             UPDATE pawl.unheld u SET at = again WHERE u.id = ANY (due);
         END IF;
-        due := ARRAY(SELECT b.id FROM pawl.bound b WHERE b.expires_at <= t ORDER BY b.expires_at
-            LIMIT most - steps FOR UPDATE SKIP LOCKED);
+        due := ARRAY(SELECT b.id FROM pawl.bound b WHERE b.expires_at BETWEEN 0 AND t
+            ORDER BY b.expires_at LIMIT most - steps FOR UPDATE SKIP LOCKED);
         IF cardinality(due) > 0 THEN
             PERFORM pawl.note_removal((SELECT max(d) FROM unnest(due) d));
         END IF;
@@ -113,9 +120,10 @@ DECLARE
 BEGIN
     stale := (SELECT coalesce(sum(l.leases), 0) FROM (SELECT owner, sum(leases) AS leases,
             max(lease_us) AS lease_us FROM pawl.tally WHERE owner NOT IN (0, self) GROUP BY owner) l
-        LEFT JOIN pawl.owner o ON o.incarnation = l.owner
+        LEFT JOIN pawl.owner o ON o.incarnation = l.owner AND NOT pawl.is_ahead(o.beat_at, t)
         WHERE coalesce(o.beat_at, 0) + l.lease_us <= t);
-    unknown_oldest := (SELECT coalesce(min(u.at), 0) FROM pawl.unheld u WHERE u.status = 4);
+    unknown_oldest := (SELECT coalesce(min(u.at), 0) FROM pawl.unheld u
+        WHERE u.status = 4 AND u.at >= 0);
     SELECT count(*), coalesce(min(due), 0) INTO expired, expired_oldest FROM (
         (SELECT c.sweep_at AS due FROM pawl.outcome c WHERE c.sweep_at <= t ORDER BY 1 LIMIT most)
         UNION ALL

@@ -44,6 +44,10 @@ BEGIN
     IF r.owner < 0 AND r.owner IS DISTINCT FROM -(pg_current_xact_id_if_assigned()::text::bigint)
     THEN
         RETURN NULL;
+    ELSIF NOT pawl.is_sound(r) THEN
+        RAISE EXCEPTION 'no pawl wrote the row of the token %: it is held', token
+            USING ERRCODE = 'XX001',
+            HINT = 'Roll back. `pawl keys resolve` or `pawl keys forget` mends it.';
     END IF;
     RETURN r;
 END $$;

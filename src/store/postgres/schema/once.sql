@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION pawl.decide_once(holder pawl.record, asked pawl.asked
 DECLARE
     lease_end bigint;
 BEGIN
-    IF pawl.is_gone(holder, now) OR holder.status = 3 THEN
+    IF pawl.is_gone(holder, now) OR (holder.status = 3 AND pawl.is_sound(holder)) THEN
         act := 'take';
         RETURN;
     END IF;
