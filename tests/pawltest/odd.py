@@ -62,9 +62,13 @@ class Server:
 
     def __init__(self, database: Any):
         self.database = database
+        self.connection = database.connect()
+        self.connection.autocommit = True
 
     def sql(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        return self.database.sql(statement, *values)
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, values or None)
+            return cursor.fetchall() if cursor.description else []
 
     def name(self, table: str) -> str:
         return table.replace("pawl_", "pawl.", 1)

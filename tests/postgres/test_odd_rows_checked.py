@@ -3,6 +3,9 @@
 beside them stops. Whoever writes one by SQL is told of the command that does it."""
 from __future__ import annotations
 
+from contextlib import closing
+from typing import Iterator
+
 import pytest
 
 from pawltest.odd import (UNKNOWN, Odd, Server, nothing_odd_stops_anything,
@@ -14,8 +17,10 @@ pytestmark = pytest.mark.hooks
 
 
 @pytest.fixture
-def odd(pawl, receiver, database) -> Odd:
-    return Odd(pawl, receiver, Server(database))
+def odd(pawl, receiver, database) -> Iterator[Odd]:
+    server = Server(database)
+    with closing(server.connection):
+        yield Odd(pawl, receiver, server)
 
 
 def test_odd_tasks_are_held(odd):
