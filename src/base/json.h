@@ -65,6 +65,14 @@ static inline bool json_error_is_refusal(enum json_error error)
            error == JSON_RANGE;
 }
 
+/* Whether this media type, without parameters, is application/json or ends with +json (RFC 6839
+ * 3.1). */
+bool json_is_type(struct slice media_type);
+
+/* Whether `text` ends inside a JSON text: within a string, an array or an object. Of a number or a
+ * word that is not seen; what is no JSON, or nothing at all, is not cut. */
+bool json_is_cut(struct slice text);
+
 /* One line for a message, such as "duplicate member name". */
 const char *json_error_text(enum json_error error);
 

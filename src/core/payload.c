@@ -11,19 +11,6 @@
 
 /* ---- reading ---- */
 
-/* RFC 6839 3.1: the structured syntax suffix +json. */
-static bool is_json_type(struct slice type)
-{
-    struct slice suffix = SLICE("+json");
-    struct slice major;
-    struct slice minor = slice_cut(type, '/', &major);
-    if (!slice_is_word(major, SLICE_TOKEN_MARKS) || !slice_is_word(minor, SLICE_TOKEN_MARKS))
-        return false;
-    return slice_eq_nocase(type, SLICE("application/json")) ||
-           (minor.len > suffix.len &&
-            slice_eq_nocase(slice_skip(minor, minor.len - suffix.len), suffix));
-}
-
 static enum payload_error read_json(struct arena *arena, struct payload *payload)
 {
     struct json *root;
@@ -64,7 +51,7 @@ static enum payload_error read_by_type(struct arena *arena, const struct payload
     struct slice type;
     struct slice parameters = slice_cut(input->content_type, ';', &type);
     type = slice_trim(type);
-    if (input->as_json || is_json_type(type))
+    if (input->as_json || json_is_type(type))
         return read_json(arena, payload);
     if (slice_eq_nocase(type, SLICE("application/x-www-form-urlencoded")))
         read_form(payload);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/crash.h"
+#include "base/json.h"
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -98,11 +99,25 @@ enum http_call_result http_call_receive(struct http_call *call, int64_t until_us
     return call->state == HTTP_CALL_RESPONDED ? HTTP_CALL_DONE : read_headers(call, until_us);
 }
 
+/* Who ends a body by closing the connection also closes it when it crashes. */
+static bool is_cut(const struct http_call *call, struct slice body)
+{
+    if (call->response.framing != HTTP_FRAMING_CLOSE || http_conn_body_left(call->conn))
+        return false;
+    const struct header *field = headers_find(&call->response.headers, SLICE("Content-Type"));
+    struct slice type = {0};
+    if (field)
+        slice_cut(field->value, ';', &type);
+    return json_is_type(slice_trim(type)) && json_is_cut(body);
+}
+
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
                                           int64_t until_us, struct buf *body)
 {
     CHECK(call->state == HTTP_CALL_RESPONDED);
-    return result_of_read(http_conn_read_body(call->conn, max, part, until_us, body));
+    enum http_call_result result =
+        result_of_read(http_conn_read_body(call->conn, max, part, until_us, body));
+    return result == HTTP_CALL_DONE && is_cut(call, buf_slice(body)) ? HTTP_CALL_BROKEN : result;
 }
 
 /* ---- sending ---- */

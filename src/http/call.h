@@ -99,7 +99,9 @@ bool http_call_write(struct http_call *call, struct iovec *parts, size_t n, int6
 enum http_call_result http_call_receive(struct http_call *call, int64_t until_us);
 
 /* RESPONDED: appends the response's body, or at least `part` bytes more of it, to `body`
- * (http_conn_body_left). TOO_LARGE as soon as it is known to pass `max`, and as in receive. */
+ * (http_conn_body_left). TOO_LARGE as soon as it is known to pass `max`, and as in receive. BROKEN
+ * also of JSON that ends by the connection's end, and inside its text: `body` held nothing before.
+ */
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,
                                           int64_t until_us, struct buf *body);
 

@@ -51,6 +51,9 @@ BREAKS = {
     "closes within the last chunk": Reply(201, b"x" * 3000, framing="chunked", cut=-2),
     "resets a body that ends with the connection": Reply(201, b"x" * 99, framing="close",
                                                          cut=-9, reset=True),
+    "closes in JSON that ends with the connection": Reply(
+        201, b'{"id": "re_1", "lines": [{"am', (("Content-Type", "application/vnd.a+json; v=1"),),
+        framing="close"),
     "garbage": Reply(raw=b"\0\1\2\3 nonsense"),
     "garbage for a head": Reply(raw=b"HTTP/1.1 201 Created\r\nno colon\r\n\r\n"),
     "interim answers only": Reply(raw=b"HTTP/1.1 103 Early Hints\r\n\r\n" * 3),

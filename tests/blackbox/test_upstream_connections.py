@@ -153,3 +153,17 @@ def test_a_service_that_writes_head_and_body_apart_waits_for_no_acknowledgement(
         return delayed_acknowledgements() - before < 20
 
     eventually(some_wait_for_none, "a round without delays")
+
+
+@pytest.mark.parametrize("kind, body", [
+    ("application/json", b'{"id": "re_1"}'), ("application/json", b""),
+    ("application/json", b"created"), ("text/plain", b'{"id": "re'), (None, b"[1,")])
+def test_what_ends_with_the_connection_is_whole_unless_it_is_json_cut_short(pawl, upstream, kind,
+                                                                            body):
+    """found: L2"""
+    gateway = pawl(CONFIG)
+    headers = (("Content-Type", kind),) if kind else ()
+    upstream.then(Reply(201, body, headers, framing="close"))
+    assert gateway.post("/refunds", {}, key="k1")["Idempotency-Status"] == "stored"
+    again = gateway.post("/refunds", {}, key="k1")
+    assert (again["Idempotency-Status"], again.body) == ("replayed", body)

@@ -495,6 +495,38 @@ static void canonical_strings_keep_all_bytes_about_an_escape(void **state)
     expect_text(buf_slice(&buf), SLICE("\"\\\"eight by\xC3\xA9te\\\\\\\\\\n0123456789\x7F\\\"\""));
 }
 
+static void a_text_that_ends_inside_itself_is_cut(void **state)
+{
+    static const char *const whole[] = {
+        "{\"a\":[1,-2.5e3,true,null,false,\"x\\\"\\u00e9{\"],\"b\":{}}",
+        " [[], [{}]]",
+        "\"a\\\\\"",
+    };
+    static const char *const others[] = {"",   " ",   "ok",     "<html>{", "{oops",
+                                         "12", "[1}", "{\"a\n", "{} {",    "tru"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+        struct slice text = slice_of(whole[i]);
+        assert_false(json_is_cut(text));
+        size_t starts = *whole[i] == ' ' ? 2 : 1;
+        for (size_t n = starts; n < text.len; n++)
+            if (!json_is_cut(slice_make(text.at, n)))
+                fail_msg("%.*s", (int)n, text.at);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (json_is_cut(slice_of(others[i])))
+            fail_msg("%s", others[i]);
+}
+
+static void a_text_too_deep_is_not_said_to_be_cut(void **state)
+{
+    char text[JSON_DEPTH_MAX + 1];
+    (void)state;
+    memset(text, '[', sizeof text);
+    assert_true(json_is_cut(slice_make(text, JSON_DEPTH_MAX)));
+    assert_false(json_is_cut(slice_make(text, JSON_DEPTH_MAX + 1)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -520,6 +552,8 @@ int main(void)
         cmocka_unit_test(names_bring_their_commas),
         cmocka_unit_test(every_byte_ends_a_run_or_not_wherever_it_stands),
         cmocka_unit_test(canonical_strings_keep_all_bytes_about_an_escape),
+        cmocka_unit_test(a_text_that_ends_inside_itself_is_cut),
+        cmocka_unit_test(a_text_too_deep_is_not_said_to_be_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
