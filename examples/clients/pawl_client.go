@@ -297,7 +297,10 @@ type Profile struct {
 const Never int64 = math.MaxInt64 / 4
 
 const (
-	inProgressMs   = 2_000      // where no Retry-After says how long
+	busyLeastMs    = 1_000      // after a Retry-After
+	busyFirstMs    = 2_000      // without one, and doubled
+	busyLastMs     = 30_000     // at most
+	busyMostMs     = 900_000    // for so long, where it only may be so
 	hintMostMs     = 86_400_000 // where no deadline bounds it
 	hintSpreadMs   = 10_000     // a hint up to this is spread by itself, a longer one less
 	hintLongestMs  = 9_999_999_999_000
@@ -352,22 +355,152 @@ func (p *Profile) Delay(attempt int, seed uint64) int64 {
 	return least(delay+draw(seed, attempt, most), p.Cap)
 }
 
-// Classify says what an attempt's end means: done, final, later, at_once, in_progress. Status 0:
-// there was no response.
-func Classify(status int, code string) string {
+// Choices is what the caller knows of single statuses.
+type Choices struct {
+	Done, Later []int
+}
+
+func has(list []int, status int) bool {
+	for _, one := range list {
+		if one == status {
+			return true
+		}
+	}
+	return false
+}
+
+var busyWords = map[string]bool{"409 CONCURRENT_REQUEST": true, "409 idempotency_key_in_use": true,
+	"409 PREVIOUS_REQUEST_IN_PROGRESS": true, "422 704": true, "429 lock_timeout": true}
+
+// The JSON of a body of at most 16 KiB.
+func treeOf(body []byte) (tree any) {
+	if len(body) > errorBodyBytes || json.Unmarshal(body, &tree) != nil {
+		return nil
+	}
+	return tree
+}
+
+// The value at these member names and indexes.
+func at(tree any, steps ...any) any {
+	for _, step := range steps {
+		switch step := step.(type) {
+		case string:
+			object, _ := tree.(map[string]any)
+			tree = object[step]
+		case int:
+			list, _ := tree.([]any)
+			if len(list) <= step {
+				return nil
+			}
+			tree = list[step]
+		}
+	}
+	return tree
+}
+
+// ErrorCode is the error code of a response, where services have it; empty: it has none.
+func ErrorCode(header http.Header, body []byte) string {
+	if values := header.Values("Error-Code"); len(values) > 0 {
+		return values[0]
+	}
+	tree := treeOf(body)
+	for _, one := range []any{at(tree, "error_code"), at(tree, "error", "code"),
+		at(tree, "errorCode"), at(tree, "details", 0, "issue")} {
+		if code, ok := one.(string); ok {
+			return code
+		}
+	}
+	return ""
+}
+
+// What a response says itself about a retry.
+func advice(header http.Header, problem any) (again, says bool) {
+	if again, says = at(problem, "retryable").(bool); says {
+		return again, says
+	}
+	for _, name := range []string{"Stripe-Should-Retry", "X-Should-Retry", "Transient-Error"} {
+		switch strings.ToLower(strings.TrimSpace(header.Get(name))) {
+		case "true":
+			return true, true
+		case "false":
+			return false, true
+		}
+	}
+	return false, false
+}
+
+// The words of the IETF draft.
+func isOutstanding(problem any) bool {
+	for _, name := range []string{"title", "type"} {
+		words, _ := at(problem, name).(string)
+		if strings.Contains(strings.ToLower(words), "request is outstanding") {
+			return true
+		}
+	}
+	return false
+}
+
+// LeavesDoubt says whether the operation may have been done; status 0: there was no response.
+func LeavesDoubt(status int) bool {
+	return status == 0 || status >= 500 && status != 501 && status != 503 && status != 505 &&
+		status != 508
+}
+
+// Classify says what an attempt's end means: done, final, in_doubt, credentials, later, at_once,
+// busy, busy_a_while. Status 0: there was no response. `inDoubt`: an earlier attempt under this key
+// may have been carried out.
+func Classify(status int, header http.Header, body []byte, inDoubt bool, choices Choices) string {
+	code := ErrorCode(header, body)
+	refused := status >= 400 && status <= 499
+	var problem any
+	mediaType, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	if strings.EqualFold(strings.TrimSpace(mediaType), "application/problem+json") {
+		problem = treeOf(body)
+	}
 	switch {
-	case status != 0 && (code == "PROVIDER.duplicate" || status >= 200 && status <= 299):
+	case status == 0:
+		return "later"
+	case code == "PROVIDER.duplicate" || status >= 200 && status <= 299:
 		return "done"
+	case (status == 401 || status == 407) && code != "AUTH.signature":
+		return "credentials"
+	case code == "CONFLICT.idempotency.duplicate":
+		return "final"
+	case busyWords[strconv.Itoa(status)+" "+code], status == 409 && isOutstanding(problem),
+		refused && strings.HasSuffix(code, "idempotency.in_progress"):
+		return "busy"
+	case refused && strings.HasSuffix(code, ".in_progress"):
+		return "busy_a_while"
+	}
+	end := "final"
+	if inDoubt || LeavesDoubt(status) {
+		end = "in_doubt"
+	}
+	again, says := advice(header, problem)
+	limited := header.Get("Retry-After") != "" || header.Get("X-RateLimit-Remaining") == "0"
+	switch {
+	case says && !again:
+		return end
+	case says && status == 409:
+		return "busy"
+	case says:
+		return "later"
+	case has(choices.Done, status):
+		return "done"
+	case has(choices.Later, status):
+		return "later"
+	case status == 403 && limited:
+		return "later"
+	case status == 409 && inDoubt:
+		return "busy_a_while"
 	case status == 408:
 		return "at_once"
-	case status == 409 && (strings.HasSuffix(code, ".in_progress") || code == "CONCURRENT_REQUEST"):
-		return "in_progress"
 	case status == 501 || status == 505:
-		return "final"
-	case status == 0 || status == 425 || status == 429 || status >= 500 && status <= 599:
+		return end
+	case status == 425 || status == 429 || status >= 500:
 		return "later"
 	}
-	return "final"
+	return end
 }
 
 // The three forms of an HTTP date (RFC 9110 5.6.7): what Go reads more freely is checked first.
@@ -430,8 +563,13 @@ type Course struct {
 	Profile  Profile
 	Seed     uint64
 	Deadline int64 // the caller's own or the profile's, whichever is first
-	Attempts int
-	had408   bool
+	Attempts int   // those that count
+
+	Uncounted int
+	InDoubt   bool // an attempt may have been carried out
+	busySince int64
+	isBusy    bool
+	had408    bool
 }
 
 // NewCourse makes one whose first attempt begins now; `deadline` may be Never.
@@ -469,19 +607,49 @@ func (c *Course) hinted(hint, now int64) int64 {
 	if hint/10 > spread {
 		spread = hint / 10
 	}
-	return now + hint + draw(c.Seed, c.Attempts+1, least(spread, c.Deadline-now-hint))
+	return now + hint + draw(c.Seed, c.Attempts+c.Uncounted+1, least(spread, c.Deadline-now-hint))
+}
+
+func most(a, b int64) int64 {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+// Uses up no attempt: only the deadline ends it.
+func (c *Course) busy(hint int64, hasHint bool, now int64) (string, int64) {
+	if !c.isBusy {
+		c.isBusy, c.busySince = true, now
+	}
+	wait, ended := most(busyFirstMs, least(now-c.busySince, busyLastMs)), "deadline"
+	if hasHint {
+		wait, ended = most(hint, busyLeastMs), "hint"
+	}
+	at := c.hinted(wait, now)
+	c.Attempts--
+	c.Uncounted++
+	if at > c.Deadline {
+		return ended, 0
+	}
+	return "retry", at
 }
 
 // Decide is ("retry", when), or why there is no further attempt.
 func (c *Course) Decide(kind string, hint int64, hasHint bool, now int64) (string, int64) {
-	if kind == "done" || kind == "final" {
+	switch {
+	case kind == "done" || kind == "final" || kind == "in_doubt" || kind == "credentials":
 		return kind, 0
+	case kind == "busy_a_while" && c.isBusy && now-c.busySince >= busyMostMs && c.InDoubt:
+		return "in_doubt", 0
+	case kind == "busy_a_while" && c.isBusy && now-c.busySince >= busyMostMs:
+		return "final", 0
+	case kind == "busy" || kind == "busy_a_while":
+		return c.busy(hint, hasHint, now)
 	}
+	c.isBusy = false
 	if c.Attempts >= c.Profile.Attempts {
 		return "attempts", 0
-	}
-	if kind == "in_progress" && !hasHint {
-		hint, hasHint = inProgressMs, true
 	}
 	at := c.scheduled(kind, now)
 	if at > c.Deadline || at == Never {
@@ -510,14 +678,16 @@ type Operation struct {
 	Profile     string        // default: user_facing
 	Deadline    time.Duration // of all attempts; default: the profile's
 	Attempt     time.Duration // of one; default: 30 s
+	Choices     Choices
 }
 
-// Result is how an operation ended. Unless Ended is "done" or "final" it may have happened, and so
-// it may under IdempotencyStatus "unknown": send it again under the same key, never another.
+// Result is how an operation ended. Where InDoubt, or under IdempotencyStatus "unknown", it may have
+// happened: send it again under the same key, never another.
 type Result struct {
 	Key      string
-	Ended    string // done, final, attempts, deadline, hint; canceled: by the context
+	Ended    string // done, final, in_doubt, credentials, attempts, deadline, hint; canceled: by the context
 	Attempts int
+	InDoubt  bool
 	Status   int // of the last response; 0: there was none
 	Header   http.Header
 	Body     []byte
@@ -527,25 +697,6 @@ type Result struct {
 // IdempotencyStatus is pawl's word for it: stored, replayed, ..; empty without a gateway of pawl's.
 func (r *Result) IdempotencyStatus() string {
 	return r.Header.Get("Idempotency-Status")
-}
-
-func errorCode(header http.Header, body []byte) string {
-	if values := header.Values("Error-Code"); len(values) > 0 || len(body) > errorBodyBytes {
-		return header.Get("Error-Code")
-	}
-	var tree struct {
-		Code  any `json:"error_code"`
-		Error any `json:"error"`
-	}
-	if json.Unmarshal(body, &tree) != nil {
-		return ""
-	}
-	if code, ok := tree.Code.(string); ok {
-		return code
-	}
-	inner, _ := tree.Error.(map[string]any)
-	code, _ := inner["code"].(string)
-	return code
 }
 
 var client = http.Client{
@@ -577,20 +728,20 @@ func (o *Operation) attempt(ctx context.Context, key string, limit time.Duration
 		return Result{}
 	}
 	return Result{Status: response.StatusCode, Header: response.Header, Body: body,
-		Code: errorCode(response.Header, body)}
+		Code: ErrorCode(response.Header, body)}
 }
 
 // Send sends one operation until it is done or cannot be.
 func Send(ctx context.Context, operation Operation) Result {
-	key, name, most, deadline := operation.Key, operation.Profile, operation.Attempt, Never
+	key, name, limit, deadline := operation.Key, operation.Profile, operation.Attempt, Never
 	if key == "" {
 		key = MintKey()
 	}
 	if name == "" {
 		name = "user_facing"
 	}
-	if most == 0 {
-		most = 30 * time.Second
+	if limit == 0 {
+		limit = 30 * time.Second
 	}
 	if operation.Deadline > 0 {
 		deadline = operation.Deadline.Milliseconds()
@@ -605,14 +756,19 @@ func Send(ctx context.Context, operation Operation) Result {
 	began := time.Now()
 	now := func() int64 { return time.Since(began).Milliseconds() }
 	for ; ; course.Attempts++ {
-		left := time.Duration(least(course.Deadline-now(), most.Milliseconds())) * time.Millisecond
+		left := time.Duration(least(course.Deadline-now(), limit.Milliseconds())) * time.Millisecond
 		if left < time.Millisecond {
 			left = time.Millisecond
 		}
 		result := operation.attempt(ctx, key, left)
 		hint, hasHint := ReadHint(result.Header.Values("Retry-After"), time.Now().UnixMilli())
-		ended, at := course.Decide(Classify(result.Status, result.Code), hint, hasHint, now())
-		result.Key, result.Ended, result.Attempts = key, ended, course.Attempts
+		kind := Classify(result.Status, result.Header, result.Body, course.InDoubt,
+			operation.Choices)
+		ended, at := course.Decide(kind, hint, hasHint, now())
+		course.InDoubt = kind != "done" && kind != "final" &&
+			(course.InDoubt || LeavesDoubt(result.Status))
+		result.Key, result.Ended, result.InDoubt = key, ended, course.InDoubt
+		result.Attempts = course.Attempts + course.Uncounted
 		if ended != "retry" {
 			return result
 		}

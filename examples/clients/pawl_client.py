@@ -18,8 +18,9 @@ import ssl
 import time
 from calendar import timegm
 from dataclasses import dataclass, field
+from email.message import Message
 from hashlib import sha256
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence, Union
 from urllib.parse import urlsplit
 
 # ---- keys and payloads ----
@@ -123,7 +124,8 @@ PROFILES = {
         0, 5, 30, 120, 600, 1800, 3600, 21600, 43200, 86400)),
     "queue": Profile(10, None, 1_000, 300_000, at_once=False),
 }
-IN_PROGRESS_MS = 2_000  # where no Retry-After says how long
+BUSY_MS = (1_000, 2_000, 30_000)  # after a Retry-After; else first, and doubled at most
+BUSY_MOST_MS = 900_000  # where it only may be so
 HINT_MOST_MS = 86_400_000  # where no deadline bounds it
 HINT_SPREAD_MS = 10_000  # a hint up to this is spread by itself, a longer one less
 HINT_LONGEST_MS = 9_999_999_999_000
@@ -154,17 +156,87 @@ def delay_ms(profile: Profile, attempt: int, seed: int) -> int:
     return min(delay + drawn, profile.cap_ms)
 
 
-def classify(status: int, code: str) -> str:
-    """What an attempt's end means; status 0: there was no response."""
-    if status and (code == "PROVIDER.duplicate" or 200 <= status <= 299):
+BUSY_WORDS = {(409, "CONCURRENT_REQUEST"), (409, "idempotency_key_in_use"),
+              (409, "PREVIOUS_REQUEST_IN_PROGRESS"), (422, "704"), (429, "lock_timeout")}
+
+
+def _tree(body: bytes) -> Any:
+    try:
+        return json.loads(body) if len(body) <= 16 * 1024 else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _at(tree: Any, *steps: Union[str, int]) -> Any:
+    for step in steps:
+        if isinstance(step, str) and isinstance(tree, dict):
+            tree = tree.get(step)
+        elif isinstance(step, int) and isinstance(tree, list) and len(tree) > step:
+            tree = tree[step]
+        else:
+            return None
+    return tree
+
+
+def error_code(headers: Message, tree: Any) -> str:
+    """Where services have it; `tree`: the JSON of the body, None without one."""
+    codes = (headers.get("Error-Code"), _at(tree, "error_code"), _at(tree, "error", "code"),
+             _at(tree, "errorCode"), _at(tree, "details", 0, "issue"))
+    return next((one for one in codes if isinstance(one, str)), "")
+
+
+def _advice(headers: Message, problem: Any) -> Optional[bool]:
+    """What a response says itself about a retry."""
+    said = _at(problem, "retryable")
+    if isinstance(said, bool):
+        return said
+    lines = (headers.get(name, "").strip().lower()
+             for name in ("Stripe-Should-Retry", "X-Should-Retry", "Transient-Error"))
+    return next((line == "true" for line in lines if line in ("true", "false")), None)
+
+
+def leaves_doubt(status: int) -> bool:
+    """Whether the operation may have been done; status 0: there was no response."""
+    return status == 0 or status >= 500 and status not in (501, 503, 505, 508)
+
+
+def classify(status: int, headers: Message, body: bytes, in_doubt: bool = False,
+             done: Sequence[int] = (), later: Sequence[int] = ()) -> str:
+    """What an attempt's end means; status 0: there was no response. `in_doubt`: an earlier attempt
+    under this key may have been carried out. `done`, `later`: what the caller knows of statuses."""
+    tree = _tree(body)
+    code = error_code(headers, tree)
+    if 200 <= status <= 299 or status and code == "PROVIDER.duplicate":
         return "done"
+    if status in (401, 407) and code != "AUTH.signature":
+        return "credentials"
+    if code == "CONFLICT.idempotency.duplicate":
+        return "final"
+    is_problem = headers.get_content_type() == "application/problem+json"
+    words = [str(_at(tree, name) or "") for name in ("title", "type") if is_problem]
+    outstanding = any("request is outstanding" in one.lower() for one in words)
+    if (status, code) in BUSY_WORDS or status == 409 and outstanding:
+        return "busy"
+    if 400 <= status <= 499 and code.endswith("idempotency.in_progress"):
+        return "busy"
+    if 400 <= status <= 499 and code.endswith(".in_progress"):
+        return "busy_a_while"
+    end = "in_doubt" if status and (in_doubt or leaves_doubt(status)) else "final"
+    advice = _advice(headers, tree if is_problem else None)
+    if status and advice is not None:
+        return end if not advice else "busy" if status == 409 else "later"
+    if status in done or status in later:
+        return "done" if status in done else "later"
+    limited = "Retry-After" in headers or headers.get("x-ratelimit-remaining", "").strip() == "0"
+    if status == 403 and limited:
+        return "later"
+    if status == 409 and in_doubt:
+        return "busy_a_while"
     if status == 408:
         return "at_once"
-    if status == 409 and (code.endswith(".in_progress") or code == "CONCURRENT_REQUEST"):
-        return "in_progress"
-    if status in (0, 425, 429) or 500 <= status <= 599 and status not in (501, 505):
+    if status in (0, 425, 429) or status >= 500 and status not in (501, 505):
         return "later"
-    return "final"
+    return end
 
 
 FIFTY_YEARS_MS = 50 * 31_556_952_000
@@ -216,7 +288,10 @@ class Course:
     profile: Profile
     seed: int
     deadline_ms: Optional[int] = None  # the caller's own; then that of the profile, too
-    attempts: int = 1
+    attempts: int = 1  # those that count
+    uncounted: int = 0
+    busy_since: Optional[int] = None
+    in_doubt: bool = False  # an attempt may have been carried out
     had_408: bool = False
 
     def __post_init__(self) -> None:
@@ -243,16 +318,32 @@ class Course:
         spread = max(hint // 10, min(hint, HINT_SPREAD_MS))
         if self.deadline_ms is not None:
             spread = min(spread, self.deadline_ms - now - hint)
-        return now + hint + _draw(self.seed, self.attempts + 1, spread)
+        return now + hint + _draw(self.seed, self.attempts + self.uncounted + 1, spread)
+
+    def _busy(self, hint: Optional[int], now: int) -> tuple[str, int]:
+        """Uses up no attempt: only the deadline ends it."""
+        least, first, last = BUSY_MS
+        self.busy_since = now if self.busy_since is None else self.busy_since
+        wait = max(first, min(now - self.busy_since, last)) if hint is None else max(hint, least)
+        at = self._hinted(wait, now)
+        self.attempts -= 1
+        self.uncounted += 1
+        if self.deadline_ms is not None and at > self.deadline_ms:
+            return "deadline" if hint is None else "hint", 0
+        return "retry", at
 
     def decide(self, kind: str, hint: Optional[int], now: int) -> tuple[str, int]:
         """("retry", when), or why there is no further attempt."""
-        if kind in ("done", "final"):
+        if kind in ("done", "final", "in_doubt", "credentials"):
             return kind, 0
+        since = now if self.busy_since is None else self.busy_since
+        if kind == "busy_a_while" and now - since >= BUSY_MOST_MS:
+            return "in_doubt" if self.in_doubt else "final", 0
+        if kind in ("busy", "busy_a_while"):
+            return self._busy(hint, now)
+        self.busy_since = None
         if self.attempts >= self.profile.attempts:
             return "attempts", 0
-        if kind == "in_progress" and hint is None:
-            hint = IN_PROGRESS_MS
         at = self._scheduled(kind, now)
         if at is None or self.deadline_ms is not None and at > self.deadline_ms:
             return "deadline", 0
@@ -269,14 +360,15 @@ class Course:
 
 @dataclass
 class Result:
-    """How an operation ended. Unless `ended` is "done" or "final" it may have happened, and so it
-    may under `idempotency_status` "unknown": send it again under the same key, never another."""
+    """How an operation ended. Where `in_doubt`, or under `idempotency_status` "unknown", it may
+    have happened: send it again under the same key, never another."""
 
     key: str
-    ended: str  # done, final, attempts, deadline, hint
+    ended: str  # done, final, in_doubt, credentials, attempts, deadline, hint
     attempts: int
+    in_doubt: bool
     status: int = 0  # of the last response; 0: there was none
-    headers: http.client.HTTPMessage = field(default_factory=http.client.HTTPMessage)
+    headers: Message = field(default_factory=Message)
     body: bytes = b""
     code: str = ""  # its error code
 
@@ -286,22 +378,8 @@ class Result:
         return self.headers.get("Idempotency-Status", "")
 
 
-def _error_code(headers: http.client.HTTPMessage, body: bytes) -> str:
-    code = headers.get("Error-Code")
-    if code is not None or len(body) > 16 * 1024:
-        return code or ""
-    try:
-        tree = json.loads(body)
-    except (ValueError, RecursionError):
-        return ""
-    error = tree.get("error") if isinstance(tree, dict) else None
-    codes = (tree.get("error_code") if isinstance(tree, dict) else None,
-             error.get("code") if isinstance(error, dict) else None)
-    return next((one for one in codes if isinstance(one, str)), "")
-
-
 def _attempt(method: str, url: str, body: bytes, headers: Mapping[str, str], seconds: float
-             ) -> tuple[int, http.client.HTTPMessage, bytes]:
+             ) -> tuple[int, Message, bytes]:
     """Status 0: no whole response came. Redirects are not followed."""
     at = urlsplit(url)
     if at.scheme == "https":
@@ -315,16 +393,18 @@ def _attempt(method: str, url: str, body: bytes, headers: Mapping[str, str], sec
         response = connection.getresponse()
         return response.status, response.headers, response.read()
     except (OSError, http.client.HTTPException):
-        return 0, http.client.HTTPMessage(), b""
+        return 0, Message(), b""
     finally:
         connection.close()
 
 
 def send(method: str, url: str, body: bytes = b"", headers: Optional[Mapping[str, str]] = None, *,
          key: Optional[str] = None, profile: str = "user_facing",
-         deadline_s: Optional[float] = None, attempt_s: float = 30) -> Result:
+         deadline_s: Optional[float] = None, attempt_s: float = 30, done: Sequence[int] = (),
+         later: Sequence[int] = ()) -> Result:
     """Sends one operation until it is done or cannot be. `deadline_s` bounds all of its attempts,
-    `attempt_s` how long one of them waits without a byte."""
+    `attempt_s` how long one of them waits without a byte. `done`, `later`: statuses by which this
+    service says that it was done before, or to come again."""
     key = key or mint_key()
     began = time.monotonic()
     course = Course(PROFILES[profile], secrets.randbits(64),
@@ -336,11 +416,14 @@ def send(method: str, url: str, body: bytes = b"", headers: Optional[Mapping[str
         status, answer, content = _attempt(method, url, body, {
             **(headers or {}), "Idempotency-Key": key,
             "X-Request-Timeout": str(int(seconds * 1000))}, seconds)
-        code = _error_code(answer, content)
+        kind = classify(status, answer, content, course.in_doubt, done, later)
         now = int((time.monotonic() - began) * 1000)
         hint = read_hint(answer.get_all("Retry-After", []), int(time.time() * 1000))
-        decision, at = course.decide(classify(status, code), hint, now)
+        decision, at = course.decide(kind, hint, now)
+        doubted = course.in_doubt or leaves_doubt(status)
+        course.in_doubt = doubted and kind not in ("done", "final")
         if decision != "retry":
-            return Result(key, decision, course.attempts, status, answer, content, code)
+            return Result(key, decision, course.attempts + course.uncounted, course.in_doubt,
+                          status, answer, content, error_code(answer, _tree(content)))
         time.sleep(max(at / 1000 - (time.monotonic() - began), 0))
         course.attempts += 1

@@ -152,7 +152,10 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
     offsetsS: [0, 5, 30, 120, 600, 1800, 3600, 21600, 43200, 86400]},
   queue: {attempts: 10, totalMs: Infinity, baseMs: 1_000, capMs: 300_000, by408: true},
 };
-const IN_PROGRESS_MS = 2_000; // where no Retry-After says how long
+const BUSY_LEAST_MS = 1_000; // after a Retry-After
+const BUSY_FIRST_MS = 2_000; // without one, and doubled
+const BUSY_LAST_MS = 30_000;
+const BUSY_MOST_MS = 900_000; // where it only may be so
 const HINT_MOST_MS = 86_400_000; // where no deadline bounds it
 const HINT_SPREAD_MS = 10_000; // a hint up to this is spread by itself, a longer one less
 const HINT_LONGEST_MS = 9_999_999_999_000;
@@ -184,16 +187,79 @@ export function delayMs(profile: Profile, attempt: number, seed: bigint): number
   return Math.min(delay + drawn, profile.capMs);
 }
 
-export type Kind = 'done' | 'final' | 'later' | 'at_once' | 'in_progress';
+export type Kind = 'done' | 'final' | 'in_doubt' | 'credentials' | 'later' | 'at_once' | 'busy' |
+  'busy_a_while';
 
-/** What an attempt's end means; status 0: there was no response. */
-export function classify(status: number, code: string): Kind {
-  if (status && (code === 'PROVIDER.duplicate' || (status >= 200 && status <= 299))) return 'done';
+const BUSY_WORDS = ['409 CONCURRENT_REQUEST', '409 idempotency_key_in_use',
+  '409 PREVIOUS_REQUEST_IN_PROGRESS', '422 704', '429 lock_timeout'];
+
+/** The JSON of a body of at most 16 KiB. */
+function treeOf(body: string): any {
+  if (new TextEncoder().encode(body).length > 16 * 1024) return undefined;
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Where services have it. */
+export function errorCode(headers: Headers, body: string): string {
+  const tree = treeOf(body);
+  const codes = [headers.get('Error-Code'), tree?.error_code, tree?.error?.code, tree?.errorCode,
+    tree?.details?.[0]?.issue];
+  return codes.find((one) => typeof one === 'string') ?? '';
+}
+
+/** What a response says itself about a retry. */
+function adviceOf(headers: Headers, problem: any): boolean | undefined {
+  if (typeof problem?.retryable === 'boolean') return problem.retryable;
+  const lines = ['Stripe-Should-Retry', 'X-Should-Retry', 'Transient-Error'].map((name) =>
+    headers.get(name)?.trim().toLowerCase());
+  const said = lines.find((line) => line === 'true' || line === 'false');
+  return said === undefined ? undefined : said === 'true';
+}
+
+/** Whether the operation may have been done; status 0: there was no response. */
+export function leavesDoubt(status: number): boolean {
+  return status === 0 || (status >= 500 && ![501, 503, 505, 508].includes(status));
+}
+
+/** What the caller knows of single statuses. */
+export interface Choices {
+  done?: readonly number[];
+  later?: readonly number[];
+}
+
+/** What an attempt's end means; status 0: there was no response. `inDoubt`: an earlier attempt
+ * under this key may have been carried out. */
+export function classify(status: number, headers: Headers, body: string, inDoubt = false,
+    choices: Choices = {}): Kind {
+  if (status === 0) return 'later';
+  const code = errorCode(headers, body);
+  if (code === 'PROVIDER.duplicate' || (status >= 200 && status <= 299)) return 'done';
+  if ([401, 407].includes(status) && code !== 'AUTH.signature') return 'credentials';
+  if (code === 'CONFLICT.idempotency.duplicate') return 'final';
+  const type = headers.get('Content-Type')?.split(';')[0]?.trim().toLowerCase();
+  const problem = type === 'application/problem+json' ? treeOf(body) : undefined;
+  const outstanding = [problem?.title, problem?.type].some((words) =>
+    typeof words === 'string' && words.toLowerCase().includes('request is outstanding'));
+  if (BUSY_WORDS.includes(`${status} ${code}`) || (status === 409 && outstanding)) return 'busy';
+  const refused = status >= 400 && status <= 499;
+  if (refused && code.endsWith('idempotency.in_progress')) return 'busy';
+  if (refused && code.endsWith('.in_progress')) return 'busy_a_while';
+  const end = inDoubt || leavesDoubt(status) ? 'in_doubt' : 'final';
+  const advice = adviceOf(headers, problem);
+  if (advice === false) return end;
+  if (advice) return status === 409 ? 'busy' : 'later';
+  if (choices.done?.includes(status)) return 'done';
+  if (choices.later?.includes(status)) return 'later';
+  const limited = headers.has('Retry-After') || headers.get('x-ratelimit-remaining') === '0';
+  if (status === 403 && limited) return 'later';
+  if (status === 409 && inDoubt) return 'busy_a_while';
   if (status === 408) return 'at_once';
-  if (status === 409 && (code.endsWith('.in_progress') || code === 'CONCURRENT_REQUEST'))
-    return 'in_progress';
-  if ([0, 425, 429].includes(status)) return 'later';
-  return status >= 500 && status <= 599 && ![501, 505].includes(status) ? 'later' : 'final';
+  if ([425, 429].includes(status)) return 'later';
+  return status >= 500 && ![501, 505].includes(status) ? 'later' : end;
 }
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
@@ -237,12 +303,15 @@ export function readHint(value: string | null, nowMs: number): number | undefine
   return at === undefined ? undefined : Math.min(Math.max(at - nowMs, 0), HINT_LONGEST_MS);
 }
 
-export type Ended = 'done' | 'final' | 'attempts' | 'deadline' | 'hint';
+export type Ended = 'done' | 'final' | 'in_doubt' | 'credentials' | 'attempts' | 'deadline' | 'hint';
 export type Decision = {retry: true; at: number} | {retry: false; ended: Ended};
 
 /** The attempts at one operation; times are milliseconds since the first one began. */
 export class Course {
-  attempts = 1;
+  attempts = 1; // those that count
+  uncounted = 0;
+  inDoubt = false; // an attempt may have been carried out
+  private busySince: number | undefined;
   private had408 = false;
   readonly deadlineMs: number; // the caller's own or the profile's, whichever is first
 
@@ -268,17 +337,33 @@ export class Course {
     if (now + bounded >= this.deadlineMs) return now + bounded;
     const spread = Math.max(Math.floor(bounded / 10), Math.min(bounded, HINT_SPREAD_MS));
     const room = Math.floor(Math.min(spread, this.deadlineMs - now - bounded));
-    return now + bounded + draw(this.seed, this.attempts + 1, room);
+    return now + bounded + draw(this.seed, this.attempts + this.uncounted + 1, room);
+  }
+
+  /** Uses up no attempt: only the deadline ends it. */
+  private busy(hint: number | undefined, now: number): Decision {
+    this.busySince ??= now;
+    const passed = Math.min(now - this.busySince, BUSY_LAST_MS);
+    const wait = hint === undefined ? Math.max(passed, BUSY_FIRST_MS) : Math.max(hint, BUSY_LEAST_MS);
+    const at = this.hinted(wait, now);
+    this.attempts--;
+    this.uncounted++;
+    if (at <= this.deadlineMs) return {retry: true, at};
+    return {retry: false, ended: hint === undefined ? 'deadline' : 'hint'};
   }
 
   decide(kind: Kind, hint: number | undefined, now: number): Decision {
-    if (kind === 'done' || kind === 'final') return {retry: false, ended: kind};
+    if (kind === 'done' || kind === 'final' || kind === 'in_doubt' || kind === 'credentials')
+      return {retry: false, ended: kind};
+    if (kind === 'busy_a_while' && now - (this.busySince ?? now) >= BUSY_MOST_MS)
+      return {retry: false, ended: this.inDoubt ? 'in_doubt' : 'final'};
+    if (kind === 'busy' || kind === 'busy_a_while') return this.busy(hint, now);
+    this.busySince = undefined;
     if (this.attempts >= this.profile.attempts) return {retry: false, ended: 'attempts'};
-    const wait = hint ?? (kind === 'in_progress' ? IN_PROGRESS_MS : undefined);
     const at = this.scheduled(kind, now);
     if (at > this.deadlineMs || at === Infinity) return {retry: false, ended: 'deadline'};
-    if (wait === undefined) return {retry: true, at};
-    const hinted = this.hinted(wait, now);
+    if (hint === undefined) return {retry: true, at};
+    const hinted = this.hinted(hint, now);
     if (hinted > this.deadlineMs) return {retry: false, ended: 'hint'};
     return {retry: true, at: Math.max(at, hinted)};
   }
@@ -286,7 +371,7 @@ export class Course {
 
 // ---- sending ----
 
-export interface Options {
+export interface Options extends Choices {
   headers?: Readonly<Record<string, string>>;
   key?: string;
   profile?: string;
@@ -294,29 +379,18 @@ export interface Options {
   attemptMs?: number; // of one
 }
 
-/** How an operation ended. Unless `ended` is "done" or "final" it may have happened, and so it may
- * under `idempotencyStatus` "unknown": send it again under the same key, never another. */
+/** How an operation ended. Where `inDoubt`, or under `idempotencyStatus` "unknown", it may have
+ * happened: send it again under the same key, never another. */
 export interface Result {
   key: string;
   ended: Ended;
   attempts: number;
+  inDoubt: boolean;
   status: number; // of the last response; 0: there was none
   headers: Headers;
   body: string;
   code: string; // its error code
   idempotencyStatus: string; // pawl's word for it: stored, replayed, ..
-}
-
-function errorCode(headers: Headers, body: string): string {
-  const code = headers.get('Error-Code');
-  if (code !== null || body.length > 16 * 1024) return code ?? '';
-  try {
-    const tree = JSON.parse(body);
-    const codes = [tree?.error_code, tree?.error?.code];
-    return codes.find((one) => typeof one === 'string') ?? '';
-  } catch {
-    return '';
-  }
 }
 
 /** Status 0: no whole response came. Redirects are not followed. */
@@ -346,12 +420,14 @@ export async function send(method: string, url: string, body = '', options: Opti
     const ms = Math.max(Math.min(options.attemptMs ?? 30_000, left), 1);
     const got = await attempt(method, url, body, {...options.headers, 'Idempotency-Key': key,
       'X-Request-Timeout': String(ms)}, ms);
-    const code = errorCode(got.headers, got.body);
+    const kind = classify(got.status, got.headers, got.body, course.inDoubt, options);
     const hint = readHint(got.headers.get('Retry-After'), Date.now());
-    const decision = course.decide(classify(got.status, code), hint, now());
+    const decision = course.decide(kind, hint, now());
+    course.inDoubt = kind !== 'done' && kind !== 'final' &&
+      (course.inDoubt || leavesDoubt(got.status));
     if (!decision.retry)
-      return {...got, key, code, ended: decision.ended, attempts: course.attempts,
-        idempotencyStatus: got.headers.get('Idempotency-Status') ?? ''};
+      return {...got, key, code: errorCode(got.headers, got.body), ended: decision.ended,
+        attempts: course.attempts + course.uncounted, inDoubt: course.inDoubt, idempotencyStatus: got.headers.get('Idempotency-Status') ?? ''};
     const wait = Math.max(decision.at - now(), 0);
     await new Promise((resolve) => setTimeout(resolve, wait));
   }

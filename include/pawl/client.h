@@ -81,6 +81,11 @@ struct pawl_request {
     const char *unix_socket; /* connect there; NULL: to the URL's host */
     bool insecure;           /* whatever certificate the server has */
 
+    /* Statuses such as "409" or "409,422", by which this service says that it was done before, and
+     * those by which it says: later. NULL: it has none of its own. */
+    const char *done;
+    const char *later;
+
     /* Called after each attempt, on the calling thread and its stack. */
     void (*report)(void *argument, const struct pawl_attempt *attempt);
     void *argument;

@@ -160,6 +160,10 @@
     X(USER, "user", 'u', "USER:PASSWORD", NULL, 0, 0, "Basic authentication")                      \
     X(REQUEST_KEY, "key", 0, "K", NULL, 0, 0,                                                      \
       "the idempotency key (default: a new UUID, which is printed)")                               \
+    X(DONE, "done", 0, "CODES", NULL, 0, 0,                                                        \
+      "statuses (409 or 409,410) by which this service says that it was done before")              \
+    X(LATER, "later", 0, "CODES", NULL, 0, 0,                                                      \
+      "statuses (423 or 409,423) by which this service says: later")                               \
     X(PROFILE, "profile", 0, "P", NULL, 0, 0,                                                      \
       "the retry profile (default user_facing; see `pawl backoff`)")                               \
     X(DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                                    \

@@ -42,8 +42,7 @@ const struct command command_rows[COMMAND_COUNT] = {
              "goes to standard output, everything else to standard error. What overlaps with "
              "curl is spelled as in curl; redirects are not followed.\n\n"
              "The key is stored before the first byte leaves. A success is remembered: the same "
-             "key sends nothing again, and prints the kept response. Another request under "
-             "the key is refused.",
+             "key sends nothing again, and prints the kept response. Another request is refused.",
          .operand = "URL",
          .operands_least = 1,
          .operands_most = 1,
@@ -52,7 +51,8 @@ const struct command command_rows[COMMAND_COUNT] = {
                    FLAG_DEADLINE,       FLAG_MAX_TIME, FLAG_CONNECT_TIMEOUT, FLAG_REMEMBER,
                    FLAG_AGAIN,          FLAG_ATTEMPTS, FLAG_OUTPUT,          FLAG_INCLUDE,
                    FLAG_SILENT,         FLAG_VERBOSE,  FLAG_CACERT,          FLAG_CERT,
-                   FLAG_CERT_KEY,       FLAG_INSECURE, FLAG_UNIX_SOCKET,     FLAG_STORE},
+                   FLAG_CERT_KEY,       FLAG_INSECURE, FLAG_UNIX_SOCKET,     FLAG_DONE,
+                   FLAG_LATER,          FLAG_STORE},
          .exits = {{EXIT_FINAL_ERROR, "the service refused it, or redirects it"},
                    {EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "the key was used for another request"},
@@ -92,7 +92,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operands_most = 1,
          .flags = {FLAG_METHOD, FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_REQUEST_HEADER,
                    FLAG_USER, FLAG_REQUEST_KEY, FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE,
-                   FLAG_QUEUE_DEADLINE, FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
+                   FLAG_QUEUE_DEADLINE, FLAG_DONE, FLAG_LATER, FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "a bad line, the key of another operation, or --dedupe-payload"},
                    {NO_STORE},

@@ -127,6 +127,7 @@ static void fill_runner(struct own *own, const struct each_item *item)
     own->http.origins = own->session->origins;
     own->http.connect_us = own->session->connect_us;
     own->http.max_body = CLIENT_BODY_MAX;
+    own->http.choices = &own->session->request.choices;
 }
 
 static struct runner *prepare(void *at, const struct each_item *item)
@@ -161,7 +162,7 @@ void each_request_how(const struct each_end *end, struct each_how *ret_how)
         .said = slice_first(buf_slice(&own->http.body), SAID_MOST),
         .problem = own->runner.end.note,
         .http_status = replayed ? record->http_status : own->runner.end.status,
-        .attempts = own->runner.course.attempts,
+        .attempts = retry_course_sent(&own->runner.course),
         .is_out_of_budget =
             end->runner_result == RUNNER_ENDED && own->runner.ended_by == RETRY_ENDS_BUDGET};
 }

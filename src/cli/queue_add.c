@@ -28,6 +28,7 @@ static struct queue_operation from_options(const struct queue_session *session)
     return (struct queue_operation){.method = slice_of(session->request.request.method),
                                     .group = slice_of(session->group),
                                     .skips = session->on_failure == 2,
+                                    .answers = buf_slice(&session->request.answers),
                                     .lasts_us = session->lasts_us};
 }
 

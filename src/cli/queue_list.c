@@ -185,6 +185,9 @@ static void add_request(struct buf *buf, const struct store_request *request, st
     }
     if (body.len > 0)
         add_fact(buf, "body:", body);
+    for (struct slice lines = request->answers, line;
+         lines.len > 0 && slice_next(&lines, '\n', &line);)
+        add_fact(buf, "answers:", line);
 }
 
 static void add_state(const struct queue_words *words, struct buf *buf,

@@ -10,18 +10,21 @@
 
 #define SECONDS_MOST 1000000
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
+#define ANSWERS_MAX ((size_t)16 * 1024)
 
 void request_options_init(struct request_options *options, const char *command)
 {
     options->command = command;
     options->data = buf_make(CLIENT_BODY_MAX);
     options->arena = arena_make(ARENA_MAX);
+    options->answers = buf_make(ANSWERS_MAX);
 }
 
 void request_options_fini(struct request_options *options)
 {
     buf_fini(&options->data);
     arena_fini(&options->arena);
+    buf_fini(&options->answers);
 }
 
 void request_options_end(struct request_options *options, const char *url)
@@ -128,6 +131,29 @@ int request_take_user(void *to, const char *text)
         return command_misused(options->command, "--user wants USER:PASSWORD");
     options->request.user = slice_of(text);
     return EXIT_DONE;
+}
+
+static int take_choice(struct request_options *options, const char *flag, const char *text,
+                       enum retry_choice choice)
+{
+    if (!retry_choose(&options->choices, slice_of(text), choice))
+        return command_misused(options->command,
+                               "--%s wants statuses from 300 on, such as 409,422, and none of them "
+                               "may be both --done and --later",
+                               flag);
+    buf_printf(&options->answers, "%s=%s\n", flag, text);
+    return buf_ok(&options->answers) ? EXIT_DONE
+                                     : command_misused(options->command, "too many of --%s", flag);
+}
+
+int request_take_done(void *to, const char *text)
+{
+    return take_choice(to, "done", text, RETRY_CHOICE_DONE);
+}
+
+int request_take_later(void *to, const char *text)
+{
+    return take_choice(to, "later", text, RETRY_CHOICE_LATER);
 }
 
 int request_take_time(const struct request_options *options, const char *flag, const char *text,

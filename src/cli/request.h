@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "client/request.h"
+#include "core/retry.h"
 
 /* The first member of the options of a command; zeroed. Large: not for the stack. */
 struct request_options {
@@ -13,6 +14,8 @@ struct request_options {
     struct client_route route;
     struct buf data;
     struct arena arena; /* of the headers that are read from files */
+    struct retry_choices choices;
+    struct buf answers; /* the same in lines, as they are stored */
     bool keeps_files;   /* of -H @FILE a line named "@" is kept: the file is read when it is sent */
 };
 
@@ -28,6 +31,8 @@ int request_take_data(void *options, const char *text);
 int request_take_binary(void *options, const char *text);
 int request_take_json(void *options, const char *text);
 int request_take_user(void *options, const char *text);
+int request_take_done(void *options, const char *text);
+int request_take_later(void *options, const char *text);
 
 /* Reads seconds, which may have a fraction, as curl does; or a duration. An exit code. */
 int request_take_time(const struct request_options *options, const char *flag, const char *text,
@@ -45,6 +50,8 @@ int request_take_time(const struct request_options *options, const char *flag, c
     [FLAG_DATA] = {FLAG_IS_TAKEN, .take = request_take_data},                                      \
     [FLAG_DATA_BINARY] = {FLAG_IS_TAKEN, .take = request_take_binary},                             \
     [FLAG_DATA_JSON] = {FLAG_IS_TAKEN, .take = request_take_json},                                 \
-    [FLAG_USER] = {FLAG_IS_TAKEN, .take = request_take_user}
+    [FLAG_USER] = {FLAG_IS_TAKEN, .take = request_take_user},                                      \
+    [FLAG_DONE] = {FLAG_IS_TAKEN, .take = request_take_done},                                      \
+    [FLAG_LATER] = {FLAG_IS_TAKEN, .take = request_take_later}
 
 #endif

@@ -210,8 +210,10 @@ static void complain(const struct send *send, const char *text)
 
 static void add_doubt(const struct send *send, struct buf *line)
 {
+    bool is_final = send->result == RUNNER_FINAL && retry_course_sent(&send->runner.course) > 1;
     if (send->runner.in_doubt)
-        buf_add_str(line, "; it may have been done: repeat it under the same key");
+        buf_printf(line, "; %sit may have been done: repeat it under the same key",
+                   is_final ? "an earlier attempt may be why, and " : "");
 }
 
 /* What a response of pawl's own form says beside its code. */
@@ -271,7 +273,7 @@ static void explain_end(const struct send *send)
 {
     const struct runner *runner = &send->runner;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    buf_printf(&line, "attempt %d: ", runner->course.attempts);
+    buf_printf(&line, "attempt %d: ", retry_course_sent(&runner->course));
     add_end(send, &runner->end, &line);
     buf_add_str(&line, endings[runner->ended_by]);
     add_doubt(send, &line);
@@ -289,6 +291,15 @@ static void explain_replay(const struct send *send)
     buf_add_str(&line, send->runner.outcome ? "; this is the kept response, nothing was sent"
                                             : "; its response was not kept, nothing was sent");
     say(send, &line);
+}
+
+static void explain_mismatch(const struct send *send)
+{
+    bool in_doubt = send->runner.in_doubt || send->runner.attempt.result.record.doubt;
+    complain(send, in_doubt ? "the key was used for another request, which may have been done: "
+                              "repeat that one exactly, and send nothing in its place before"
+                            : "the key was used for another request; take a new key for a new "
+                              "one");
 }
 
 static void explain_in_progress(const struct send *send)
@@ -335,7 +346,7 @@ static void explain(const struct send *send)
                        "keys resolve`");
         return;
     case RUNNER_MISMATCH:
-        complain(send, "the key was used for another request; take a new key for a new one");
+        explain_mismatch(send);
         return;
     case RUNNER_IN_PROGRESS:
         explain_in_progress(send);
@@ -521,6 +532,7 @@ static int send_operation(struct send *send)
     send->http.operation = &send->made.operation;
     send->http.connect_us = send->connect_us;
     send->http.max_body = CLIENT_BODY_MAX;
+    send->http.choices = &send->options.choices;
     client_http_init(&send->http);
     int code = prepare(send);
     if (code == EXIT_DONE && send->again)

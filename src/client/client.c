@@ -46,6 +46,7 @@ struct sending {
     struct client_route route;
     struct client_made made;
     struct client_http http;
+    struct retry_choices choices;
     struct runner runner;
     enum runner_result result;
 };
@@ -134,6 +135,19 @@ static void report_attempt(void *argument, const struct runner_report *report)
     asked->report(asked->argument, &attempt);
 }
 
+static bool take_choices(struct sending *sending, struct buf *problem)
+{
+    const struct pawl_request *asked = sending->asked;
+    struct retry_choices *choices = &sending->choices;
+    sending->http.choices = choices;
+    if ((!asked->done || retry_choose(choices, slice_of(asked->done), RETRY_CHOICE_DONE)) &&
+        (!asked->later || retry_choose(choices, slice_of(asked->later), RETRY_CHOICE_LATER)))
+        return true;
+    buf_add_str(problem, "`done` and `later` want statuses from 300 on, such as 409,422, and none "
+                         "in both");
+    return false;
+}
+
 static bool prepare(struct sending *sending, struct buf *problem)
 {
     const struct pawl_request *asked = sending->asked;
@@ -158,7 +172,8 @@ static bool prepare(struct sending *sending, struct buf *problem)
     sending->http.operation = &sending->made.operation;
     sending->http.connect_us = or_else(asked->connect_ms, CONNECT_MS);
     sending->http.max_body = CLIENT_BODY_MAX;
-    if (!take_request(sending, problem) || !client_make(&sending->request, &sending->made, problem))
+    if (!take_choices(sending, problem) || !take_request(sending, problem) ||
+        !client_make(&sending->request, &sending->made, problem))
         return false;
     sending->http.origins = client_connect(&sending->route, &sending->made.operation.url, problem);
     return sending->http.origins;
@@ -191,7 +206,7 @@ static bool take_last(struct sending *sending, struct reply *reply)
     struct client_http *http = &sending->http;
     reply->response.status = http->status;
     reply->response.truncated = http->truncated;
-    reply->response.attempts = sending->runner.course.attempts;
+    reply->response.attempts = retry_course_sent(&sending->runner.course);
     buf_add_slice(&reply->code, sending->runner.end.code);
     if (sending->runner.end.note)
         buf_add_str(&reply->problem, sending->runner.end.note);

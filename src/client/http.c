@@ -81,7 +81,7 @@ static void copy_response(struct client_http *http, enum http_call_result result
 
 /* Reads what it says while its headers are there. */
 static enum exchange_end read_response(struct client_http *http, enum http_call_result result,
-                                       struct runner_end *end)
+                                       struct retry_answer *answer, struct runner_end *end)
 {
     const struct http_call *call = &http->call;
     const struct headers *headers = &call->response.headers;
@@ -91,8 +91,9 @@ static enum exchange_end read_response(struct client_http *http, enum http_call_
     if (ended != EXCHANGE_RESPONDED)
         return ended;
     copy_response(http, result);
-    struct slice code = retry_read_code(headers, buf_slice(&http->body), &http->arena);
-    end->code = arena_copy(&http->arena, code);
+    retry_read_answer(headers, buf_slice(&http->body), &http->arena, answer);
+    answer->code = end->code = arena_copy(&http->arena, answer->code);
+    answer->status = http->status;
     end->hint_us = retry_read_hint(headers, clock_wall_us());
     end->status = http->status;
     return ended;
@@ -100,15 +101,13 @@ static enum exchange_end read_response(struct client_http *http, enum http_call_
 
 /* ---- what it means ---- */
 
-/* `remember: success`, where a 5xx leaves in doubt what it does not rule out: it is sent again. */
+/* `remember: success`, where a 5xx leaves in doubt what it does not rule out. */
 static struct remember_policy make_policy(void)
 {
     struct remember_policy policy = remember_policy_of(REMEMBER_SUCCESS);
     for (int status = 500; status <= REMEMBER_STATUS_MOST; status++)
-        if (remember_policy_sort(&policy, status) == SORT_FINAL)
-            remember_policy_move(&policy, status, SORT_IN_DOUBT);
-    remember_policy_move(&policy, 501, SORT_NOT_DONE);
-    remember_policy_move(&policy, 505, SORT_NOT_DONE);
+        remember_policy_move(&policy, status,
+                             retry_leaves_doubt(status) ? SORT_IN_DOUBT : SORT_NOT_DONE);
     return policy;
 }
 
@@ -144,16 +143,26 @@ static const char *note_of(const struct http_call *call, enum exchange_end ended
                                            : "the connection was closed";
 }
 
-static void judge(struct client_http *http, enum exchange_end ended, enum http_call_result result,
-                  struct runner_end *end)
+/* A refusal alone is kept, and only where nothing is in doubt: a redirect. */
+static enum disposition_write write_of(const struct runner_end *end, enum exchange_end ended)
 {
     struct remember_policy policy = make_policy();
-    end->class = retry_classify(ended, end->status, end->code);
-    end->write =
+    enum disposition_write write =
         disposition_of_exchange(ended, end->status, SAYS_NOTHING, RECORD_UNKNOWN_RETRY, &policy)
             .write;
     if (end->class == RETRY_DONE)
-        end->write = WRITE_COMPLETE;
+        return WRITE_COMPLETE;
+    return end->class != RETRY_FINAL && write < WRITE_RELEASE ? WRITE_RELEASE : write;
+}
+
+static void judge(struct client_http *http, const struct runner_attempt *attempt,
+                  const struct retry_answer *answer, enum http_call_result result,
+                  struct runner_end *end)
+{
+    enum exchange_end ended = answer->end;
+    end->class = retry_judge(RETRY_BY_CALL, answer, http->choices, attempt->in_doubt);
+    end->write = write_of(end, ended);
+    end->is_settled = attempt->in_doubt && ended == EXCHANGE_RESPONDED && end->class == RETRY_FINAL;
     end->cause = cause_of(ended, result, end->status);
     end->reached = ended != EXCHANGE_NOT_SENT;
     end->note = note_of(&http->call, ended, result);
@@ -199,8 +208,9 @@ static void run(struct runner_executor *executor, const struct runner_attempt *a
     enum http_call_result result = exchange(http, attempt, &problem);
     if (problem)
         http->call.unreached = problem;
-    enum exchange_end ended = read_response(http, result, ret_end);
-    judge(http, ended, result, ret_end);
+    struct retry_answer answer = {0};
+    answer.end = read_response(http, result, &answer, ret_end);
+    judge(http, attempt, &answer, result, ret_end);
     http_call_close(&http->call);
     http_pool_unref(http->call.pool);
     http->call.pool = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * client/http: the executor of the runner that sends an operation over HTTP. What it takes for a
- * success, a final failure or another try is core/retry's table; what it keeps is the response to a
- * success (`remember: success`).
+ * success, a final failure or another try is core/retry's to say; what it keeps is the response to
+ * a success (`remember: success`).
  */
 #ifndef PAWL_CLIENT_HTTP_H
 #define PAWL_CLIENT_HTTP_H
@@ -18,8 +18,9 @@ struct client_http {
     /* The caller's, borrowed. */
     const struct client_operation *operation;
     struct http_origins *origins;
-    int64_t connect_us; /* for a connection */
-    uint64_t max_body;  /* of a response */
+    int64_t connect_us;                  /* for a connection */
+    uint64_t max_body;                   /* of a response */
+    const struct retry_choices *choices; /* NULL: none */
 
     /* What the last attempt sent and got; empty without a response. */
     struct buf request;       /* its headers */

@@ -121,6 +121,7 @@ static void make_rows(struct batch *batch, struct adding *adding)
     adding->request = (struct store_request){.method = operation->method,
                                              .url = operation->url,
                                              .fields = operation->fields,
+                                             .answers = operation->answers,
                                              .undo_key = SLICE("")};
     if (operation->method.len == 0)
         adding->request.method = operation->has_body ? SLICE("POST") : SLICE("GET");

@@ -23,10 +23,11 @@ struct queue_operation {
                             is sent */
     struct slice body;
     bool has_body;
-    struct slice group; /* what stays in order; empty: nothing does */
-    bool skips;         /* its final failure does not hold its group */
-    int64_t lasts_us;   /* from its first attempt; 0: as long as it takes */
-    struct slice undo;  /* of a step of a list: its reverse (undo.h); empty: none */
+    struct slice group;   /* what stays in order; empty: nothing does */
+    struct slice answers; /* what the caller knows of them (retry_choices_read) */
+    bool skips;           /* its final failure does not hold its group */
+    int64_t lasts_us;     /* from its first attempt; 0: as long as it takes */
+    struct slice undo;    /* of a step of a list: its reverse (undo.h); empty: none */
 };
 
 #define QUEUE_KIND "queue"

@@ -25,6 +25,7 @@ struct sending {
     struct client_operation operation;
     struct headers headers;
     struct client_http http;
+    struct retry_choices choices;
     struct runner_end end;
     struct arena arena; /* of the operation */
     struct compress compress;
@@ -118,7 +119,8 @@ static bool make_operation(struct courier_delivery *delivery, const struct store
     operation->headers = &sending->headers;
     operation->has_body =
         !slice_eq(request->method, SLICE("GET")) && !slice_eq(request->method, SLICE("HEAD"));
-    return url_read(request->url, &operation->url, &problem) && unpack_body(sending, request);
+    return retry_choices_read(&sending->choices, request->answers) &&
+           url_read(request->url, &operation->url, &problem) && unpack_body(sending, request);
 }
 
 /* A step of a list that is parked waits with it. */
@@ -194,7 +196,7 @@ static struct courier_verdict verdict_of(struct sending *sending, enum engine_ve
     case ENGINE_MISMATCH:
         return settle(TASK_DEAD, TASK_REASON_PAYLOAD_MISMATCH);
     case ENGINE_IN_PROGRESS:
-        return put_off(result->lease_left_us > 0 ? result->lease_left_us : RETRY_IN_PROGRESS_US,
+        return put_off(result->lease_left_us > 0 ? result->lease_left_us : RETRY_BUSY_FIRST_US,
                        TASK_REASON_IN_PROGRESS);
     default:
         return result->conflicts ? (struct courier_verdict){.claim = COURIER_TAKEN} : down;
@@ -235,9 +237,9 @@ static enum task_reason reason_of(const struct runner_end *end)
         return !end->reached                        ? TASK_REASON_NOT_REACHED
                : end->cause == RECORD_CAUSE_TIMEOUT ? TASK_REASON_TIMED_OUT
                                                     : TASK_REASON_BROKE;
-    return end->class == RETRY_FINAL         ? TASK_REASON_FINAL
-           : end->class == RETRY_IN_PROGRESS ? TASK_REASON_IN_PROGRESS
-                                             : TASK_REASON_NOT_DONE;
+    return end->class < RETRY_LATER   ? TASK_REASON_FINAL
+           : end->class >= RETRY_BUSY ? TASK_REASON_IN_PROGRESS
+                                      : TASK_REASON_NOT_DONE;
 }
 
 static struct courier_result attempt(const struct courier_kind *kind,
@@ -251,21 +253,24 @@ static struct courier_result attempt(const struct courier_kind *kind,
         .number = delivery->stored.task.attempts,
         .until = delivery->until,
         .send_by = clock_first(delivery->send_by, sending->attempt.send_by),
-        .token = sending->attempt.token};
+        .token = sending->attempt.token,
+        .in_doubt = delivery->stored.task.in_doubt || sending->attempt.result.record.doubt};
     http->operation = &sending->operation;
     http->origins = sender->origins;
     http->connect_us = sender->connect_us;
     http->max_body = BODY_MAX;
+    http->choices = &sending->choices;
     *end = (struct runner_end){.hint_us = RETRY_NO_HINT};
     http->executor.run(&http->executor, &made, end);
     bool doubts = end->write == WRITE_DOUBT || end->write == WRITE_NOTHING;
     return (struct courier_result){
-        .task = {.class = doubts && end->class < RETRY_LATER ? RETRY_LATER : end->class,
+        .task = {.class = end->write == WRITE_NOTHING ? RETRY_LATER : end->class,
                  .reason = reason_of(end),
                  .hint_us = end->hint_us,
                  .status = end->status,
                  .is_unreached = !end->reached,
-                 .is_in_doubt = doubts},
+                 .is_in_doubt = doubts,
+                 .is_settled = end->is_settled},
         .answer = buf_slice(&http->body),
         .sent_at = http->call.sent > 0 ? http->call.sent_at : 0};
 }

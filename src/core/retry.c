@@ -135,59 +135,178 @@ int64_t retry_delay_us(const struct retry_schedule *schedule, int attempt, uint6
 
 /* ---- what an attempt's end means ---- */
 
-#define ANY 0, 999, NULL
-#define ONLY(status) status, status, NULL
+#define ANY 0, RETRY_STATUS_MOST
+#define ONLY(status) status, status
+/* Where a response says no more than its status, and without one. */
 static const struct {
     enum exchange_end end;
     int least;
     int most;
-    const char *code; /* of the response; `*` at its front stands for anything; NULL: whatever */
-    enum retry_class class[2]; /* by enum retry_column */
+    enum retry_class call;
+    enum retry_class webhook;
 } classes[] = {
-    /* the first row that fits:                               call               webhook */
-    {EXCHANGE_NOT_SENT, ANY, {RETRY_LATER, RETRY_LATER}},
-    {EXCHANGE_BROKE, ANY, {RETRY_LATER, RETRY_LATER}},
-    {EXCHANGE_TIMED_OUT, ANY, {RETRY_LATER, RETRY_LATER}},
+    /* the first row that fits:            call and handler, webhook */
+    {EXCHANGE_NOT_SENT, ANY, RETRY_LATER, RETRY_LATER},
+    {EXCHANGE_BROKE, ANY, RETRY_LATER, RETRY_LATER},
+    {EXCHANGE_TIMED_OUT, ANY, RETRY_LATER, RETRY_LATER},
     /* decided anew: no retry of this one. No token leaves to receivers of webhooks */
-    {EXCHANGE_TOKEN_STALE, ANY, {RETRY_FINAL, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, 200, 299, NULL, {RETRY_DONE, RETRY_DONE}},
-    {EXCHANGE_RESPONDED, 410, 410, "PROVIDER.duplicate", {RETRY_DONE, RETRY_FINAL}},
-    {EXCHANGE_RESPONDED, ONLY(410), {RETRY_FINAL, RETRY_FINAL}},
-    {EXCHANGE_RESPONDED, 0, 999, "PROVIDER.duplicate", {RETRY_DONE, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, ONLY(408), {RETRY_AT_ONCE, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, 409, 409, "*.in_progress", {RETRY_IN_PROGRESS, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, 409, 409, "CONCURRENT_REQUEST", {RETRY_IN_PROGRESS, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, ONLY(425), {RETRY_LATER, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, ONLY(429), {RETRY_LATER, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, ONLY(501), {RETRY_FINAL, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, ONLY(505), {RETRY_FINAL, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, 500, 599, NULL, {RETRY_LATER, RETRY_LATER}},
-    {EXCHANGE_RESPONDED, ANY, {RETRY_FINAL, RETRY_LATER}},
+    {EXCHANGE_TOKEN_STALE, ANY, RETRY_FINAL, RETRY_LATER},
+    {EXCHANGE_RESPONDED, 200, 299, RETRY_DONE, RETRY_DONE},
+    {EXCHANGE_RESPONDED, ONLY(408), RETRY_AT_ONCE, RETRY_LATER},
+    {EXCHANGE_RESPONDED, ONLY(410), RETRY_FINAL, RETRY_FINAL},
+    {EXCHANGE_RESPONDED, ONLY(425), RETRY_LATER, RETRY_LATER},
+    {EXCHANGE_RESPONDED, ONLY(429), RETRY_LATER, RETRY_LATER},
+    {EXCHANGE_RESPONDED, ONLY(501), RETRY_FINAL, RETRY_LATER},
+    {EXCHANGE_RESPONDED, ONLY(505), RETRY_FINAL, RETRY_LATER},
+    {EXCHANGE_RESPONDED, 500, RETRY_STATUS_MOST, RETRY_LATER, RETRY_LATER},
+    {EXCHANGE_RESPONDED, ANY, RETRY_FINAL, RETRY_LATER},
 };
 
-static bool code_fits(const char *pattern, struct slice code)
-{
-    if (!pattern)
-        return true;
-    struct slice text = slice_of(pattern);
-    if (!slice_take(&text, '*'))
-        return slice_eq(code, text);
-    return code.len >= text.len && slice_eq(slice_skip(code, code.len - text.len), text);
-}
-
-enum retry_class retry_classify_by(enum retry_column column, enum exchange_end end, int status,
-                                   struct slice code)
+static enum retry_class class_of_status(enum retry_column column, const struct retry_answer *answer)
 {
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
-        if (end == classes[i].end && status >= classes[i].least && status <= classes[i].most &&
-            code_fits(classes[i].code, code))
-            return classes[i].class[column];
+        if (answer->end == classes[i].end && answer->status >= classes[i].least &&
+            answer->status <= classes[i].most)
+            return column == RETRY_BY_WEBHOOK ? classes[i].webhook : classes[i].call;
     return RETRY_FINAL;
 }
 
-enum retry_class retry_classify(enum exchange_end end, int status, struct slice code)
+bool retry_leaves_doubt(int status)
 {
-    return retry_classify_by(RETRY_BY_CALL, end, status, code);
+    return status >= 500 && status != 501 && status != 503 && status != 505 && status != 508;
+}
+
+static enum retry_class end_of(int status, bool in_doubt)
+{
+    return in_doubt || retry_leaves_doubt(status) ? RETRY_IN_DOUBT : RETRY_FINAL;
+}
+
+static bool is_about_sender(enum retry_column column, const struct retry_answer *answer)
+{
+    bool is_handler = column == RETRY_BY_HANDLER;
+    if (answer->status == 403)
+        return is_handler;
+    return (answer->status == 401 || answer->status == 407) &&
+           (is_handler || !slice_eq(answer->code, SLICE("AUTH.signature")));
+}
+
+static bool ends_with(struct slice text, struct slice end)
+{
+    return text.len >= end.len && slice_eq(slice_skip(text, text.len - end.len), end);
+}
+
+/* What services say of a request whose key is in use: known by both code and status. */
+static bool is_known_as_busy(const struct retry_answer *answer)
+{
+    static const struct {
+        int status;
+        const char *code;
+    } words[] = {
+        {409, "CONCURRENT_REQUEST"},
+        {409, "idempotency_key_in_use"},
+        {409, "PREVIOUS_REQUEST_IN_PROGRESS"},
+        {422, "704"},
+        {429, "lock_timeout"},
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (answer->status == words[i].status && slice_eq(answer->code, slice_of(words[i].code)))
+            return true;
+    return answer->status == 409 && answer->is_outstanding;
+}
+
+/* In that order; RETRY_LATER where it says nothing, and `*ret_says` false. */
+static enum retry_class class_of_words(const struct retry_answer *answer, bool in_doubt,
+                                       bool *ret_says)
+{
+    bool is_4xx = answer->status >= 400 && answer->status <= 499;
+    *ret_says = true;
+    if (slice_eq(answer->code, SLICE("CONFLICT.idempotency.duplicate")))
+        return RETRY_FINAL;
+    if (is_known_as_busy(answer) ||
+        (is_4xx && ends_with(answer->code, SLICE("idempotency.in_progress"))))
+        return RETRY_BUSY;
+    if (is_4xx && ends_with(answer->code, SLICE(".in_progress")))
+        return RETRY_BUSY_A_WHILE;
+    if (answer->advice == RETRY_ADVICE_AGAIN)
+        return answer->status == 409 ? RETRY_BUSY : RETRY_LATER;
+    if (answer->advice == RETRY_ADVICE_NEVER)
+        return end_of(answer->status, in_doubt);
+    *ret_says = false;
+    return RETRY_LATER;
+}
+
+static enum retry_class judge_response(enum retry_column column, const struct retry_answer *answer,
+                                       enum retry_choice choice, bool in_doubt)
+{
+    bool is_success = answer->status >= 200 && answer->status <= 299;
+    bool says;
+    if (is_success || slice_eq(answer->code, SLICE("PROVIDER.duplicate")))
+        return RETRY_DONE;
+    if (is_about_sender(column, answer))
+        return column == RETRY_BY_HANDLER ? RETRY_LATER : RETRY_CREDENTIALS;
+    enum retry_class class = class_of_words(answer, in_doubt, &says);
+    if (says)
+        return class;
+    if (choice != RETRY_CHOICE_NONE)
+        return choice == RETRY_CHOICE_DONE ? RETRY_DONE : RETRY_LATER;
+    if (answer->status == 403 && answer->is_limited)
+        return RETRY_LATER;
+    if (answer->status == 409 && in_doubt)
+        return RETRY_BUSY_A_WHILE;
+    class = class_of_status(column, answer);
+    return class == RETRY_FINAL ? end_of(answer->status, in_doubt) : class;
+}
+
+enum retry_class retry_judge(enum retry_column column, const struct retry_answer *answer,
+                             const struct retry_choices *choices, bool in_doubt)
+{
+    enum retry_choice choice = RETRY_CHOICE_NONE;
+    if (column == RETRY_BY_WEBHOOK || answer->end != EXCHANGE_RESPONDED)
+        return class_of_status(column, answer);
+    if (choices && answer->status <= RETRY_STATUS_MOST)
+        choice = (enum retry_choice)choices->of[answer->status];
+    return judge_response(column, answer, choice, in_doubt);
+}
+
+enum retry_class retry_bound_busy(enum retry_class class, int64_t busy_since, bool in_doubt,
+                                  int64_t now)
+{
+    if (class != RETRY_BUSY_A_WHILE)
+        return class;
+    if (busy_since == 0 || now - busy_since < RETRY_BUSY_MOST_US)
+        return RETRY_BUSY;
+    return in_doubt ? RETRY_IN_DOUBT : RETRY_FINAL;
+}
+
+/* ---- what a caller has chosen ---- */
+
+bool retry_choose(struct retry_choices *choices, struct slice list, enum retry_choice choice)
+{
+    struct slice one;
+    uint64_t status;
+    if (list.len == 0 || list.at[list.len - 1] == ',')
+        return false;
+    while (list.len > 0 && slice_next(&list, ',', &one)) {
+        if (one.len != 3 || !slice_to_u64(one, RETRY_STATUS_MOST, &status) || status < 300)
+            return false;
+        if (choices->of[status] != RETRY_CHOICE_NONE && choices->of[status] != choice)
+            return false;
+        choices->of[status] = (unsigned char)choice;
+    }
+    return true;
+}
+
+bool retry_choices_read(struct retry_choices *choices, struct slice lines)
+{
+    struct slice line, name;
+    while (lines.len > 0 && slice_next(&lines, '\n', &line)) {
+        struct slice list = slice_cut(line, '=', &name);
+        bool is_done = slice_eq(name, SLICE("done"));
+        if ((!is_done && !slice_eq(name, SLICE("later"))) ||
+            !retry_choose(choices, list, is_done ? RETRY_CHOICE_DONE : RETRY_CHOICE_LATER))
+            return false;
+    }
+    return true;
 }
 
 /* ---- the next attempt ---- */
@@ -203,6 +322,11 @@ struct retry_course retry_course_make(const struct retry_schedule *schedule, uin
         .deadline = clock_first(deadline, clock_after(now, schedule->total_us)),
         .attempts = 1,
     };
+}
+
+int retry_course_sent(const struct retry_course *course)
+{
+    return course->attempts + course->uncounted;
 }
 
 /* The first offset that lies ahead; CLOCK_NEVER: there is none. */
@@ -245,18 +369,36 @@ static int64_t next_by_hint(const struct retry_course *course, int64_t hint_us, 
     if (at >= course->deadline)
         return at;
     int64_t spread = clock_first(hint_spread(hint_us), course->deadline - at);
-    return clock_after(at, draw_us(course->seed, course->attempts + 1, spread));
+    return clock_after(at, draw_us(course->seed, retry_course_sent(course) + 1, spread));
+}
+
+/* Doubled is what has passed since it was busy first. */
+static struct retry_next plan_busy(struct retry_course *course, int64_t hint_us, int64_t now)
+{
+    if (course->busy_since == 0)
+        course->busy_since = now;
+    int64_t wait_us = clock_first(now - course->busy_since, RETRY_BUSY_LAST_US);
+    wait_us = wait_us < RETRY_BUSY_FIRST_US ? RETRY_BUSY_FIRST_US : wait_us;
+    if (hint_us != RETRY_NO_HINT)
+        wait_us = hint_us < RETRY_BUSY_LEAST_US ? RETRY_BUSY_LEAST_US : hint_us;
+    int64_t at = next_by_hint(course, wait_us, now);
+    course->attempts--;
+    course->uncounted++;
+    if (at <= course->deadline && at != CLOCK_NEVER)
+        return (struct retry_next){RETRY_GOES_ON, at};
+    return (struct retry_next){hint_us == RETRY_NO_HINT ? RETRY_ENDS_DEADLINE : RETRY_ENDS_HINT, 0};
 }
 
 struct retry_next retry_plan_next(struct retry_course *course, enum retry_class class,
                                   int64_t hint_us, int64_t now)
 {
-    CHECK(class != RETRY_DONE && class != RETRY_FINAL);
+    CHECK(class >= RETRY_LATER);
     CHECK(hint_us >= RETRY_NO_HINT && course->attempts >= 1);
+    if (class >= RETRY_BUSY)
+        return plan_busy(course, hint_us, now);
+    course->busy_since = 0;
     if (course->attempts >= course->schedule->attempts)
         return (struct retry_next){RETRY_ENDS_ATTEMPTS, 0};
-    if (class == RETRY_IN_PROGRESS && hint_us == RETRY_NO_HINT)
-        hint_us = RETRY_IN_PROGRESS_US;
     int64_t at = next_by_schedule(course, class, now);
     if (at > course->deadline || at == CLOCK_NEVER)
         return (struct retry_next){RETRY_ENDS_DEADLINE, 0};

@@ -4,9 +4,8 @@
  * in as microseconds of the caller's monotonic clock, chance as a seed, and the same arguments give
  * the same result on every machine. Nothing here waits or sends.
  *
- *      attempt ---> retry_classify: what its end means -----------> RETRY_DONE, RETRY_FINAL: ends
- *         ^                                      |
- *         |                                      v
+ *      attempt ---> retry_judge: what its end means ---------> RETRY_DONE .. RETRY_CREDENTIALS:
+ * ends ^                                      | |                                      v
  *         '--- waits until `at` <--- retry_plan_next ---> ENDS_ATTEMPTS, ENDS_DEADLINE,
  *                                       ^    ^            ENDS_HINT: the last response stands
  *              retry_read_hint: --------'    '---- retry_budget_take; empty: the same
@@ -78,31 +77,71 @@ int64_t retry_delay_us(const struct retry_schedule *schedule, int attempt, uint6
 /* ---- what an attempt's end means ---- */
 
 enum retry_class {
-    RETRY_DONE,        /* a success, or said to be one already */
-    RETRY_FINAL,       /* the same request would end the same way */
-    RETRY_LATER,       /* retried by schedule */
-    RETRY_AT_ONCE,     /* a 408: the first by the profile's choice at once */
-    RETRY_IN_PROGRESS, /* the same operation is running: waited out */
+    RETRY_DONE,         /* a success, or said to be one already */
+    RETRY_FINAL,        /* the same request would end the same way; while an attempt is in doubt:
+                           and nothing is in doubt any more */
+    RETRY_IN_DOUBT,     /* the same, and nobody knows whether this or an earlier attempt did it */
+    RETRY_CREDENTIALS,  /* it is about who sends it (401, 407), and says nothing of the operation */
+    RETRY_LATER,        /* retried by schedule */
+    RETRY_AT_ONCE,      /* a 408: the first by the profile's choice at once */
+    RETRY_BUSY,         /* the same operation is running, or not settled yet: waited out */
+    RETRY_BUSY_A_WHILE, /* it may be so: for RETRY_BUSY_MOST_US (retry_bound_busy) */
 };
 
-/* The column of the one table (retry.c) by which an end is judged. */
+/* Who asks. */
 enum retry_column {
     RETRY_BY_CALL,    /* whoever calls a service to have something done */
+    RETRY_BY_HANDLER, /* the same, where a refusal is the operator's to mend: 401, 403, 407 */
     RETRY_BY_WEBHOOK, /* whoever tells a receiver: only 2xx is done, only 410 is final */
 };
 
-/* By that column: how the exchange ended, and of a response its status and its error code
- * (retry_read_code); 0 and empty without one. */
-enum retry_class retry_classify_by(enum retry_column column, enum exchange_end end, int status,
-                                   struct slice code);
+enum retry_advice { RETRY_ADVICE_NONE, RETRY_ADVICE_AGAIN, RETRY_ADVICE_NEVER };
 
-/* By RETRY_BY_CALL. */
-enum retry_class retry_classify(enum exchange_end end, int status, struct slice code);
+/* How an attempt ended. All zero but for the first two, where no more is known. */
+struct retry_answer {
+    enum exchange_end end;
+    int status;               /* 0: no response */
+    struct slice code;        /* its error code; empty: it has none */
+    enum retry_advice advice; /* what it says itself about a retry */
+    bool is_outstanding;      /* in the words of the IETF draft its request is still running */
+    bool is_limited;          /* it says when, or that nothing is left of a limit */
+};
 
-/* The error code of a response that has one: its Error-Code, else `error_code` or `error.code` of a
- * JSON body of at most RETRY_CODE_BODY_MAX bytes, read with `arena`; empty: it has none. */
+/* What a caller has chosen for single statuses. All zero: nothing. */
+enum retry_choice { RETRY_CHOICE_NONE, RETRY_CHOICE_DONE, RETRY_CHOICE_LATER };
+#define RETRY_STATUS_MOST 999
+struct retry_choices {
+    unsigned char of[RETRY_STATUS_MOST + 1]; /* enum retry_choice */
+};
+
+/* Chooses for each of a list such as `409,422`. False: it is none, or a status has another choice
+ * already. */
+bool retry_choose(struct retry_choices *choices, struct slice list, enum retry_choice choice);
+
+/* Reads them from lines as they are stored: `done=409`, `later=422,423`. False: others are there.
+ */
+bool retry_choices_read(struct retry_choices *choices, struct slice lines);
+
+/* What it means: the one place where that is decided (contract section 6). `choices` NULL: none.
+ * `in_doubt`: an earlier attempt under this key may have had its effect. */
+enum retry_class retry_judge(enum retry_column column, const struct retry_answer *answer,
+                             const struct retry_choices *choices, bool in_doubt);
+
+/* Whether a response of this status leaves open whether the operation was done. */
+bool retry_leaves_doubt(int status);
+
+/* RETRY_BUSY_A_WHILE as RETRY_BUSY, until the time is over that began at `busy_since` (0: now); any
+ * other class as it is. */
+#define RETRY_BUSY_MOST_US (INT64_C(15) * 60 * CLOCK_US_PER_S)
+enum retry_class retry_bound_busy(enum retry_class class, int64_t busy_since, bool in_doubt,
+                                  int64_t now);
+
+/* Fills in what a response says beside its status. Its error code is its Error-Code, else the first
+ * text at `/error_code`, `/error/code`, `/errorCode`, `/details/0/issue` of a JSON body of at most
+ * RETRY_CODE_BODY_MAX bytes, read with `arena`, in which texts lie. */
 #define RETRY_CODE_BODY_MAX ((size_t)16 * 1024)
-struct slice retry_read_code(const struct headers *headers, struct slice body, struct arena *arena);
+void retry_read_answer(const struct headers *headers, struct slice body, struct arena *arena,
+                       struct retry_answer *answer);
 
 /* How long Retry-After asks to wait from now on, from 0 up, CLOCK_NEVER at most. A hint is digits
  * or an HTTP date in exactly one line (`wall_us`: what time that is compared with); anything else
@@ -112,22 +151,31 @@ int64_t retry_read_hint(const struct headers *headers, int64_t wall_us);
 
 /* ---- the next attempt ---- */
 
-#define RETRY_IN_PROGRESS_US (INT64_C(2) * CLOCK_US_PER_S)   /* where no hint says how long */
+/* What is busy is asked again after its hint, though not at once, else after so long: doubled. */
+#define RETRY_BUSY_LEAST_US (INT64_C(1) * CLOCK_US_PER_S)
+#define RETRY_BUSY_FIRST_US (INT64_C(2) * CLOCK_US_PER_S)
+#define RETRY_BUSY_LAST_US (INT64_C(30) * CLOCK_US_PER_S)
 #define RETRY_HINT_MOST_US (INT64_C(86400) * CLOCK_US_PER_S) /* where no deadline bounds it */
 /* A hint is spread by up to itself where it is not longer than this; a longer one by this or, if it
  * is more, by that part of it. */
 #define RETRY_HINT_SPREAD_US (INT64_C(10) * CLOCK_US_PER_S)
 #define RETRY_HINT_SPREAD_PERCENT 10
 
-/* The attempts at one operation. The caller counts `attempts` up as each begins. */
+/* The attempts at one operation. The caller counts `attempts` up as each begins; one that found the
+ * operation busy is taken back by the plan of the next. */
 struct retry_course {
     const struct retry_schedule *schedule;
     uint64_t seed;
-    int64_t first_at; /* when the first attempt began */
-    int64_t deadline; /* by schedule or caller (X-Request-Timeout), whichever is first */
-    int attempts;     /* begun so far */
+    int64_t first_at;   /* when the first attempt began */
+    int64_t deadline;   /* by schedule or caller (X-Request-Timeout), whichever is first */
+    int attempts;       /* begun so far, and counted */
+    int uncounted;      /* begun, and taken back */
+    int64_t busy_since; /* when the first of the last answers said that it is busy; 0: none did */
     bool had_408;
 };
+
+/* How many have begun. */
+int retry_course_sent(const struct retry_course *course);
 
 /* A course whose first attempt begins now. `deadline`: the caller's own, CLOCK_NEVER for none. */
 struct retry_course retry_course_make(const struct retry_schedule *schedule, uint64_t seed,
@@ -146,11 +194,12 @@ struct retry_next {
     int64_t at; /* with RETRY_GOES_ON: never before the hint, nor the schedule */
 };
 
-/* What follows on an attempt that ended now as one of the last three classes. A hint is honoured,
- * and spread upward within the deadline, so that clients that were given the same one do not return
- * together: those that were given one date have gathered for the whole time until it, and retries
- * spread over as long a time return at the rate at which they came. A hint beyond the deadline ends
- * the attempts. Offsets that have passed are skipped, not made up. */
+/* What follows on an attempt that ended now as RETRY_LATER or a class behind it. A hint is
+ * honoured, and spread upward within the deadline, so that clients that were given the same one do
+ * not return together: those that were given one date have gathered for the whole time until it,
+ * and retries spread over as long a time return at the rate at which they came. A hint beyond the
+ * deadline ends the attempts. Offsets that have passed are skipped, not made up. What is busy goes
+ * by no schedule and uses up no attempt: only the deadline ends it. */
 struct retry_next retry_plan_next(struct retry_course *course, enum retry_class class,
                                   int64_t hint_us, int64_t now);
 

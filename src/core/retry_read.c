@@ -29,17 +29,83 @@ int64_t retry_read_hint(const struct headers *headers, int64_t wall_us)
     return wall_us >= 0 && at > wall_us ? at - wall_us : 0;
 }
 
-struct slice retry_read_code(const struct headers *headers, struct slice body, struct arena *arena)
+/* ---- what it says beside its status ---- */
+
+static struct slice text_at(const struct json *root, struct slice pointer)
 {
+    const struct json *text = root ? json_at_as(root, pointer, JSON_STRING) : NULL;
+    return text ? text->text : SLICE("");
+}
+
+static struct slice read_code(const struct headers *headers, const struct json *root)
+{
+    static const char *const places[] = {"/error_code", "/error/code", "/errorCode",
+                                         "/details/0/issue"};
     const struct header *line = headers_find(headers, SLICE("Error-Code"));
-    struct json *root;
     if (line)
         return line->value;
+    for (size_t i = 0; root && i < sizeof(places) / sizeof(places[0]); i++) {
+        const struct json *code = json_at_as(root, slice_of(places[i]), JSON_STRING);
+        if (code)
+            return code->text;
+    }
+    return SLICE("");
+}
+
+static bool is_problem(const struct headers *headers)
+{
+    const struct header *line = headers_find(headers, SLICE("Content-Type"));
+    struct slice essence = SLICE("");
+    if (line)
+        (void)slice_cut(line->value, ';', &essence);
+    return slice_eq_nocase(slice_trim(essence), SLICE("application/problem+json"));
+}
+
+static enum retry_advice read_advice(const struct headers *headers, const struct json *problem)
+{
+    static const char *const names[] = {"Stripe-Should-Retry", "X-Should-Retry", "Transient-Error"};
+    if (problem && json_at_as(problem, SLICE("/retryable"), JSON_TRUE))
+        return RETRY_ADVICE_AGAIN;
+    if (problem && json_at_as(problem, SLICE("/retryable"), JSON_FALSE))
+        return RETRY_ADVICE_NEVER;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const struct header *line = headers_find(headers, slice_of(names[i]));
+        if (line && slice_eq_nocase(slice_trim(line->value), SLICE("true")))
+            return RETRY_ADVICE_AGAIN;
+        if (line && slice_eq_nocase(slice_trim(line->value), SLICE("false")))
+            return RETRY_ADVICE_NEVER;
+    }
+    return RETRY_ADVICE_NONE;
+}
+
+static bool has_words(struct slice text, struct slice words)
+{
+    for (size_t i = 0; i + words.len <= text.len; i++)
+        if (slice_eq_nocase(slice_make(text.at + i, words.len), words))
+            return true;
+    return false;
+}
+
+/* draft-ietf-httpapi-idempotency-key-header: "A request is outstanding for this Idempotency-Key" */
+static bool is_outstanding(const struct json *problem)
+{
+    struct slice words = SLICE("request is outstanding");
+    return has_words(text_at(problem, SLICE("/title")), words) ||
+           has_words(text_at(problem, SLICE("/type")), words);
+}
+
+void retry_read_answer(const struct headers *headers, struct slice body, struct arena *arena,
+                       struct retry_answer *answer)
+{
+    const struct header *left = headers_find(headers, SLICE("x-ratelimit-remaining"));
+    struct json *root = NULL;
     if (body.len == 0 || body.len > RETRY_CODE_BODY_MAX ||
         json_parse(arena, body, &root, NULL) != JSON_OK)
-        return SLICE("");
-    const struct json *code = json_at_as(root, SLICE("/error_code"), JSON_STRING);
-    if (!code)
-        code = json_at_as(root, SLICE("/error/code"), JSON_STRING);
-    return code ? code->text : SLICE("");
+        root = NULL;
+    const struct json *problem = root && is_problem(headers) ? root : NULL;
+    answer->code = read_code(headers, root);
+    answer->advice = read_advice(headers, problem);
+    answer->is_outstanding = is_outstanding(problem);
+    answer->is_limited = headers_find(headers, SLICE("Retry-After")) ||
+                         (left && slice_eq(slice_trim(left->value), SLICE("0")));
 }

@@ -146,8 +146,7 @@ static uint64_t spread_seed(int64_t id, const struct task *task)
     return (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)task->tries;
 }
 
-static struct retry_next plan_next(const struct task *task, int64_t id,
-                                   const struct task_result *result,
+static struct retry_next plan_next(struct task *task, int64_t id, const struct task_result *result,
                                    const struct retry_schedule *own, int64_t now)
 {
     struct retry_course course = {
@@ -156,9 +155,12 @@ static struct retry_next plan_next(const struct task *task, int64_t id,
         .first_at = task->first_at,
         .deadline = task->deadline_at,
         .attempts = task->attempts > 0 ? task->attempts : 1,
+        .busy_since = task->busy_since,
         .had_408 = true, /* a task's is retried by schedule */
     };
-    return retry_plan_next(&course, result->class, result->hint_us, now);
+    struct retry_next next = retry_plan_next(&course, result->class, result->hint_us, now);
+    task->busy_since = course.busy_since;
+    return next;
 }
 
 /* The last attempt is at the deadline, whatever would be later. */
@@ -180,7 +182,8 @@ static void schedule_next(struct task *task, int64_t id, const struct task_resul
         wait_until(task, due_at, result->reason);
 }
 
-/* An attempt that reached nobody gives itself back: days without a network end nothing. */
+/* An attempt that reached nobody gives itself back: days without a network end nothing. So does one
+ * that found the operation busy. */
 static void count_back(struct task *task)
 {
     CHECK(task->attempts > 0);
@@ -193,10 +196,11 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
     CHECK(task_allows(task->state, TASK_END) && task->attempts > 0 && task->tries > 0);
     CHECK(!result->is_unreached || result->status == 0);
     task->status = result->status;
-    task->in_doubt = task->in_doubt || result->is_in_doubt;
-    if (result->is_unreached && task->profile == RETRY_PROFILE_queue)
+    task->in_doubt = (task->in_doubt && !result->is_settled) || result->is_in_doubt;
+    enum retry_class class = retry_bound_busy(result->class, task->busy_since, task->in_doubt, now);
+    if ((result->is_unreached && task->profile == RETRY_PROFILE_queue) || class == RETRY_BUSY)
         count_back(task);
-    switch (result->class) {
+    switch (class) {
     case RETRY_DONE:
         stop(task, TASK_DONE, TASK_REASON_NONE, terms, now);
         return;
@@ -204,9 +208,16 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
         stop(task, TASK_DEAD,
              result->reason == TASK_REASON_NONE ? TASK_REASON_FINAL : result->reason, terms, now);
         return;
+    case RETRY_IN_DOUBT:
+        stop(task, TASK_DEAD, TASK_REASON_IN_DOUBT, terms, now);
+        return;
+    case RETRY_CREDENTIALS:
+        stop(task, TASK_DEAD, TASK_REASON_FINAL, terms, now);
+        return;
     case RETRY_LATER:
     case RETRY_AT_ONCE:
-    case RETRY_IN_PROGRESS:
+    case RETRY_BUSY:
+    case RETRY_BUSY_A_WHILE:
         schedule_next(task, id, result, terms, now);
         return;
     }
@@ -256,6 +267,7 @@ void task_retry(struct task *task, bool is_replay, int64_t due_at)
     bool is_held = task->state == TASK_WAITING && task->due_at == CLOCK_NEVER;
     wait_until(task, is_held ? CLOCK_NEVER : due_at, TASK_REASON_NONE);
     task->attempts = 0;
+    task->busy_since = 0;
     task->first_at = 0;
     task->deadline_at = CLOCK_NEVER;
     task->replay = is_replay;

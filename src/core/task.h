@@ -50,7 +50,8 @@ enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED
     X(REMOVED, "endpoint_removed", "there is no such endpoint any more")                           \
     X(GONE, "gone", "the endpoint says that it is gone (410)")                                     \
     X(ODD_ROW, "odd_row", "its row, or that of its list, is none that pawl wrote")                 \
-    X(NOT_WANTED, "not_wanted", "the endpoint does not want such events any more")
+    X(NOT_WANTED, "not_wanted", "the endpoint does not want such events any more")                 \
+    X(IN_DOUBT, "in_doubt", "it ended, and an earlier attempt may be why: it may have been done")
 
 enum task_reason {
 #define X(name, word, text) TASK_REASON_##name,
@@ -78,6 +79,7 @@ struct task {
     bool replay;         /* by an operator: does not count for the breaker */
     int64_t lease_until; /* sending */
     int64_t owner;       /* sending: which process */
+    int64_t busy_since;  /* when the first of the last answers said that it is busy; 0: none did */
     bool in_doubt;       /* an attempt may have had its effect */
     int status;          /* of the last response; 0: none */
     enum task_reason reason;
@@ -146,6 +148,7 @@ struct task_result {
     int status;              /* 0: no response */
     bool is_unreached;       /* no byte left: profile `queue` does not count it */
     bool is_in_doubt;        /* it may have had its effect */
+    bool is_settled;         /* nothing is in doubt any more, whatever was */
 };
 
 /* An attempt ended: done, waiting for the next one, or dead. `id`: of the task; the spread of the

@@ -147,7 +147,7 @@ static enum each_result judge(struct each *each, const struct runner *runner,
     case RUNNER_ENDED: /* a command has said itself how it ended; a request may have been lost */
         return runner->in_doubt && !runner->executor->goes_on ? EACH_DOUBT : EACH_FAILED;
     case RUNNER_STOPPED:
-        return runner->course.attempts > 0 ? EACH_FAILED : EACH_LEFT;
+        return retry_course_sent(&runner->course) > 0 ? EACH_FAILED : EACH_LEFT;
     case RUNNER_HELD:
         return EACH_DOUBT;
     case RUNNER_MISMATCH:

@@ -201,7 +201,7 @@ static void count(struct runner *runner, bool ends, bool again)
     struct attempt *attempt = &runner->attempt;
     struct tally *tally = &runner->tally;
     tally_init(tally, runner->profile, attempt->token);
-    tally_add(tally, runner->course.attempts == 1 ? TALLY_OPERATION : TALLY_RETRY, 1);
+    tally_add(tally, retry_course_sent(&runner->course) == 1 ? TALLY_OPERATION : TALLY_RETRY, 1);
     if (ends && again)
         tally_add(tally, TALLY_EXHAUSTED, 1);
     if (ends && runner->is_job)
@@ -241,17 +241,21 @@ static struct runner_attempt make_attempt(const struct runner *runner, int numbe
         .until = runner->is_job ? until : clock_first(until, runner->deadline),
         .send_by = runner->engine ? runner->attempt.send_by : CLOCK_NEVER,
         .token = runner->attempt.token,
-        .acquired = runner->attempt.result.record.attempts};
+        .acquired = runner->attempt.result.record.attempts,
+        .in_doubt = runner->in_doubt || (runner->engine && runner->attempt.result.record.doubt)};
 }
 
 static void run_attempt(struct runner *runner, struct runner_attempt *ret_attempt)
 {
-    *ret_attempt = make_attempt(runner, ++runner->course.attempts);
+    runner->course.attempts++;
+    *ret_attempt = make_attempt(runner, retry_course_sent(&runner->course));
     runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};
     runner->began_at = clock_wall_us();
     runner->executor->run(runner->executor, ret_attempt, &runner->end);
     runner->ended_at = clock_wall_us();
     runner->outcome = runner->end.outcome;
+    runner->end.class = retry_bound_busy(runner->end.class, runner->course.busy_since,
+                                         ret_attempt->in_doubt, clock_boot_us());
     CHECK(runner->end.class != RETRY_DONE || runner->end.write == WRITE_COMPLETE);
     CHECK(runner->end.class < RETRY_LATER || runner->end.write >= WRITE_RELEASE);
     runner->reached = runner->reached || runner->end.reached;
@@ -295,9 +299,9 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
 {
     struct runner_attempt attempt;
     enum engine_written written = ENGINE_STORED;
-    if (runner->course.attempts == 0 && runner->is_job)
+    if (retry_course_sent(&runner->course) == 0 && runner->is_job)
         make_course(runner);
-    if (runner->course.attempts == 0 && runner->budget)
+    if (retry_course_sent(&runner->course) == 0 && runner->budget)
         retry_budget_add_request(runner->budget, clock_boot_us());
     run_attempt(runner, &attempt);
     struct runner_report report = {&attempt, &runner->end, {0}, clock_boot_us()};
@@ -323,7 +327,7 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
     bool doubts = runner->end.write == WRITE_DOUBT || runner->end.write == WRITE_NOTHING;
     runner->in_doubt = runner->in_doubt || doubts ||
                        (runner->attempt.result.record.doubt && written == ENGINE_STORED);
-    if (runner->end.write == WRITE_COMPLETE && written == ENGINE_STORED)
+    if ((runner->end.write == WRITE_COMPLETE || runner->end.is_settled) && written == ENGINE_STORED)
         runner->in_doubt = false;
     if (written == ENGINE_STALE)
         return STEP_BEGIN;
@@ -347,7 +351,7 @@ static void count_found(struct runner *runner)
 /* What it found out is stored before it is reported; "not done" is followed by an attempt. */
 static enum step probe(struct runner *runner, enum runner_result *ret_result)
 {
-    struct runner_attempt attempt = make_attempt(runner, runner->course.attempts + 1);
+    struct runner_attempt attempt = make_attempt(runner, retry_course_sent(&runner->course) + 1);
     enum engine_written written;
     CHECK(runner->executor->probe);
     runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};

@@ -32,6 +32,7 @@ struct runner_attempt {
     int64_t send_by;  /* boot time: its effect must not begin later (invariant 13) */
     int64_t token;
     int64_t acquired; /* how often the record was, in this life of the key; 0: there is none */
+    bool in_doubt;    /* an earlier attempt under this key may have had its effect */
 };
 
 /* How it ended. */
@@ -40,6 +41,7 @@ struct runner_end {
     enum disposition_write write; /* COMPLETE with RETRY_DONE; RELEASE, DROP or DOUBT where it is
                                      to be tried again; NOTHING: the token is not the last one */
     bool reached;                 /* the target was there, whatever it did */
+    bool is_settled;              /* nothing is in doubt any more, although it is not done */
     int cause;                    /* of a doubt: record_note_cause */
     int status;                   /* of HTTP; 0: none */
     struct slice code;       /* the error code; borrowed until the next attempt; may be empty */

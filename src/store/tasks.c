@@ -37,17 +37,18 @@
     X(INT, PLAIN, step, step)                                                                      \
     X(TEXT, PLAIN, running, running_ord)                                                           \
     X(TEXT, PLAIN, open, open_ord)
-/* X(kind, field): those that are late. */
+/* X(kind, field, name): those that are late. */
 #define TASK_LATE(X)                                                                               \
-    X(INT, envelope)                                                                               \
-    X(INT, endpoint)                                                                               \
-    X(INT, why)
+    X(INT, envelope, envelope)                                                                     \
+    X(INT, endpoint, endpoint)                                                                     \
+    X(INT, why, why)                                                                               \
+    X(INT, task.busy_since, busy_since)
 
 static const struct table_column task_columns[] = {
 #define X(kind, role, field, name) TABLE_COLUMN(struct store_task, kind, role, field, #name),
     TASK_COLUMNS(X)
 #undef X
-#define X(kind, field) TABLE_LATE(struct store_task, kind, field, #field),
+#define X(kind, field, name) TABLE_LATE(struct store_task, kind, field, #name),
         TASK_LATE(X)
 #undef X
 };
@@ -56,7 +57,7 @@ enum task_column {
 #define X(kind, role, field, name) COLUMN_##name,
     TASK_COLUMNS(X)
 #undef X
-#define X(kind, field) COLUMN_##field,
+#define X(kind, field, name) COLUMN_##name,
         TASK_LATE(X)
 #undef X
 };
@@ -114,6 +115,7 @@ static const struct table_relation task_relations[] = {
     TABLE_WITHIN(COLUMN_envelope, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_endpoint, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_why, 0, CLOCK_NEVER),
+    TABLE_WITHIN(COLUMN_busy_since, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_list_id, 0, CLOCK_NEVER),
     TABLE_WITHIN(COLUMN_step, -(int64_t)STEPS_MOST, (int64_t)STEPS_MOST),
     TABLE_WHERE(COLUMN_holds, 1, 1, COLUMN_state, TASK_DEAD, TASK_DEAD),
@@ -214,8 +216,15 @@ void store_task_settle(struct store_task *stored)
 #define REQUEST(kind, field) TABLE_COLUMN(struct store_request, kind, PLAIN, field, #field)
 
 static const struct table_column request_columns[] = {
-    REQUEST(TEXT, method), REQUEST(TEXT, url),   REQUEST(BYTES, fields),  REQUEST(BYTES, body),
-    REQUEST(INT, packed),  REQUEST(BYTES, undo), REQUEST(TEXT, undo_key), REQUEST(BYTES, response),
+    REQUEST(TEXT, method),
+    REQUEST(TEXT, url),
+    REQUEST(BYTES, fields),
+    REQUEST(BYTES, body),
+    REQUEST(INT, packed),
+    REQUEST(BYTES, undo),
+    REQUEST(TEXT, undo_key),
+    REQUEST(BYTES, response),
+    TABLE_LATE(struct store_request, TEXT, answers, "answers"),
 };
 
 const struct table request_table = {

@@ -46,6 +46,7 @@ struct store_request {
     struct slice undo; /* the reverse of a step of a list (client/undo.h); empty: none */
     struct slice undo_key;
     struct slice response; /* of a step that has a reverse */
+    struct slice answers;  /* what its caller knows of them (core/retry.h); empty: nothing */
 };
 
 /* An attempt that failed, or the last one. */

@@ -281,7 +281,8 @@ static struct courier_result attempt(const struct courier_kind *kind,
     enum http_call_result result = add_headers(sending)
                                        ? webhook_post_send(&sending->post, &way, delivery)
                                        : HTTP_CALL_NO_MEMORY;
-    return webhook_post_result(&sending->post, result, RETRY_BY_WEBHOOK);
+    return webhook_post_result(&sending->post, result, RETRY_BY_WEBHOOK,
+                               delivery->stored.task.in_doubt);
 }
 
 /* ---- its end ---- */

@@ -134,7 +134,8 @@ static struct courier_result attempt(const struct courier_kind *kind,
     enum http_call_result result = add_headers(calling, delivery)
                                        ? webhook_post_send(&calling->post, &way, delivery)
                                        : HTTP_CALL_NO_MEMORY;
-    return webhook_post_result(&calling->post, result, RETRY_BY_CALL);
+    return webhook_post_result(&calling->post, result, RETRY_BY_HANDLER,
+                               delivery->stored.task.in_doubt);
 }
 
 static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,

@@ -69,32 +69,49 @@ static enum task_reason reason_of(enum retry_class class, enum exchange_end ende
         return ended == EXCHANGE_NOT_SENT    ? TASK_REASON_NOT_REACHED
                : ended == EXCHANGE_TIMED_OUT ? TASK_REASON_TIMED_OUT
                                              : TASK_REASON_BROKE;
-    if (class == RETRY_FINAL)
+    if (class < RETRY_LATER)
         return column == RETRY_BY_WEBHOOK ? TASK_REASON_GONE : TASK_REASON_FINAL;
-    return class == RETRY_IN_PROGRESS ? TASK_REASON_IN_PROGRESS : TASK_REASON_NOT_DONE;
+    return class >= RETRY_BUSY ? TASK_REASON_IN_PROGRESS : TASK_REASON_NOT_DONE;
+}
+
+/* What a receiver of webhooks says beside its status is not read. */
+static enum retry_class class_of(struct webhook_post *post, struct retry_answer *answer,
+                                 enum retry_column column, bool in_doubt)
+{
+    if (answer->end == EXCHANGE_RESPONDED && column == RETRY_BY_HANDLER)
+        retry_read_answer(&post->call.response.headers, buf_slice(&post->response), &post->arena,
+                          answer);
+    return retry_judge(column, answer, NULL, in_doubt);
+}
+
+/* A handler that responds says by its status whether it may have been done. */
+static bool is_in_doubt(const struct retry_answer *answer, enum retry_column column,
+                        enum retry_class class)
+{
+    if (answer->end == EXCHANGE_RESPONDED && column == RETRY_BY_HANDLER)
+        return class != RETRY_DONE && retry_leaves_doubt(answer->status);
+    return answer->end != EXCHANGE_NOT_SENT && class != RETRY_DONE;
 }
 
 struct courier_result webhook_post_result(struct webhook_post *post, enum http_call_result result,
-                                          enum retry_column column)
+                                          enum retry_column column, bool in_doubt)
 {
     struct http_call *call = &post->call;
     enum exchange_end ended = http_call_end(call, result, false);
     bool responded = ended == EXCHANGE_RESPONDED;
     int status = responded ? call->response.status : 0;
     const struct headers *headers = responded ? &call->response.headers : NULL;
-    struct slice code = responded && column == RETRY_BY_CALL
-                            ? retry_read_code(headers, buf_slice(&post->response), &post->arena)
-                            : SLICE("");
-    enum retry_class class = result == HTTP_CALL_FORBIDDEN
-                                 ? RETRY_FINAL
-                                 : retry_classify_by(column, ended, status, code);
+    struct retry_answer answer = {.end = ended, .status = status};
+    enum retry_class class =
+        result == HTTP_CALL_FORBIDDEN ? RETRY_FINAL : class_of(post, &answer, column, in_doubt);
     return (struct courier_result){
         .task = {.class = class,
                  .reason = reason_of(class, ended, result, column),
                  .hint_us = responded ? retry_read_hint(headers, clock_wall_us()) : RETRY_NO_HINT,
                  .status = status,
                  .is_unreached = ended == EXCHANGE_NOT_SENT,
-                 .is_in_doubt = ended != EXCHANGE_NOT_SENT && class != RETRY_DONE},
+                 .is_in_doubt = is_in_doubt(&answer, column, class),
+                 .is_settled = in_doubt && responded && class == RETRY_FINAL},
         /* What there is to show: the response, or why there is none. */
         .answer = responded         ? buf_slice(&post->response)
                   : call->unreached ? slice_of(call->unreached)

@@ -41,9 +41,9 @@ struct webhook_way {
 enum http_call_result webhook_post_send(struct webhook_post *post, const struct webhook_way *way,
                                         const struct courier_delivery *delivery);
 
-/* What came of that, judged by this column. */
+/* What came of that, judged by this column. `in_doubt`: an earlier attempt is. */
 struct courier_result webhook_post_result(struct webhook_post *post, enum http_call_result result,
-                                          enum retry_column column);
+                                          enum retry_column column, bool in_doubt);
 
 /* Saves the claim alone, and what an attempt came to. */
 struct courier_verdict webhook_post_claim(struct store *store,

@@ -210,6 +210,57 @@ def test_Q5_after_an_attempt_in_doubt_an_edit_needs_force(queue, upstream):
     queue.did("edit", identity, "--json", "2", "--force")
 
 
+def test_what_is_busy_or_in_doubt_is_no_final_failure(queue, upstream):
+    """found: G1. What is final while an attempt is in doubt is dead, and says so."""
+    busy = say(409, {"error_code": "CONFLICT.idempotency.outcome_unknown", "retryable": True},
+               ("Content-Type", "application/problem+json"))
+    upstream.then(closes(effect=False), busy, say(409), busy)
+    identity, key = queue.add("-d", "a", queue.url)
+    for _ in range(4):
+        queue.drain("--once", code=75)
+        queue.clock.advance(60)
+    assert queue.show(identity)["attempts"] == 1 and queue.show(identity)["in_doubt"]
+    queue.drain()
+    assert keys_of(upstream) == [key] * 5 and queue.show(identity)["state"] == "done"
+    upstream.then(closes(effect=False), say(422))
+    identity, _ = queue.add("-d", "b", queue.url)
+    queue.drain("--once", code=75)
+    queue.clock.advance(60)
+    queue.drain(code=1)
+    row = queue.show(identity)
+    assert (row["state"], row["reason"], row["in_doubt"]) == ("dead", "in_doubt", True)
+
+
+def test_a_409_while_an_attempt_is_in_doubt_is_waited_out_for_a_quarter_of_an_hour(queue, upstream):
+    upstream.then(closes(effect=False), *[say(409)] * 3)
+    identity, _ = queue.add("-d", "a", queue.url)
+    for seconds in (60, 890, 20):
+        queue.drain("--once", code=75)
+        queue.clock.advance(seconds)
+    queue.drain(code=1)
+    row = queue.show(identity)
+    assert (row["state"], row["reason"], row["attempts"]) == ("dead", "in_doubt", 2)
+
+
+def test_what_a_caller_knows_of_statuses_is_kept_with_the_operation(queue, upstream):
+    """found: G4."""
+    upstream.default = say(409, effect=False)
+    identity, _ = queue.add("--done", "409", "--later", "410,423", "-d", "a", queue.url)
+    upstream.then(say(423))
+    queue.drain("--once", code=75)
+    queue.clock.advance(60)
+    queue.drain()
+    assert queue.show(identity)["state"] == "done" and "done=409" in queue.did("show", identity)
+    assert "--done" in queue.refused(2, "add", "--done", "409", "--later", "409", queue.url)
+
+    def each(code: int, *words: str) -> None:
+        ran = run("each", "--store", str(queue.store), "--key", "k{}", "--send",
+                  f"POST {queue.url}", *words, input="1\n")
+        assert ran.returncode == code, ran
+    each(1)
+    each(0, "--done", "409")
+
+
 def test_Q7_a_partial_success_is_done_and_replayed(queue, deduping):
     deduping.then(say(502, effect=False))
     identity, key = queue.add("-d", "a", queue.url)

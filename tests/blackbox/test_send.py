@@ -97,6 +97,11 @@ def failing(status: int, *headers: tuple[str, str], value: Any = None) -> Reply:
     return say(status, value or {"no": True}, *headers, effect=False)
 
 
+def problem(status: int, **members: Any) -> Reply:
+    body = json.dumps(members).encode()
+    return Reply(status, body, (("Content-Type", "application/problem+json"),), effect=False)
+
+
 def is_empty(pipe: int) -> bool:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) == 0
 
@@ -155,7 +160,7 @@ UNKNOWN = {"error_code": "CONFLICT.idempotency.outcome_unknown", "instance": INS
 def test_a_new_key_is_advised_only_where_the_response_says_that_it_is_safe(
         sender, upstream, before, value, advises, repeats):
     """found: G3. And one order, with the instance that an operator asks for (found: G7)."""
-    upstream.then(*before, failing(409, value=value))
+    upstream.then(*before, problem(409, retryable=False, **value))
     said = sender.post().stderr.splitlines()[-1]
     assert ("Generate a new key" in said) == advises, said
     assert ("repeat it under the same key" in said) == repeats, said
@@ -204,6 +209,44 @@ def test_r6_a_409_in_progress_is_waited_out_under_the_same_key(sender, upstream)
     assert sender.post(key="another").returncode == 1 and len(upstream.requests) == 3
 
 
+BUSY = [failing(409, value={"error": {"code": "idempotency_key_in_use"}}),
+        failing(422, value={"errorCode": "704"}),
+        problem(409, title="A request is outstanding for this Idempotency-Key"),
+        problem(409, error_code="CONFLICT.idempotency.outcome_unknown", retryable=True)]
+
+
+@hooks
+def test_what_is_busy_is_waited_out_and_uses_up_no_attempt(sender, upstream, clock):
+    """found: G1, G4."""
+    for n, reply in enumerate([*BUSY, failing(409)]):
+        upstream.then(closes(effect=False), *[reply] * 7)
+        process = sender.start("--profile", "background", "-d", "a", "--key", f"k{n}", sender.url)
+        clock.run_until(lambda: process.poll() is not None, step=1)  # pylint: disable=W0640
+        sent = sender.end(process)
+        assert (sent.returncode, len(sender.attempts())) == (0, 9), sent.stderr
+
+
+def test_what_a_response_says_of_retries_counts_more_than_its_status(sender, upstream):
+    """found: G4, G6. After an attempt in doubt what is refused is in doubt, too."""
+    again, never = (("X-Should-Retry", said) for said in ("true", "false"))
+    duplicate = problem(409, error_code="CONFLICT.idempotency.duplicate", retryable=False)
+    for n, (replies, code, requests) in enumerate([
+            ([failing(400, ("Stripe-Should-Retry", "true"))], 0, 2),
+            ([problem(422, retryable=True, error_code="TRANSIENT.x")], 0, 2),
+            ([failing(503, never)], 1, 1),
+            ([failing(500, never)], 76, 1),
+            ([problem(503, retryable=False), failing(500)], 1, 1),
+            ([failing(302, again)], 0, 2),
+            ([failing(403, ("x-ratelimit-remaining", "0"))], 0, 2),
+            ([closes(effect=False), failing(302)], 76, 2),
+            ([closes(effect=False), duplicate], 1, 2)]):
+        before = len(upstream.requests)
+        upstream.then(*replies[:requests])
+        sent = sender.post(key=f"k{n}")
+        assert (sent.returncode, len(upstream.requests) - before) == (code, requests), (n, sent)
+        assert ("may be why" in sent.stderr) == (requests == 2 and code == 76), sent.stderr
+
+
 # ---- what is remembered ----
 
 
@@ -227,6 +270,13 @@ def test_another_request_under_the_key_is_refused_and_not_sent(sender, upstream)
         assert sender.run("--key", KEY, *words).returncode == 65
     same = sender.run("--json", '{ "amount": 5.0 }', "-H", f"Idempotency-Key: {KEY}", sender.url)
     assert same.returncode == 0 and len(upstream.requests) == 1
+
+
+def test_another_request_under_a_key_in_doubt_is_advised_no_new_key(sender, upstream):
+    upstream.then(*[closes()] * 5)
+    assert sender.post("--deadline", "0.3").returncode == 76
+    other = sender.run("--json", '{"amount":6}', "--key", KEY, sender.url)
+    assert other.returncode == 65 and "new key" not in other.stderr and "may have" in other.stderr
 
 
 def test_again_goes_past_a_success_and_says_so(sender, upstream):

@@ -31,7 +31,12 @@ for (const one of vectors.delays) {
     made.push(client.delayMs(profile, n, BigInt(one.seed)));
   expect(made, one.delays_ms, one);
 }
-for (const one of vectors.classes) expect(client.classify(one.status, one.code), one.class, one);
+for (const one of vectors.responses) {
+  const headers = new Headers(one.headers.map((line) => line.split(/: (.*)/s).slice(0, 2)));
+  for (const doubted of [false, true])
+    expect(client.classify(one.status, headers, one.body, doubted, one),
+      doubted ? one.in_doubt : one.class, one);
+}
 for (const one of vectors.hints)
   expect(client.readHint(one.value, vectors.hints_at_ms) ?? null, one.hint_ms, one);
 for (const one of vectors.decisions) {
@@ -39,8 +44,10 @@ for (const one of vectors.decisions) {
     one.deadline_ms);
   let now = 0;
   for (const step of one.steps) {
-    const kind = client.classify(step.status, step.code);
+    const headers = new Headers({'Error-Code': step.code});
+    const kind = client.classify(step.status, headers, '', course.inDoubt);
     const made = course.decide(kind, step.hint_ms, now + step.took_ms);
+    course.inDoubt ||= client.leavesDoubt(step.status);
     expect([made.retry ? 'retry' : made.ended, made.at], [step.decision, step.at_ms], step);
     now = made.at;
     course.attempts++;

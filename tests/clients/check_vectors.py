@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from email import message_from_string
 from pathlib import Path
 
 CLIENTS = Path(__file__).resolve().parents[2] / "examples/clients"
@@ -33,8 +34,12 @@ for one in vectors["delays"]:
     profile = client.PROFILES[one["profile"]]
     expect([client.delay_ms(profile, n, int(one["seed"]))
             for n in range(2, profile.attempts + 1)], one["delays_ms"], one)
-for one in vectors["classes"]:
-    expect(client.classify(one["status"], one["code"]), one["class"], one)
+for one in vectors["responses"]:
+    for in_doubt in (False, True):
+        lines = message_from_string("".join(f"{line}\n" for line in one["headers"]))
+        made = client.classify(one["status"], lines, one["body"].encode(), in_doubt, one["done"],
+                               one["later"])
+        expect(made, one["in_doubt" if in_doubt else "class"], one)
 for one in vectors["hints"]:
     expect(client.read_hint([one["value"]], vectors["hints_at_ms"]), one["hint_ms"], one)
 for one in vectors["decisions"]:
@@ -42,8 +47,10 @@ for one in vectors["decisions"]:
                            one.get("deadline_ms"))
     now = 0
     for step in one["steps"]:
-        kind = client.classify(step["status"], step["code"])
+        lines = message_from_string(f"Error-Code: {step['code']}\n")
+        kind = client.classify(step["status"], lines, b"", course.in_doubt)
         made = course.decide(kind, step.get("hint_ms"), now + step["took_ms"])
+        course.in_doubt |= client.leaves_doubt(step["status"])
         expect(made, (step["decision"], step.get("at_ms", 0)), step)
         now, course.attempts = made[1], course.attempts + 1
 expect(client.read_hint(["5", "5"], 0), None, "two lines")

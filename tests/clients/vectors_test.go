@@ -7,8 +7,10 @@ package pawlclient
 import (
 	"encoding/hex"
 	"encoding/json"
+	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -22,9 +24,12 @@ type vectors struct {
 		Profile, Seed string
 		Delays        []int64 `json:"delays_ms"`
 	}
-	Classes []struct {
-		Status      int
-		Code, Class string
+	Responses []struct {
+		Name, Body, Class string
+		Status            int
+		Headers           []string
+		Done, Later       []int
+		InDoubt           string `json:"in_doubt"`
 	}
 	HintsAt int64 `json:"hints_at_ms"`
 	Hints   []struct {
@@ -90,9 +95,18 @@ func TestDelays(t *testing.T) {
 
 func TestResponses(t *testing.T) {
 	vectors := read(t)
-	for _, one := range vectors.Classes {
-		if made := Classify(one.Status, one.Code); made != one.Class {
-			t.Errorf("%d %s: %s", one.Status, one.Code, made)
+	for _, one := range vectors.Responses {
+		header := http.Header{}
+		for _, line := range one.Headers {
+			name, value, _ := strings.Cut(line, ": ")
+			header.Add(name, value)
+		}
+		choices := Choices{Done: one.Done, Later: one.Later}
+		for doubted, wanted := range map[bool]string{false: one.Class, true: one.InDoubt} {
+			made := Classify(one.Status, header, []byte(one.Body), doubted, choices)
+			if made != wanted {
+				t.Errorf("%s, in doubt %v: %s", one.Name, doubted, made)
+			}
 		}
 	}
 	for _, one := range vectors.Hints {
@@ -118,11 +132,13 @@ func TestDecisions(t *testing.T) {
 			if step.Hint != nil {
 				hint = *step.Hint
 			}
-			kind := Classify(step.Status, step.Code)
+			header := http.Header{"Error-Code": {step.Code}}
+			kind := Classify(step.Status, header, nil, course.InDoubt, Choices{})
 			decision, at := course.Decide(kind, hint, step.Hint != nil, now+step.Took)
 			if decision != step.Decision || at != step.At {
 				t.Errorf("%s %s: %s %d, not %+v", one.Profile, one.Seed, decision, at, step)
 			}
+			course.InDoubt = course.InDoubt || LeavesDoubt(step.Status)
 			now = at
 			course.Attempts++
 		}

@@ -43,7 +43,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct slice bytes = slice_make(data, size);
     struct headers headers;
     headers_clear(&headers);
-    CHECK(retry_read_code(&headers, bytes, &arena).len <= size);
+    struct retry_answer answer = {.end = EXCHANGE_RESPONDED, .status = 409};
+    headers_add(&headers, SLICE("Content-Type"), SLICE("application/problem+json"));
+    retry_read_answer(&headers, bytes, &arena, &answer);
+    CHECK(answer.code.len <= size);
+    CHECK(retry_judge(RETRY_BY_CALL, &answer, NULL, true) != RETRY_FINAL ||
+          slice_eq(answer.code, SLICE("CONFLICT.idempotency.duplicate")));
     headers_add(&headers, SLICE("Retry-After"), bytes);
     int64_t hint_us = retry_read_hint(&headers, WALL);
     CHECK(hint_us >= RETRY_NO_HINT);

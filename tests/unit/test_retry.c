@@ -226,102 +226,6 @@ static void a_name_that_is_no_profile_s_is_not_found(void **state)
         assert_false(retry_profile_find(slice_of(names[i]), &profile));
 }
 
-/* ---- what an attempt's end means ---- */
-
-/* The sentence of contract section 6, written down a second time. */
-static enum retry_class wanted_class(int status)
-{
-    if (status >= 200 && status < 300)
-        return RETRY_DONE;
-    if (status == 408)
-        return RETRY_AT_ONCE;
-    if (status == 425 || status == 429)
-        return RETRY_LATER;
-    return status >= 500 && status < 600 && status != 501 && status != 505 ? RETRY_LATER
-                                                                           : RETRY_FINAL;
-}
-
-static void every_status_has_its_class(void **state)
-{
-    (void)state;
-    for (int status = 100; status <= 999; status++)
-        assert_int_equal(retry_classify(EXCHANGE_RESPONDED, status, SLICE("")),
-                         wanted_class(status));
-}
-
-static void a_code_or_a_failure_of_the_transport_has_its_class(void **state)
-{
-    static const struct {
-        enum exchange_end end;
-        int status;
-        const char *code;
-        enum retry_class class;
-    } rows[] = {
-        {EXCHANGE_NOT_SENT, 0, "", RETRY_LATER},
-        {EXCHANGE_BROKE, 0, "", RETRY_LATER},
-        {EXCHANGE_TIMED_OUT, 0, "", RETRY_LATER},
-        {EXCHANGE_TOKEN_STALE, 409, "CONFLICT.idempotency.token_stale", RETRY_FINAL},
-        {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.in_progress", RETRY_IN_PROGRESS},
-        {EXCHANGE_RESPONDED, 409, "anything.in_progress", RETRY_IN_PROGRESS},
-        {EXCHANGE_RESPONDED, 409, "CONCURRENT_REQUEST", RETRY_IN_PROGRESS},
-        {EXCHANGE_RESPONDED, 409, "in_progress", RETRY_FINAL},
-        {EXCHANGE_RESPONDED, 409, "concurrent_request", RETRY_FINAL},
-        {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.in_progress.not", RETRY_FINAL},
-        {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.payload_mismatch", RETRY_FINAL},
-        {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.outcome_unknown", RETRY_FINAL},
-        {EXCHANGE_RESPONDED, 409, "PROVIDER.duplicate", RETRY_DONE},
-        {EXCHANGE_RESPONDED, 500, "PROVIDER.duplicate", RETRY_DONE},
-        {EXCHANGE_RESPONDED, 410, "PROVIDER.duplicate", RETRY_DONE},
-        {EXCHANGE_RESPONDED, 422, "CONFLICT.idempotency.in_progress", RETRY_FINAL},
-        {EXCHANGE_RESPONDED, 503, "TRANSIENT.flaky", RETRY_LATER},
-        {EXCHANGE_RESPONDED, 400, "TRANSIENT.flaky", RETRY_FINAL},
-    };
-    (void)state;
-    for (size_t i = 0; i < N_OF(rows); i++)
-        assert_int_equal(retry_classify(rows[i].end, rows[i].status, slice_of(rows[i].code)),
-                         rows[i].class);
-}
-
-static void to_a_webhook_only_2xx_is_done_and_only_410_is_final(void **state)
-{
-    static const char *const codes[] = {"", "PROVIDER.duplicate", "anything.in_progress",
-                                        "CONCURRENT_REQUEST"};
-    (void)state;
-    for (int status = 100; status <= 999; status++)
-        for (size_t i = 0; i < N_OF(codes); i++)
-            assert_int_equal(
-                retry_classify_by(RETRY_BY_WEBHOOK, EXCHANGE_RESPONDED, status, slice_of(codes[i])),
-                status >= 200 && status < 300 ? RETRY_DONE
-                : status == 410               ? RETRY_FINAL
-                                              : RETRY_LATER);
-    for (enum exchange_end end = EXCHANGE_NOT_SENT; end <= EXCHANGE_TOKEN_STALE; end++)
-        assert_int_equal(retry_classify_by(RETRY_BY_WEBHOOK, end, 0, SLICE("")), RETRY_LATER);
-}
-
-static void expect_code(const char *header, const char *body, const char *wanted)
-{
-    ARENA_AUTO struct arena arena = arena_make(1 << 20);
-    struct headers headers;
-    headers_clear(&headers);
-    if (header)
-        assert_true(headers_add(&headers, SLICE("error-code"), slice_of(header)));
-    struct slice code = retry_read_code(&headers, slice_of(body), &arena);
-    assert_true(slice_eq(code, slice_of(wanted)));
-}
-
-static void an_error_code_is_read_where_responses_have_it(void **state)
-{
-    (void)state;
-    expect_code("A.b", "{\"error_code\":\"C.d\"}", "A.b");
-    expect_code(NULL, "{\"error_code\":\"C.d\",\"error\":{\"code\":\"E\"}}", "C.d");
-    expect_code(NULL, "{\"error\":{\"code\":\"CONCURRENT_REQUEST\"}}", "CONCURRENT_REQUEST");
-    expect_code(NULL, "{\"error_code\":7,\"error\":{\"code\":\"E\"}}", "E");
-    expect_code(NULL, "{\"error\":\"E\"}", "");
-    expect_code(NULL, "[]", "");
-    expect_code(NULL, "", "");
-    expect_code(NULL, "not JSON", "");
-}
-
 /* ---- hints ---- */
 
 static int64_t hint_of(const char *value)
@@ -471,11 +375,46 @@ static void r6_an_operation_in_progress_is_waited_for_two_seconds_or_its_hint(vo
 {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        struct retry_next next = next_of("user_facing", RETRY_IN_PROGRESS, RETRY_NO_HINT, seed);
+        struct retry_next next = next_of("user_facing", RETRY_BUSY, RETRY_NO_HINT, seed);
         assert_in_range((next.at - NOW) / MS, 2000, 4000);
-        next = next_of("user_facing", RETRY_IN_PROGRESS, 1 * S, seed);
+        next = next_of("user_facing", RETRY_BUSY, 1 * S, seed);
+        assert_in_range((next.at - NOW) / MS, 1000, 2000);
+        next = next_of("user_facing", RETRY_BUSY, 0, seed);
         assert_in_range((next.at - NOW) / MS, 1000, 2000);
     }
+}
+
+/* found: G4 */
+static void what_is_busy_uses_up_no_attempt_and_the_deadline_ends_it(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct retry_course course =
+            retry_course_make(schedule_of("background"), seed, NOW, CLOCK_NEVER);
+        struct retry_next next = {RETRY_GOES_ON, NOW};
+        int64_t waited = 0, now = NOW;
+        for (int n = 1; next.end == RETRY_GOES_ON; n++, course.attempts++, now = next.at) {
+            assert_int_equal(retry_course_sent(&course), n);
+            next = retry_plan_next(&course, RETRY_BUSY, RETRY_NO_HINT, now);
+            assert_int_equal(course.attempts, 0);
+            waited = next.end == RETRY_GOES_ON ? next.at - now : waited;
+        }
+        assert_int_equal(next.end, RETRY_ENDS_DEADLINE);
+        assert_in_range(waited / MS, 30000, 40000);
+        assert_in_range(retry_course_sent(&course), 9, 16);
+    }
+}
+
+static void a_refusal_between_begins_the_waits_for_what_is_busy_anew(void **state)
+{
+    struct retry_course course = retry_course_make(schedule_of("background"), 1, NOW, CLOCK_NEVER);
+    (void)state;
+    (void)retry_plan_next(&course, RETRY_BUSY, RETRY_NO_HINT, NOW);
+    course.attempts++;
+    (void)retry_plan_next(&course, RETRY_LATER, RETRY_NO_HINT, NOW + 60 * S);
+    course.attempts++;
+    struct retry_next next = retry_plan_next(&course, RETRY_BUSY, RETRY_NO_HINT, NOW + 62 * S);
+    assert_in_range((next.at - NOW) / MS, 64000, 66000);
 }
 
 static void a_course_far_in_the_future_does_not_overflow(void **state)
@@ -576,10 +515,6 @@ int main(void)
         cmocka_unit_test(a_delay_that_would_overflow_is_its_cap),
         cmocka_unit_test(a_seed_gives_the_same_delays_everywhere),
         cmocka_unit_test(a_name_that_is_no_profile_s_is_not_found),
-        cmocka_unit_test(every_status_has_its_class),
-        cmocka_unit_test(a_code_or_a_failure_of_the_transport_has_its_class),
-        cmocka_unit_test(to_a_webhook_only_2xx_is_done_and_only_410_is_final),
-        cmocka_unit_test(an_error_code_is_read_where_responses_have_it),
         cmocka_unit_test(a_hint_is_digits_or_a_date_in_any_form),
         cmocka_unit_test(a_hint_that_is_no_hint_is_ignored),
         cmocka_unit_test(a_hint_that_overflows_is_the_longest_there_is),
@@ -590,6 +525,8 @@ int main(void)
         cmocka_unit_test(the_caller_s_deadline_counts_where_it_comes_first),
         cmocka_unit_test(r3_the_first_408_is_retried_at_once_and_later_ones_by_schedule),
         cmocka_unit_test(r6_an_operation_in_progress_is_waited_for_two_seconds_or_its_hint),
+        cmocka_unit_test(what_is_busy_uses_up_no_attempt_and_the_deadline_ends_it),
+        cmocka_unit_test(a_refusal_between_begins_the_waits_for_what_is_busy_anew),
         cmocka_unit_test(a_course_far_in_the_future_does_not_overflow),
         cmocka_unit_test(a_budget_is_a_fifth_of_the_requests_or_ten_a_second),
         cmocka_unit_test(a_budget_is_full_again_after_ten_quiet_seconds_and_holds_no_more),

@@ -87,7 +87,7 @@ static void test_r6_what_is_in_progress_at_the_target_is_asked_again_after_two_s
     (void)state;
     struct play play;
     open_play(&play);
-    play.script[0] = (struct line){RETRY_IN_PROGRESS, WRITE_RELEASE, 0, 0, false};
+    play.script[0] = (struct line){RETRY_BUSY, WRITE_RELEASE, 0, 0, false};
     play.script[1] = done;
     assert_int_equal(run(&play), RUNNER_DONE);
     assert_true(play.delays_ms[1] >= 2000);

@@ -142,19 +142,22 @@ static void every_state_goes_where_the_table_says(void **state)
 static void the_end_of_an_attempt_is_what_its_class_says(void **state)
 {
     static const int wanted[] = {
-        [RETRY_DONE] = TASK_DONE,           [RETRY_FINAL] = TASK_DEAD,
-        [RETRY_LATER] = TASK_WAITING,       [RETRY_AT_ONCE] = TASK_WAITING,
-        [RETRY_IN_PROGRESS] = TASK_WAITING,
+        [RETRY_DONE] = TASK_DONE,     [RETRY_FINAL] = TASK_DEAD,
+        [RETRY_IN_DOUBT] = TASK_DEAD, [RETRY_CREDENTIALS] = TASK_DEAD,
+        [RETRY_LATER] = TASK_WAITING, [RETRY_AT_ONCE] = TASK_WAITING,
+        [RETRY_BUSY] = TASK_WAITING,  [RETRY_BUSY_A_WHILE] = TASK_WAITING,
     };
     (void)state;
     for (enum retry_profile profile = 0; profile < RETRY_PROFILE_COUNT; profile++)
-        for (enum retry_class class = RETRY_DONE; class <= RETRY_IN_PROGRESS; class ++) {
+        for (enum retry_class class = RETRY_DONE; class <= RETRY_BUSY_A_WHILE; class ++) {
             struct task task = sending_task(profile);
             struct task_result result = result_of(class);
             task_end(&task, 1, &result, &keep, NOW + S);
             expect_whole(&task);
             assert_int_equal(task.state, wanted[class]);
-            assert_int_equal(task.attempts, 1);
+            assert_int_equal(task.attempts, class < RETRY_BUSY);
+            assert_int_equal(task.busy_since, class < RETRY_BUSY ? 0 : NOW + S);
+            assert_int_equal(task.reason == TASK_REASON_IN_DOUBT, class == RETRY_IN_DOUBT);
             /* even a 408: at once is for those who wait */
             assert_true(task.state != TASK_WAITING || task.due_at > NOW + S);
         }

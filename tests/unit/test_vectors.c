@@ -18,6 +18,7 @@
 #include "client/operation.h"
 #include "core/retry.h"
 #include "payload_reading.h"
+#include "responses.h"
 
 #define FILE_MAX ((size_t)1 << 20)
 #define MS CLOCK_US_PER_MS
@@ -169,49 +170,84 @@ static void add_delays(struct buf *buf)
 
 static const char *class_name(enum retry_class class)
 {
-    static const char *const names[] = {[RETRY_DONE] = "done",
-                                        [RETRY_FINAL] = "final",
-                                        [RETRY_LATER] = "later",
-                                        [RETRY_AT_ONCE] = "at_once",
-                                        [RETRY_IN_PROGRESS] = "in_progress"};
+    static const char *const names[] = {
+        [RETRY_DONE] = "done",         [RETRY_FINAL] = "final",
+        [RETRY_IN_DOUBT] = "in_doubt", [RETRY_CREDENTIALS] = "credentials",
+        [RETRY_LATER] = "later",       [RETRY_AT_ONCE] = "at_once",
+        [RETRY_BUSY] = "busy",         [RETRY_BUSY_A_WHILE] = "busy_a_while"};
     return names[class];
 }
 
-static void add_class(struct buf *buf, int status, const char *code)
+static const char *text_of(const char *text)
 {
-    enum exchange_end end = status == 0 ? EXCHANGE_BROKE : EXCHANGE_RESPONDED;
+    return text ? text : "";
+}
+
+static void read_lines(const struct response *response, struct headers *headers, struct buf *buf)
+{
+    struct slice lines = slice_of(response->lines), line, name;
+    headers_clear(headers);
+    json_open(buf, "headers", '[');
+    while (lines.len > 0 && slice_next(&lines, '\n', &line)) {
+        struct slice value = slice_cut(line, ':', &name);
+        assert_true(headers_add(headers, name, slice_trim(value)));
+        json_next_item(buf);
+        json_add_string(buf, line);
+    }
+    buf_add_char(buf, ']');
+}
+
+static void read_body_of(const struct response *response, struct buf *body)
+{
+    if (strcmp(text_of(response->body), "@") != 0) {
+        buf_add_str(body, text_of(response->body));
+        return;
+    }
+    buf_add_str(body, "{\"error_code\":\"PROVIDER.duplicate\",\"fill\":\"");
+    while (body->len < RETRY_CODE_BODY_MAX)
+        buf_add_char(body, '-');
+    buf_add_str(body, "\"}");
+}
+
+static void read_choice(const char *name, const char *list, enum retry_choice choice,
+                        struct retry_choices *choices, struct buf *buf)
+{
+    json_open(buf, name, '[');
+    buf_add_str(buf, text_of(list));
+    buf_add_char(buf, ']');
+    assert_true(!*text_of(list) || retry_choose(choices, slice_of(list), choice));
+}
+
+static void add_response(struct buf *buf, const struct response *response)
+{
+    ARENA_AUTO struct arena arena = arena_make(FILE_MAX);
+    BUF_AUTO struct buf body = buf_make(FILE_MAX);
+    struct retry_answer answer = {.end =
+                                      response->status == 0 ? EXCHANGE_BROKE : EXCHANGE_RESPONDED,
+                                  .status = response->status};
+    struct retry_choices choices = {0};
+    struct headers headers;
     open_item(buf);
-    buf_printf(buf, "\"status\":%d", status);
-    json_add_text(buf, "code", slice_of(code));
-    json_add_text(buf, "class", slice_of(class_name(retry_classify(end, status, slice_of(code)))));
+    json_add_text(buf, "name", slice_of(response->name));
+    json_add_i64(buf, "status", response->status);
+    read_lines(response, &headers, buf);
+    read_body_of(response, &body);
+    json_add_text(buf, "body", buf_slice(&body));
+    read_choice("done", response->done, RETRY_CHOICE_DONE, &choices, buf);
+    read_choice("later", response->later, RETRY_CHOICE_LATER, &choices, buf);
+    retry_read_answer(&headers, buf_slice(&body), &arena, &answer);
+    enum retry_class class = retry_judge(RETRY_BY_CALL, &answer, &choices, false);
+    json_add_text(buf, "class", slice_of(class_name(class)));
+    class = retry_judge(RETRY_BY_CALL, &answer, &choices, true);
+    json_add_text(buf, "in_doubt", slice_of(class_name(class)));
     buf_add_char(buf, '}');
 }
 
-/* Status 0: no response. */
-static void add_classes(struct buf *buf)
+static void add_responses(struct buf *buf)
 {
-    static const int statuses[] = {0,   200, 201, 204, 299, 301, 307, 400, 401, 404, 408, 409, 410,
-                                   413, 422, 425, 429, 451, 500, 501, 502, 503, 504, 505, 507, 599};
-    static const struct {
-        int status;
-        const char *code;
-    } coded[] = {
-        {409, "CONFLICT.idempotency.in_progress"},
-        {409, "CONCURRENT_REQUEST"},
-        {409, "CONFLICT.idempotency.payload_mismatch"},
-        {409, "CONFLICT.idempotency.outcome_unknown"},
-        {409, "in_progress"},
-        {409, "in_progress.not"},
-        {422, "CONFLICT.idempotency.in_progress"},
-        {409, "PROVIDER.duplicate"},
-        {503, "PROVIDER.duplicate"},
-        {503, "CONFLICT.idempotency.in_progress"},
-    };
-    open_list(buf, "classes");
-    for (size_t i = 0; i < N_OF(statuses); i++)
-        add_class(buf, statuses[i], "");
-    for (size_t i = 0; i < N_OF(coded); i++)
-        add_class(buf, coded[i].status, coded[i].code);
+    open_list(buf, "responses");
+    for (size_t i = 0; i < N_OF(responses); i++)
+        add_response(buf, &responses[i]);
     close_list(buf);
 }
 
@@ -327,6 +363,21 @@ static const struct course {
       {503, "", 5, NO}}},
     {"queue", 18, NO, {{408, "", 5, NO}, {503, "", 5, 900000000}, {204, "", 5, NO}}},
     {"queue", 19, 600000, {{429, "", 5, 700000}}},
+    {"scheduled",
+     20,
+     NO,
+     {{409, "CONCURRENT_REQUEST", 5, NO},
+      {409, "CONCURRENT_REQUEST", 5, 0},
+      {409, "CONCURRENT_REQUEST", 5, NO},
+      {409, "CONCURRENT_REQUEST", 5, NO},
+      {409, "CONCURRENT_REQUEST", 5, NO},
+      {503, "", 5, NO},
+      {409, "CONCURRENT_REQUEST", 5, NO},
+      {401, "", 5, NO}}},
+    {"queue", 21, NO, {{0, "", 5, NO}, {409, "", 5, NO}, {409, "", 5, 890000}, {409, "", 5, NO}}},
+    {"queue", 22, NO, {{409, "order.in_progress", 5, NO}, {409, "order.in_progress", 900000, NO}}},
+    {"user_facing", 23, NO, {{502, "", 5, NO}, {422, "", 5, NO}}},
+    {"user_facing", 24, NO, {{409, "CONCURRENT_REQUEST", 5, 60000}}},
 };
 
 static const char *decide(struct retry_course *course, enum retry_class class, int64_t hint_ms,
@@ -336,7 +387,7 @@ static const char *decide(struct retry_course *course, enum retry_class class, i
                                        [RETRY_ENDS_ATTEMPTS] = "attempts",
                                        [RETRY_ENDS_DEADLINE] = "deadline",
                                        [RETRY_ENDS_HINT] = "hint"};
-    if (class == RETRY_DONE || class == RETRY_FINAL)
+    if (class < RETRY_LATER)
         return class_name(class);
     struct retry_next next =
         retry_plan_next(course, class, hint_ms == NO ? RETRY_NO_HINT : hint_ms * MS, *now);
@@ -347,17 +398,23 @@ static const char *decide(struct retry_course *course, enum retry_class class, i
 static void add_steps(struct buf *buf, const struct course *given, struct retry_course *course)
 {
     int64_t now = 0;
+    bool in_doubt = false;
     for (size_t i = 0; i < N_STEPS && given->steps[i].took_ms > 0; i++, course->attempts++) {
+        int status = given->steps[i].status;
         buf_add_str(buf, i > 0 ? ",\n   {" : "\n   {");
-        buf_printf(buf, "\"status\":%d", given->steps[i].status);
+        buf_printf(buf, "\"status\":%d", status);
         json_add_text(buf, "code", slice_of(given->steps[i].code));
         json_add_i64(buf, "took_ms", given->steps[i].took_ms);
         if (given->steps[i].hint_ms != NO)
             json_add_i64(buf, "hint_ms", given->steps[i].hint_ms);
         now += given->steps[i].took_ms * MS;
-        enum retry_class class =
-            retry_classify(given->steps[i].status == 0 ? EXCHANGE_BROKE : EXCHANGE_RESPONDED,
-                           given->steps[i].status, slice_of(given->steps[i].code));
+        const struct retry_answer answer = {.end =
+                                                status == 0 ? EXCHANGE_BROKE : EXCHANGE_RESPONDED,
+                                            .status = status,
+                                            .code = slice_of(given->steps[i].code)};
+        enum retry_class class = retry_judge(RETRY_BY_CALL, &answer, NULL, in_doubt);
+        class = retry_bound_busy(class, course->busy_since, in_doubt, now);
+        in_doubt |= status == 0 || retry_leaves_doubt(status);
         const char *decision = decide(course, class, given->steps[i].hint_ms, &now);
         json_add_text(buf, "decision", slice_of(decision));
         if (strcmp(decision, "retry") == 0)
@@ -396,7 +453,7 @@ static void write_vectors(struct buf *buf)
     add_bodies(buf);
     add_keys(buf);
     add_delays(buf);
-    add_classes(buf);
+    add_responses(buf);
     buf_printf(buf, ",\n\"hints_at_ms\": %lld, \"hint_most_ms\": %lld", (long long)(WALL / MS),
                (long long)(HINT_MOST / MS));
     add_hints(buf);

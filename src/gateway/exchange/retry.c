@@ -72,15 +72,22 @@ static bool may_repeat(const struct exchange *x, enum exchange_end end)
     return write == WRITE_RELEASE;
 }
 
-/* Only a 409 is told by its code; PROVIDER.duplicate has made a response final before. */
-static enum retry_class classify_try(const struct exchange *x, enum exchange_end end)
+/* By status, as the rule sorts responses by it; only of a 409 its words count. What is busy here is
+ * an attempt as any other: somebody waits. */
+static enum retry_class classify_try(const struct exchange *x, enum exchange_end end,
+                                     int64_t *hint_us)
 {
     ARENA_AUTO struct arena arena = arena_make(CODE_ARENA);
-    int status = end == EXCHANGE_RESPONDED ? x->response.status : 0;
-    struct slice code = SLICE("");
-    if (status == 409)
-        code = retry_read_code(&x->call.response.headers, buf_slice(&x->response.body), &arena);
-    return retry_classify(end, status, code);
+    struct retry_answer answer = {.end = end};
+    if (end == EXCHANGE_RESPONDED)
+        answer.status = x->response.status;
+    if (answer.status == 409)
+        retry_read_answer(&x->call.response.headers, buf_slice(&x->response.body), &arena, &answer);
+    enum retry_class class = retry_judge(RETRY_BY_CALL, &answer, NULL, false);
+    if (class < RETRY_BUSY)
+        return class;
+    *hint_us = *hint_us == RETRY_NO_HINT ? RETRY_BUSY_FIRST_US : *hint_us;
+    return RETRY_LATER;
 }
 
 bool retry_plans_again(struct exchange *x, enum exchange_end end)
@@ -90,12 +97,12 @@ bool retry_plans_again(struct exchange *x, enum exchange_end end)
     if (!x->rule->retry.on || live || !may_repeat(x, end) ||
         http_session_is_draining(&x->client->session))
         return false;
-    enum retry_class class = classify_try(x, end);
-    if (class == RETRY_DONE || class == RETRY_FINAL)
-        return false;
     int64_t now = clock_boot_us(), hint = RETRY_NO_HINT;
     if (end == EXCHANGE_RESPONDED)
         hint = retry_read_hint(&x->call.response.headers, clock_wall_us());
+    enum retry_class class = classify_try(x, end, &hint);
+    if (class < RETRY_LATER)
+        return false;
     struct retry_next next = retry_plan_next(&x->course, class, hint, now);
     CHECK(next.end != RETRY_GOES_ON || next.at <= x->course.deadline);
     bool goes_on = next.end == RETRY_GOES_ON && retry_takes_budget(x->server, now);
