@@ -538,24 +538,39 @@ func dateMs(text string, nowMs int64) (int64, bool) {
 	return 0, false
 }
 
-// ReadHint is how many milliseconds Retry-After asks to wait: digits or a date, in exactly one line.
-func ReadHint(values []string, nowMs int64) (int64, bool) {
-	if len(values) != 1 {
-		return 0, false
+var number = regexp.MustCompile(`^([0-9]+)([.][0-9]+)?$`)
+
+// One line of Retry-After.
+func lineMs(text string, nowMs int64) (longest int64, ok bool) {
+	if at, ok := dateMs(text, nowMs); ok {
+		return most(at-nowMs, 0), true
 	}
-	text := strings.Trim(values[0], " \t")
-	if text != "" && strings.Trim(text, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || seconds > hintLongestMs/1000 {
-			return hintLongestMs, true
+	for _, one := range strings.Split(text, ",") {
+		found := number.FindStringSubmatch(strings.Trim(one, " \t"))
+		if found == nil {
+			return 0, false
 		}
-		return seconds * 1000, true
+		seconds, err := strconv.ParseInt(found[1], 10, 64)
+		if err != nil || seconds > hintLongestMs/1000 {
+			seconds = hintLongestMs / 1000
+		}
+		if strings.Trim(found[2], ".0") != "" {
+			seconds++
+		}
+		longest = most(longest, seconds*1000)
 	}
-	at, ok := dateMs(text, nowMs)
-	if at <= nowMs {
-		return 0, ok
+	return longest, true
+}
+
+// ReadHint is how many milliseconds Retry-After asks to wait: the longest of its lines, each of them
+// a date, or seconds, with a fraction or without (rounded up), or a list of them.
+func ReadHint(values []string, nowMs int64) (hint int64, has bool) {
+	for _, value := range values {
+		if one, ok := lineMs(strings.Trim(value, " \t"), nowMs); ok {
+			hint, has = most(hint, least(one, hintLongestMs)), true
+		}
 	}
-	return least(at-nowMs, hintLongestMs), ok
+	return hint, has
 }
 
 // Course is the attempts at one operation; times are milliseconds since the first one began.

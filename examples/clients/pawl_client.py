@@ -271,14 +271,27 @@ def _date_ms(text: str, now_ms: int) -> Optional[int]:
     return 0 if len(found["year"]) == 2 and at_ms > now_ms + FIFTY_YEARS_MS else at_ms
 
 
-def read_hint(values: Sequence[str], now_ms: int) -> Optional[int]:
-    """How many milliseconds Retry-After asks to wait: digits or a date, in exactly one line."""
-    text = values[0].strip(" \t") if len(values) == 1 else ""
-    if re.fullmatch("[0-9]+", text):
-        digits = text.lstrip("0") or "0"
-        return HINT_LONGEST_MS if len(digits) > 10 else min(int(digits) * 1000, HINT_LONGEST_MS)
+def _line_ms(text: str, now_ms: int) -> Optional[int]:
     at = _date_ms(text, now_ms)
-    return None if at is None else min(max(at - now_ms, 0), HINT_LONGEST_MS)
+    if at is not None:
+        return max(at - now_ms, 0)
+    longest = 0
+    for one in text.split(","):
+        found = re.fullmatch("([0-9]+)([.][0-9]+)?", one.strip(" \t"))
+        if not found:
+            return None
+        digits = found[1].lstrip("0") or "0"
+        seconds = int(digits) if len(digits) <= 10 else HINT_LONGEST_MS
+        longest = max(longest, (seconds + (found[2] or "").strip(".0").isdigit()) * 1000)
+    return longest
+
+
+def read_hint(values: Sequence[str], now_ms: int) -> Optional[int]:
+    """How many milliseconds Retry-After asks to wait: the longest of its lines, each of them a
+    date, or seconds, with a fraction or without (rounded up), or a list of them."""
+    hints = [hint for hint in (_line_ms(one.strip(" \t"), now_ms) for one in values)
+             if hint is not None]
+    return min(max(hints), HINT_LONGEST_MS) if hints else None
 
 
 @dataclass

@@ -294,13 +294,16 @@ function dateMs(text: string, nowMs: number): number | undefined {
   return short && at > nowMs + FIFTY_YEARS_MS ? 0 : at;
 }
 
-/** How many milliseconds Retry-After asks to wait: digits or a date. Several lines, which fetch
- * joins with commas, are neither. */
+/** How many milliseconds Retry-After asks to wait: a date, or seconds, with a fraction or without
+ * (rounded up), or a list of them, of which the largest counts: fetch joins several lines so. */
 export function readHint(value: string | null, nowMs: number): number | undefined {
   const text = (value ?? '').replace(/^[ \t]+|[ \t]+$/g, '');
-  if (/^[0-9]+$/.test(text)) return Math.min(Number(text) * 1000, HINT_LONGEST_MS);
   const at = dateMs(text, nowMs);
-  return at === undefined ? undefined : Math.min(Math.max(at - nowMs, 0), HINT_LONGEST_MS);
+  if (at !== undefined) return Math.min(Math.max(at - nowMs, 0), HINT_LONGEST_MS);
+  const members = text.split(',').map((one) => one.replace(/^[ \t]+|[ \t]+$/g, ''));
+  if (!members.every((one) => /^[0-9]+([.][0-9]+)?$/.test(one))) return undefined;
+  const seconds = members.map((one) => Number(one.split('.')[0]) + (/[.].*[1-9]/.test(one) ? 1 : 0));
+  return Math.min(Math.max(...seconds) * 1000, HINT_LONGEST_MS);
 }
 
 export type Ended = 'done' | 'final' | 'in_doubt' | 'credentials' | 'attempts' | 'deadline' | 'hint';

@@ -143,9 +143,11 @@ enum retry_class retry_bound_busy(enum retry_class class, int64_t busy_since, bo
 void retry_read_answer(const struct headers *headers, struct slice body, struct arena *arena,
                        struct retry_answer *answer);
 
-/* How long Retry-After asks to wait from now on, from 0 up, CLOCK_NEVER at most. A hint is digits
- * or an HTTP date in exactly one line (`wall_us`: what time that is compared with); anything else
- * is RETRY_NO_HINT. Whoever sends it is not trusted: retry_plan_next bounds it. */
+/* How long Retry-After asks to wait from now on, from 0 up, CLOCK_NEVER at most. A line is
+ * an HTTP date (`wall_us`: what time that is compared with), or seconds, with a fraction or without
+ * (rounded up), or a list of them, of which the largest counts; of several lines the longest one
+ * counts. Anything else is RETRY_NO_HINT. Whoever sends it is not trusted: retry_plan_next bounds
+ * it. */
 #define RETRY_NO_HINT INT64_C(-1)
 int64_t retry_read_hint(const struct headers *headers, int64_t wall_us);
 

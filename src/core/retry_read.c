@@ -15,18 +15,56 @@ static int64_t seconds_us(struct slice digits)
     return (int64_t)seconds * CLOCK_US_PER_S;
 }
 
+/* `3`, `2.5`: rounded up. RETRY_NO_HINT: it is no number. */
+static int64_t number_us(struct slice text)
+{
+    struct slice whole, part = slice_cut(text, '.', &whole);
+    if (whole.len == 0 || slice_digits(whole) != whole.len)
+        return RETRY_NO_HINT;
+    if (!part.at)
+        return seconds_us(whole);
+    if (part.len == 0 || slice_digits(part) != part.len)
+        return RETRY_NO_HINT;
+    while (part.len > 0 && slice_take(&part, '0'))
+        ;
+    return clock_after(seconds_us(whole), part.len > 0 ? CLOCK_US_PER_S : 0);
+}
+
+/* One number or more, of which the largest counts. */
+static int64_t numbers_us(struct slice list)
+{
+    int64_t most = RETRY_NO_HINT;
+    struct slice one;
+    if (list.len == 0 || list.at[list.len - 1] == ',')
+        return RETRY_NO_HINT;
+    while (list.len > 0 && slice_next(&list, ',', &one)) {
+        int64_t us = number_us(slice_trim(one));
+        if (us == RETRY_NO_HINT)
+            return RETRY_NO_HINT;
+        most = us > most ? us : most;
+    }
+    return most;
+}
+
+static int64_t line_us(struct slice value, int64_t wall_us)
+{
+    int64_t at;
+    if (!http_date_read(value, wall_us, &at))
+        return numbers_us(value);
+    return wall_us >= 0 && at > wall_us ? at - wall_us : 0;
+}
+
 int64_t retry_read_hint(const struct headers *headers, int64_t wall_us)
 {
-    const struct header *line = headers_find(headers, SLICE("Retry-After"));
-    if (!line || headers_count(headers, SLICE("Retry-After")) > 1)
-        return RETRY_NO_HINT;
-    struct slice value = slice_trim(line->value);
-    int64_t at;
-    if (value.len > 0 && slice_digits(value) == value.len)
-        return seconds_us(value);
-    if (!http_date_read(value, wall_us, &at))
-        return RETRY_NO_HINT;
-    return wall_us >= 0 && at > wall_us ? at - wall_us : 0;
+    int64_t most = RETRY_NO_HINT;
+    for (size_t i = 0; i < headers->n; i++) {
+        const struct header *line = &headers->at[i];
+        if (!slice_eq_nocase(line->name, SLICE("Retry-After")))
+            continue;
+        int64_t us = line_us(slice_trim(line->value), wall_us);
+        most = us > most ? us : most;
+    }
+    return most;
 }
 
 /* ---- what it says beside its status ---- */

@@ -53,6 +53,7 @@ for one in vectors["decisions"]:
         course.in_doubt |= client.leaves_doubt(step["status"])
         expect(made, (step["decision"], step.get("at_ms", 0)), step)
         now, course.attempts = made[1], course.attempts + 1
-expect(client.read_hint(["5", "5"], 0), None, "two lines")
+expect(client.read_hint(["5", "soon", "7"], 0), 7000, "three lines")
+expect(client.read_hint(["soon", "1s"], 0), None, "two lines")
 print(f"{checked} checked, {bad} differ")
 sys.exit(bad > 0)

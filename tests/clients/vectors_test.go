@@ -115,8 +115,8 @@ func TestResponses(t *testing.T) {
 			t.Errorf("%q: %d %v", one.Value, made, has)
 		}
 	}
-	if _, has := ReadHint([]string{"5", "5"}, 0); has {
-		t.Error("two lines are a hint")
+	if made, has := ReadHint([]string{"5", "soon", "7"}, 0); !has || made != 7000 {
+		t.Errorf("three lines: %d", made)
 	}
 }
 

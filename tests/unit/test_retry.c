@@ -251,17 +251,45 @@ static void a_hint_is_digits_or_a_date_in_any_form(void **state)
     assert_int_equal(hint_of("Sun, 06 Nov 1994 08:49:37 GMT"), 0);
 }
 
+/* found: G5 */
+static void a_hint_has_a_fraction_members_and_lines_of_which_the_longest_counts(void **state)
+{
+    struct headers headers;
+    (void)state;
+    assert_int_equal(hint_of("3.0"), 3 * S);
+    assert_int_equal(hint_of("3.000"), 3 * S);
+    assert_int_equal(hint_of("3.497"), 4 * S);
+    assert_int_equal(hint_of("0.001"), 1 * S);
+    assert_int_equal(hint_of("0.0"), 0);
+    assert_int_equal(hint_of("3, 3"), 3 * S);
+    assert_int_equal(hint_of("2,7.1 , 5"), 8 * S);
+    assert_int_equal(hint_of("99999999999999999999.5"), CLOCK_NEVER);
+    headers_clear(&headers);
+    headers_add(&headers, SLICE("Retry-After"), SLICE("2"));
+    headers_add(&headers, SLICE("retry-after"), SLICE("soon"));
+    assert_int_equal(retry_read_hint(&headers, WALL), 2 * S);
+    headers_add(&headers, SLICE("RETRY-AFTER"), SLICE("Sun, 22 Nov 2026 09:01:00 GMT"));
+    headers_add(&headers, SLICE("Retry-After"), SLICE("4"));
+    assert_int_equal(retry_read_hint(&headers, WALL), 60 * S);
+}
+
 static void a_hint_that_is_no_hint_is_ignored(void **state)
 {
     static const char *const values[] = {"",
                                          "1e300",
                                          "-1",
                                          "+1",
-                                         "1.5",
-                                         "1,5",
+                                         ".5",
+                                         "1.",
+                                         "1.5.0",
+                                         "1.5s",
                                          "0x10",
                                          "1 2",
-                                         "2, 3",
+                                         "2, 3,",
+                                         "2,, 3",
+                                         ", 2",
+                                         "2, soon",
+                                         "2, Sun, 22 Nov 2026 09:01:00 GMT",
                                          "NaN",
                                          "inf",
                                          "1s",
@@ -279,8 +307,8 @@ static void a_hint_that_is_no_hint_is_ignored(void **state)
         assert_int_equal(hint_of(values[i]), RETRY_NO_HINT);
     assert_int_equal(hint_of(NULL), RETRY_NO_HINT);
     headers_clear(&headers);
-    headers_add(&headers, SLICE("Retry-After"), SLICE("2"));
-    headers_add(&headers, SLICE("retry-after"), SLICE("2"));
+    headers_add(&headers, SLICE("Retry-After"), SLICE("1s"));
+    headers_add(&headers, SLICE("retry-after"), SLICE("soon"));
     assert_int_equal(retry_read_hint(&headers, WALL), RETRY_NO_HINT);
 }
 
@@ -516,6 +544,7 @@ int main(void)
         cmocka_unit_test(a_seed_gives_the_same_delays_everywhere),
         cmocka_unit_test(a_name_that_is_no_profile_s_is_not_found),
         cmocka_unit_test(a_hint_is_digits_or_a_date_in_any_form),
+        cmocka_unit_test(a_hint_has_a_fraction_members_and_lines_of_which_the_longest_counts),
         cmocka_unit_test(a_hint_that_is_no_hint_is_ignored),
         cmocka_unit_test(a_hint_that_overflows_is_the_longest_there_is),
         cmocka_unit_test(r3_a_hint_is_kept_and_no_attempt_comes_before_it_or_the_schedule),

@@ -298,7 +298,16 @@ static void add_hints(struct buf *buf)
                                          "1.5",
                                          "1e300",
                                          "0x10",
+                                         "0.5",
+                                         "3.0",
+                                         "3.497",
+                                         "1.",
+                                         ".5",
                                          "5, 5",
+                                         "2,7.1 , 5",
+                                         "5,",
+                                         "5, soon",
+                                         "99999999999999999999.5, 1",
                                          "soon"};
     open_list(buf, "hints");
     for (size_t i = 0; i < N_OF(values); i++)
