@@ -164,6 +164,9 @@
       "statuses (409 or 409,410) by which this service says that it was done before")              \
     X(LATER, "later", 0, "CODES", NULL, 0, 0,                                                      \
       "statuses (423 or 409,423) by which this service says: later")                               \
+    X(WAIT_ON, "wait-on", 0, "CODES", NULL, 0, 0,                                                  \
+      "statuses (403 or 403,423) that wait for other credentials, as 401 and 407 do")              \
+    X(FINAL_ON, "final-on", 0, "CODES", NULL, 0, 0, "statuses (401) that do not, and are final")   \
     X(PROFILE, "profile", 0, "P", NULL, 0, 0,                                                      \
       "the retry profile (default user_facing; see `pawl backoff`)")                               \
     X(DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                                    \

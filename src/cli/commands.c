@@ -85,14 +85,14 @@ const struct command command_rows[COMMAND_COUNT] = {
              "With --linked the operations are the steps of a list, sent one after the other, all "
              "or nothing. A step may have an \"undo\": an object with method, url, headers, and "
              "json or data, in which {response:/POINTER} and {location} stand for what its step's "
-             "response said. If a step fails finally, the undos of those that are done are sent, "
-             "the last one first. If one ends in doubt, the list is parked: `pawl queue retry` or "
-             "`pawl queue drop` that step.",
+             "response said. If a step fails finally, those that are done are undone, the last "
+             "one first. If one ends in doubt, the list is parked: retry or drop that step.",
          .operand = "URL",
          .operands_most = 1,
          .flags = {FLAG_METHOD, FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_REQUEST_HEADER,
                    FLAG_USER, FLAG_REQUEST_KEY, FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE,
-                   FLAG_QUEUE_DEADLINE, FLAG_DONE, FLAG_LATER, FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
+                   FLAG_QUEUE_DEADLINE, FLAG_DONE, FLAG_LATER, FLAG_WAIT_ON, FLAG_FINAL_ON,
+                   FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "a bad line, the key of another operation, or --dedupe-payload"},
                    {NO_STORE},
@@ -120,16 +120,16 @@ const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_queue_edit] =
         {.name = "queue edit",
          .summary = "change what an operation sends; it gets a new key",
-         .synopsis = "ID [-d DATA] [--force] [--reason TEXT]",
+         .synopsis = "ID {-d DATA [--force] | -H H} [--reason TEXT]",
          .about =
              "Gives an operation another body and a new key, which it prints; its attempts "
-             "count from the start. If an attempt may have taken effect with the old body, the "
-             "edit needs --force.",
+             "count from the start. If one may have taken effect, that needs --force. With -H it "
+             "stays what it was, under its key, and is sent with these credentials.",
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_EDIT_FORCE, FLAG_ACT_REASON,
-                   FLAG_STORE},
+         .flags = {FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_REQUEST_HEADER,
+                   FLAG_EDIT_FORCE, FLAG_ACT_REASON, FLAG_STORE},
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},

@@ -129,6 +129,8 @@ static int take_overlap(void *to, const char *text)
 #define PLACE(member) FLAG_PLACE(struct queue_session, member)
 static const struct flag_place places[FLAG_COUNT] = {
     REQUEST_PLACES,
+    [FLAG_WAIT_ON] = {FLAG_IS_TAKEN, .take = request_take_wait_on},
+    [FLAG_FINAL_ON] = {FLAG_IS_TAKEN, .take = request_take_final_on},
     [FLAG_STORE] = PLACE(store_path),
     [FLAG_JSON] = PLACE(json),
     [FLAG_LINKED] = PLACE(linked),

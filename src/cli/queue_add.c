@@ -410,6 +410,45 @@ static bool merge_fields(const struct queue_session *session, struct slice befor
     return buf_ok(fields);
 }
 
+/* Whether a line of the operation gives way to those of the command line: to one of its name, there
+ * or in a file; a file to a file. */
+static bool is_replaced(const struct header *line, const struct headers *given,
+                        const struct headers *read)
+{
+    if (slice_eq(line->name, SLICE("@")))
+        return headers_find(given, SLICE("@"));
+    return headers_find(given, line->name) || headers_find(read, line->name);
+}
+
+/* The same where the headers alone change. Those by which it is another operation do not. */
+static int merge_headers(struct queue_session *session, struct slice before, struct buf *fields)
+{
+    static const struct slice fixed[] = {
+        {"Content-Type", 12}, {"If-Match", 8}, {"Idempotency-Key", 15}};
+    struct request_options *options = &session->request;
+    const struct headers *given = &options->request.headers;
+    struct headers lines = {0}, read = {0};
+    struct slice problem;
+    bool fits = client_fields_split(before, &lines);
+    for (size_t i = 0; i < given->n; i++) {
+        if (slice_eq(given->at[i].name, SLICE("@")) &&
+            !client_fields_add_file(given->at[i].value, &options->arena, &read, &problem))
+            return command_misused(session->command, "%.*s", SLICE_ARG(problem));
+        if (HEADERS_AMONG(given->at[i].name, fixed))
+            return command_misused(session->command,
+                                   "the header %.*s is part of what is sent; add another operation",
+                                   SLICE_ARG(given->at[i].name));
+    }
+    for (size_t i = 0; i < lines.n; i++)
+        if (!is_replaced(&lines.at[i], given, &read))
+            add_field(fields, &lines.at[i]);
+    for (size_t i = 0; i < given->n; i++)
+        add_field(fields, &given->at[i]);
+    return fits && buf_ok(fields)
+               ? EXIT_DONE
+               : command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+}
+
 static int report_edit(const struct queue_session *session, const struct queue_added *added)
 {
     long long id = (long long)session->id;
@@ -443,12 +482,19 @@ static int edit_whole(struct queue_session *session, const struct tasks_whole *w
     struct queue_added added = {.end = QUEUE_NOT_FOUND};
     if (!whole->stored || !whole->request)
         return report_edit(session, &added);
-    if (!merge_fields(session, whole->request->fields, &fields))
-        return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
-    struct queue_operation operation = {
-        .fields = buf_slice(&fields), .body = buf_slice(&session->request.data), .has_body = true};
+    bool has_body = session->request.request.has_body;
+    int code = EXIT_DONE;
+    if (!has_body)
+        code = merge_headers(session, whole->request->fields, &fields);
+    else if (!merge_fields(session, whole->request->fields, &fields))
+        code = command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+    if (code != EXIT_DONE)
+        return code;
+    struct queue_operation operation = {.fields = buf_slice(&fields),
+                                        .body = buf_slice(&session->request.data),
+                                        .has_body = has_body};
     struct queue_edit edit = {session->id, &operation, queue_actor(session)};
-    int code =
+    code =
         queue_complain(session, queue_edit(session->store, &edit, &session->parker.parker, &added));
     return code == EXIT_DONE ? report_edit(session, &added) : code;
 }
@@ -456,8 +502,9 @@ static int edit_whole(struct queue_session *session, const struct tasks_whole *w
 int queue_run_edit(struct queue_session *session)
 {
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
-    if (!session->request.request.has_body)
-        return command_misused(session->command, "needs --data, --data-binary or --json");
+    if (session->request.request.has_body == (session->request.request.headers.n > 0))
+        return command_misused(session->command, "needs either a body (--data, --data-binary, "
+                                                 "--json) or headers (-H)");
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
         code = queue_complain(session, tasks_read(&session->source, session->id, &whole));

@@ -16,6 +16,8 @@
 #define FIBERS_BESIDE 16 /* those of deliveries are as many as may be under way */
 #define PROGRESS_US (200 * CLOCK_US_PER_MS)
 #define CONNECT_US (5 * CLOCK_US_PER_S)
+#define WATCH_US (200 * CLOCK_US_PER_MS) /* between two looks at files of headers */
+#define ARENA_MAX ((size_t)64 * 1024 * 1024)
 
 struct drain {
     struct queue_session *session;
@@ -31,6 +33,25 @@ struct drain {
 };
 
 /* ---- the loop's thread ---- */
+
+static bool is_paused(const struct store_task *stored, const struct store_found *lanes)
+{
+    for (size_t i = 0; i < lanes->n; i++) {
+        const struct store_lane *said = (const struct store_lane *)lanes->rows[i];
+        if (said->state == STORE_LANE_PAUSED && slice_eq(said->kind, stored->kind) &&
+            (said->ord.len > 0 ? slice_eq(said->ord, stored->ord)
+                               : slice_eq(said->lane, stored->lane)))
+            return true;
+    }
+    return false;
+}
+
+/* By a person, by the one before it, or for want of credentials. */
+static bool is_held_up(const struct store_task *stored, const struct store_found *lanes)
+{
+    return stored->task.due_at == CLOCK_NEVER ||
+           store_task_reason(stored) == TASK_REASON_CREDENTIALS || is_paused(stored, lanes);
+}
 
 static void print_progress(const struct drain *drain)
 {
@@ -51,9 +72,49 @@ static void show_progress(void *argument)
     fputs("\r\033[K", stderr);
 }
 
+/* Whether nothing goes on before somebody renews credentials, or resumes what is paused. */
+static bool is_all_held_up(const struct drain *drain)
+{
+    struct tasks_source source = drain->session->source;
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct tasks_wanted wanted = {.has_state = true, .state = TASK_WAITING};
+    struct store_found paused = {0};
+    source.parker = fiber_parker();
+    if (courier_count(drain->courier).lanes.in_flight > 0 ||
+        tasks_lanes(&source, &arena, &paused) != STORE_DONE)
+        return false;
+    do {
+        TASKS_PAGE_AUTO struct tasks_page page = {0};
+        if (tasks_list(&source, &wanted, &page) != STORE_DONE)
+            return false;
+        for (size_t i = 0; i < page.n; i++)
+            if (!is_held_up(page.rows[i].stored, &paused))
+                return false;
+        wanted.after = page.next;
+    } while (wanted.after > 0);
+    return true;
+}
+
+/* What waits for credentials is due when the drain begins, and when they are taken again. */
+static void watch_credentials(void *argument)
+{
+    struct drain *drain = argument;
+    struct credentials *credentials = drain->sender.credentials;
+    while (!drain->has_ended) {
+        bool wakes = credentials_look(credentials);
+        if (wakes && credentials_wake(drain->session->store, fiber_parker()) == STORE_DONE)
+            courier_wake(drain->courier);
+        bool ends = drain->mode == COURIER_UNTIL_EMPTY && !wakes && credentials_any(credentials);
+        if (ends && is_all_held_up(drain))
+            courier_drain(drain->courier);
+        fiber_sleep_until(clock_after(clock_boot_us(), WATCH_US));
+    }
+}
+
 static void run_courier(void *argument)
 {
     struct drain *drain = argument;
+    (void)credentials_wake(drain->session->store, fiber_parker());
     drain->end = courier_run(drain->courier, drain->mode);
     drain->counts = courier_count(drain->courier);
     drain->has_ended = true;
@@ -65,6 +126,7 @@ static void run_loop(void *argument)
     bool shows = isatty(STDERR_FILENO);
     drain->end = COURIER_DRAINED;
     if (fiber_spawn(drain->loop, "courier", run_courier, drain) &&
+        fiber_spawn(drain->loop, "credentials", watch_credentials, drain) &&
         (!shows || fiber_spawn(drain->loop, "progress", show_progress, drain))) {
         loop_stop(drain->loop);
         loop_run(drain->loop);
@@ -105,6 +167,15 @@ static int has_some(struct queue_session *session, enum task_state state, bool *
     return code;
 }
 
+static void say_credentials(const struct drain *drain)
+{
+    BUF_AUTO struct buf lines = buf_make(SIZE_MAX);
+    credentials_describe(drain->sender.credentials, &lines);
+    for (struct slice rest = buf_slice(&lines), line;
+         rest.len > 0 && slice_next(&rest, '\n', &line);)
+        fprintf(stderr, "pawl %s: %.*s\n", drain->session->command, SLICE_ARG(line));
+}
+
 static int report(struct drain *drain)
 {
     struct queue_session *session = drain->session;
@@ -122,6 +193,7 @@ static int report(struct drain *drain)
         return code;
     printf("%llu done, %llu failed%s\n", (unsigned long long)counts->done,
            (unsigned long long)counts->dead, left ? "; some are left" : "");
+    say_credentials(drain);
     if (left && closed != STORE_DONE)
         (void)queue_complain(session, closed);
     return counts->dead > 0 ? EXIT_FINAL_ERROR : left ? EXIT_TRY_AGAIN : EXIT_DONE;
@@ -145,13 +217,15 @@ static int connect_sender(struct drain *drain)
     drain->sender = (struct queue_sender){.store = session->store,
                                           .engine = engine_new(session->store, 0),
                                           .origins = client_connect(route, NULL, &problem),
+                                          .credentials = credentials_new(),
                                           .timeout_us = session->max_time_us,
                                           .connect_us = CONNECT_US,
                                           .in_flight = (int)at_a_time};
     queue_sender_init(&drain->sender);
     if (!drain->sender.origins)
         return command_failed(session->command, EXIT_USAGE, "%.*s", SLICE_ARG(buf_slice(&problem)));
-    return drain->sender.engine ? EXIT_DONE : no_memory(session);
+    bool has_memory = drain->sender.engine && drain->sender.credentials;
+    return has_memory ? EXIT_DONE : no_memory(session);
 }
 
 static int make_courier(struct drain *drain)
@@ -176,6 +250,7 @@ static void free_drain(struct drain *drain)
 {
     courier_free(drain->courier);
     http_origins_free(drain->sender.origins);
+    credentials_free(drain->sender.credentials);
     loop_free(drain->loop);
     engine_free(drain->sender.engine);
     mem_free(drain);

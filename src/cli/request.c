@@ -57,6 +57,7 @@ static int take_file(struct request_options *options, const char *path)
     int code = input_read(options->command, path, &bytes);
     if (code != EXIT_DONE)
         return code;
+    options->headers_file = path;
     struct slice lines = arena_copy(&options->arena, buf_slice(&bytes));
     if (lines.at && client_fields_add_lines(slice_of(path), lines, &options->arena,
                                             &options->request.headers, &problem))
@@ -139,7 +140,7 @@ static int take_choice(struct request_options *options, const char *flag, const 
     if (!retry_choose(&options->choices, slice_of(text), choice))
         return command_misused(options->command,
                                "--%s wants statuses from 300 on, such as 409,422, and none of them "
-                               "may be both --done and --later",
+                               "may have two meanings",
                                flag);
     buf_printf(&options->answers, "%s=%s\n", flag, text);
     return buf_ok(&options->answers) ? EXIT_DONE
@@ -154,6 +155,16 @@ int request_take_done(void *to, const char *text)
 int request_take_later(void *to, const char *text)
 {
     return take_choice(to, "later", text, RETRY_CHOICE_LATER);
+}
+
+int request_take_wait_on(void *to, const char *text)
+{
+    return take_choice(to, "wait-on", text, RETRY_CHOICE_WAIT);
+}
+
+int request_take_final_on(void *to, const char *text)
+{
+    return take_choice(to, "final-on", text, RETRY_CHOICE_FINAL);
 }
 
 int request_take_time(const struct request_options *options, const char *flag, const char *text,

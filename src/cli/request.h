@@ -13,7 +13,8 @@ struct request_options {
     struct client_request request; /* once all flags were read: request_options_end */
     struct client_route route;
     struct buf data;
-    struct arena arena; /* of the headers that are read from files */
+    struct arena arena;       /* of the headers that are read from files */
+    const char *headers_file; /* the last one that headers were read from; NULL: none was */
     struct retry_choices choices;
     struct buf answers; /* the same in lines, as they are stored */
     bool keeps_files;   /* of -H @FILE a line named "@" is kept: the file is read when it is sent */
@@ -33,6 +34,8 @@ int request_take_json(void *options, const char *text);
 int request_take_user(void *options, const char *text);
 int request_take_done(void *options, const char *text);
 int request_take_later(void *options, const char *text);
+int request_take_wait_on(void *options, const char *text);
+int request_take_final_on(void *options, const char *text);
 
 /* Reads seconds, which may have a fraction, as curl does; or a duration. An exit code. */
 int request_take_time(const struct request_options *options, const char *flag, const char *text,

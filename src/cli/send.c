@@ -250,12 +250,28 @@ static void add_advice(const struct send *send, const struct said *said, struct 
         buf_printf(line, ": %s", row->hint);
 }
 
+/* What is to be renewed: the header lines that were sent, and the file that they came from. */
+static void add_credentials(const struct send *send, struct buf *line)
+{
+    const struct headers *sent = &send->made.sent;
+    const struct request_options *options = &send->options;
+    bool is_basic = headers_find(sent, SLICE("Authorization"));
+    if (send->runner.end.class != RETRY_CREDENTIALS)
+        return;
+    buf_printf(line, "; it refuses who sends: renew %s",
+               options->headers_file ? options->headers_file
+               : is_basic            ? "the header Authorization"
+                                     : "the credentials, none of which are in a header "
+                                       "Authorization");
+}
+
 static void explain_final(const struct send *send)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
     ARENA_AUTO struct arena arena = arena_make(SAID_ARENA_MAX);
     struct said said = read_said(&send->http, &arena);
     add_end(send, &send->runner.end, &line);
+    add_credentials(send, &line);
     add_advice(send, &said, &line);
     if (said.instance.len > 0)
         buf_printf(&line, " (instance %.*s)", SLICE_QUOTED(said.instance));

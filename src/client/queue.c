@@ -483,16 +483,34 @@ enum store_status queue_add_linked(struct store *store, struct queue_adding *add
 
 /* ---- edit ---- */
 
-static enum queue_end may_edit(const struct store_task *task, bool force)
+/* Of a step of a list headers may change, while it waits. */
+static enum queue_end may_edit(const struct store_task *task, bool has_body, bool force)
 {
     enum task_state state = task->task.state;
-    if (task->list_id != 0)
+    if (task->list_id != 0 && (has_body || state == TASK_DEAD))
         return QUEUE_LINKED;
     if (state == TASK_SENDING)
         return QUEUE_SENDING;
     if (!task_allows(state, TASK_EDIT))
         return QUEUE_ENDED;
-    return task->task.in_doubt && !force ? QUEUE_IN_DOUBT : QUEUE_ADDED;
+    return task->task.in_doubt && has_body && !force ? QUEUE_IN_DOUBT : QUEUE_ADDED;
+}
+
+/* It sends something else, or the same with other credentials. */
+static void edit_task(struct adding *adding, int64_t now)
+{
+    struct store_task *task = &adding->task;
+    if (adding->operation->has_body) {
+        choose_key(adding->operation, adding->added);
+        task->key = slice_of(adding->added->key);
+        task_edit(&task->task, now);
+        return;
+    }
+    snprintf(adding->added->key, sizeof adding->added->key, "%.*s", SLICE_ARG(task->key));
+    if (task->task.state == TASK_DEAD)
+        task_retry(&task->task, false, now);
+    else
+        (void)task_wake(&task->task, now);
 }
 
 static enum store_status save_edit(struct batch *batch, const struct store_request *before,
@@ -501,13 +519,12 @@ static enum store_status save_edit(struct batch *batch, const struct store_reque
     struct adding *adding = &batch->addings[0];
     struct store_task *task = &adding->task;
     const struct store_task found = *task;
-    choose_key(adding->operation, adding->added);
-    task->key = slice_of(adding->added->key);
-    task_edit(&task->task, now);
+    edit_task(adding, now);
     store_task_settle(task);
     adding->request = *before;
     adding->request.fields = adding->operation->fields;
-    pack_body(batch, adding->operation->body, &adding->request);
+    if (adding->operation->has_body)
+        pack_body(batch, adding->operation->body, &adding->request);
     struct store_task_audit audit = store_audit_task(actor, "edit", &found, task, now);
     batch->n_changes = 0;
     bring(batch, &task_table, TABLE_UPDATE, &task->row, NULL);
@@ -535,7 +552,7 @@ static enum store_status try_edit(struct batch *batch, int64_t id, const struct 
     *task = *(const struct store_task *)found.rows[0];
     added->id = id;
     added->state = task->task.state;
-    added->end = may_edit(task, actor->force);
+    added->end = may_edit(task, adding->operation->has_body, actor->force);
     return added->end == QUEUE_ADDED ? save_edit(batch, request, actor, found.now) : STORE_DONE;
 }
 

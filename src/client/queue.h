@@ -86,7 +86,8 @@ struct queue_edit {
     struct store_actor actor;                /* force: even if an attempt may have taken effect */
 };
 
-/* Gives an operation another body, with the fields it brings, and a new key. */
+/* Gives an operation another body, with the fields it brings, and a new key. Without a body only
+ * its fields change: it stays the operation that it was, under its key, and is due now. */
 enum store_status queue_edit(struct store *store, const struct queue_edit *edit,
                              struct parker *parker, struct queue_added *ret_added);
 

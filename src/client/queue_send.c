@@ -26,6 +26,8 @@ struct sending {
     struct headers headers;
     struct client_http http;
     struct retry_choices choices;
+    struct credentials_set credentials;
+    bool tries_credentials;
     struct runner_end end;
     struct arena arena; /* of the operation */
     struct compress compress;
@@ -140,6 +142,17 @@ static enum store_status judge_list(struct courier_delivery *delivery, struct st
     return status;
 }
 
+static int64_t wait_for_credentials(const struct queue_sender *sender,
+                                    struct courier_delivery *delivery,
+                                    const struct store_request *request)
+{
+    struct sending *sending = sending_of(delivery);
+    sending->credentials = (struct credentials_set){delivery->stored.lane, request->fields,
+                                                    credentials_stamp(request->fields)};
+    return credentials_wait_us(sender->credentials, &sending->credentials,
+                               &sending->tries_credentials);
+}
+
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare(const struct queue_sender *sender,
                                       struct courier_delivery *delivery, struct store *store)
@@ -154,6 +167,9 @@ static struct courier_verdict prepare(const struct queue_sender *sender,
         return settle(TASK_DEAD, TASK_REASON_ODD_ROW);
     if (!request || !make_operation(delivery, request))
         return sending->arena.failed ? down : settle(TASK_DEAD, TASK_REASON_UNREADABLE);
+    int64_t wait_us = wait_for_credentials(sender, delivery, request);
+    if (wait_us > 0)
+        return put_off(wait_us, TASK_REASON_CREDENTIALS);
     if (!gather_headers(sending, request))
         return put_off(UNREADABLE_US, TASK_REASON_UNREADABLE);
     if (!client_name_record(&sending->operation, &sending->arena, &sending->attempt))
@@ -237,9 +253,21 @@ static enum task_reason reason_of(const struct runner_end *end)
         return !end->reached                        ? TASK_REASON_NOT_REACHED
                : end->cause == RECORD_CAUSE_TIMEOUT ? TASK_REASON_TIMED_OUT
                                                     : TASK_REASON_BROKE;
-    return end->class < RETRY_LATER   ? TASK_REASON_FINAL
-           : end->class >= RETRY_BUSY ? TASK_REASON_IN_PROGRESS
-                                      : TASK_REASON_NOT_DONE;
+    return end->class >= RETRY_BUSY                                    ? TASK_REASON_IN_PROGRESS
+           : end->class == RETRY_FINAL || end->class == RETRY_IN_DOUBT ? TASK_REASON_FINAL
+                                                                       : TASK_REASON_NOT_DONE;
+}
+
+static void tell_credentials(const struct queue_sender *sender, struct sending *sending)
+{
+    struct runner_end *end = &sending->end;
+    if (end->class == RETRY_CREDENTIALS)
+        end->hint_us = credentials_refuse(sender->credentials, &sending->credentials, end->status);
+    else if (end->status > 0)
+        credentials_accept(sender->credentials, &sending->credentials);
+    else
+        return;
+    sending->tries_credentials = false;
 }
 
 static struct courier_result attempt(const struct courier_kind *kind,
@@ -263,6 +291,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
     *end = (struct runner_end){.hint_us = RETRY_NO_HINT};
     http->executor.run(&http->executor, &made, end);
     bool doubts = end->write == WRITE_DOUBT || end->write == WRITE_NOTHING;
+    tell_credentials(sender, sending);
     return (struct courier_result){
         .task = {.class = end->write == WRITE_NOTHING ? RETRY_LATER : end->class,
                  .reason = reason_of(end),
@@ -356,9 +385,10 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
 static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
 {
     struct sending *sending = sending_of(delivery);
-    (void)kind;
     if (!sending)
         return;
+    if (sending->tries_credentials)
+        credentials_give_back(sender_of(kind)->credentials, &sending->credentials);
     outcome_unref(sending->end.outcome);
     client_http_fini(&sending->http);
     compress_fini(&sending->compress);

@@ -7,18 +7,20 @@
 #ifndef PAWL_CLIENT_QUEUE_SEND_H
 #define PAWL_CLIENT_QUEUE_SEND_H
 
+#include "client/credentials.h"
 #include "courier/courier.h"
 #include "engine/engine.h"
 #include "http/origins.h"
 
 struct queue_sender {
     struct store *store;
-    struct engine *engine;        /* on that store */
-    struct http_origins *origins; /* of the loop that sends */
-    int64_t timeout_us;           /* for an attempt */
-    int64_t connect_us;           /* for its connection */
-    int in_flight;                /* for one target */
-    struct courier_kind kind;     /* filled in by queue_sender_init */
+    struct engine *engine;           /* on that store */
+    struct http_origins *origins;    /* of the loop that sends */
+    struct credentials *credentials; /* of that loop, too */
+    int64_t timeout_us;              /* for an attempt */
+    int64_t connect_us;              /* for its connection */
+    int in_flight;                   /* for one target */
+    struct courier_kind kind;        /* filled in by queue_sender_init */
 };
 
 /* Fills in the kind, which borrows the sender. */

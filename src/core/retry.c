@@ -242,13 +242,17 @@ static enum retry_class judge_response(enum retry_column column, const struct re
     bool says;
     if (is_success || slice_eq(answer->code, SLICE("PROVIDER.duplicate")))
         return RETRY_DONE;
-    if (is_about_sender(column, answer))
+    if (choice == RETRY_CHOICE_WAIT)
+        return RETRY_CREDENTIALS;
+    if (choice != RETRY_CHOICE_FINAL && is_about_sender(column, answer))
         return column == RETRY_BY_HANDLER ? RETRY_LATER : RETRY_CREDENTIALS;
     enum retry_class class = class_of_words(answer, in_doubt, &says);
     if (says)
         return class;
-    if (choice != RETRY_CHOICE_NONE)
+    if (choice == RETRY_CHOICE_DONE || choice == RETRY_CHOICE_LATER)
         return choice == RETRY_CHOICE_DONE ? RETRY_DONE : RETRY_LATER;
+    if (choice == RETRY_CHOICE_FINAL)
+        return end_of(answer->status, in_doubt);
     if (answer->status == 403 && answer->is_limited)
         return RETRY_LATER;
     if (answer->status == 409 && in_doubt)
@@ -301,9 +305,12 @@ bool retry_choices_read(struct retry_choices *choices, struct slice lines)
     struct slice line, name;
     while (lines.len > 0 && slice_next(&lines, '\n', &line)) {
         struct slice list = slice_cut(line, '=', &name);
-        bool is_done = slice_eq(name, SLICE("done"));
-        if ((!is_done && !slice_eq(name, SLICE("later"))) ||
-            !retry_choose(choices, list, is_done ? RETRY_CHOICE_DONE : RETRY_CHOICE_LATER))
+        enum retry_choice choice = slice_eq(name, SLICE("done"))       ? RETRY_CHOICE_DONE
+                                   : slice_eq(name, SLICE("later"))    ? RETRY_CHOICE_LATER
+                                   : slice_eq(name, SLICE("wait-on"))  ? RETRY_CHOICE_WAIT
+                                   : slice_eq(name, SLICE("final-on")) ? RETRY_CHOICE_FINAL
+                                                                       : RETRY_CHOICE_NONE;
+        if (choice == RETRY_CHOICE_NONE || !retry_choose(choices, list, choice))
             return false;
     }
     return true;

@@ -108,7 +108,13 @@ struct retry_answer {
 };
 
 /* What a caller has chosen for single statuses. All zero: nothing. */
-enum retry_choice { RETRY_CHOICE_NONE, RETRY_CHOICE_DONE, RETRY_CHOICE_LATER };
+enum retry_choice {
+    RETRY_CHOICE_NONE,
+    RETRY_CHOICE_DONE,
+    RETRY_CHOICE_LATER,
+    RETRY_CHOICE_WAIT,  /* it is about who sends it, as 401 */
+    RETRY_CHOICE_FINAL, /* it is not, whatever it says */
+};
 #define RETRY_STATUS_MOST 999
 struct retry_choices {
     unsigned char of[RETRY_STATUS_MOST + 1]; /* enum retry_choice */
@@ -118,7 +124,8 @@ struct retry_choices {
  * already. */
 bool retry_choose(struct retry_choices *choices, struct slice list, enum retry_choice choice);
 
-/* Reads them from lines as they are stored: `done=409`, `later=422,423`. False: others are there.
+/* Reads them from lines as they are stored: `done=409`, `later=422,423`, `wait-on=403`,
+ * `final-on=401`. False: others are there.
  */
 bool retry_choices_read(struct retry_choices *choices, struct slice lines);
 

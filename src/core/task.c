@@ -190,6 +190,19 @@ static void count_back(struct task *task)
     task->attempts--;
 }
 
+/* Until its deadline: then it is dead. */
+static void wait_for_credentials(struct task *task, int64_t wait_us, const struct task_terms *terms,
+                                 int64_t now)
+{
+    CHECK(wait_us >= 0);
+    task->busy_since = 0;
+    if (now >= task->deadline_at)
+        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
+    else
+        wait_until(task, clock_first(clock_after(now, wait_us), task->deadline_at),
+                   TASK_REASON_CREDENTIALS);
+}
+
 void task_end(struct task *task, int64_t id, const struct task_result *result,
               const struct task_terms *terms, int64_t now)
 {
@@ -198,7 +211,8 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
     task->status = result->status;
     task->in_doubt = (task->in_doubt && !result->is_settled) || result->is_in_doubt;
     enum retry_class class = retry_bound_busy(result->class, task->busy_since, task->in_doubt, now);
-    if ((result->is_unreached && task->profile == RETRY_PROFILE_queue) || class == RETRY_BUSY)
+    bool is_uncounted = class == RETRY_BUSY || class == RETRY_CREDENTIALS;
+    if ((result->is_unreached && task->profile == RETRY_PROFILE_queue) || is_uncounted)
         count_back(task);
     switch (class) {
     case RETRY_DONE:
@@ -212,7 +226,7 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
         stop(task, TASK_DEAD, TASK_REASON_IN_DOUBT, terms, now);
         return;
     case RETRY_CREDENTIALS:
-        stop(task, TASK_DEAD, TASK_REASON_FINAL, terms, now);
+        wait_for_credentials(task, result->hint_us, terms, now);
         return;
     case RETRY_LATER:
     case RETRY_AT_ONCE:
@@ -244,6 +258,14 @@ void task_put_off(struct task *task, int64_t until, enum task_reason reason)
     int64_t due_at = clock_first(until, limit);
     if (due_at > task->due_at)
         wait_until(task, due_at, reason);
+}
+
+bool task_wake(struct task *task, int64_t now)
+{
+    CHECK(task_allows(task->state, TASK_PUT_OFF));
+    bool is_early = task->due_at > now && task->due_at != CLOCK_NEVER;
+    task->due_at = is_early ? now : task->due_at;
+    return is_early;
 }
 
 void task_settle(struct task *task, enum task_state state, enum task_reason reason,

@@ -51,7 +51,8 @@ enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED
     X(GONE, "gone", "the endpoint says that it is gone (410)")                                     \
     X(ODD_ROW, "odd_row", "its row, or that of its list, is none that pawl wrote")                 \
     X(NOT_WANTED, "not_wanted", "the endpoint does not want such events any more")                 \
-    X(IN_DOUBT, "in_doubt", "it ended, and an earlier attempt may be why: it may have been done")
+    X(IN_DOUBT, "in_doubt", "it ended, and an earlier attempt may be why: it may have been done")  \
+    X(CREDENTIALS, "credentials", "the service refuses who sends it: renew the credentials")
 
 enum task_reason {
 #define X(name, word, text) TASK_REASON_##name,
@@ -144,7 +145,8 @@ void task_claim(struct task *task, const struct task_claim *claim, int64_t now);
 struct task_result {
     enum retry_class class;
     enum task_reason reason; /* of the attempt */
-    int64_t hint_us;         /* of its Retry-After; RETRY_NO_HINT: none */
+    int64_t hint_us;         /* of its Retry-After; RETRY_NO_HINT: none. Of RETRY_CREDENTIALS: how
+                                long it waits */
     int status;              /* 0: no response */
     bool is_unreached;       /* no byte left: profile `queue` does not count it */
     bool is_in_doubt;        /* it may have had its effect */
@@ -161,6 +163,9 @@ void task_lose(struct task *task, const struct task_terms *terms, int64_t now);
 
 /* Waiting: not before that time, but no later than its deadline. One that was held stays held. */
 void task_put_off(struct task *task, int64_t until, enum task_reason reason);
+
+/* Waiting, and not held: due now. False: it was so already. */
+bool task_wake(struct task *task, int64_t now);
 
 /* Without a further attempt it is done, or dead, for that reason. */
 void task_settle(struct task *task, enum task_state state, enum task_reason reason,

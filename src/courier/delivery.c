@@ -312,6 +312,7 @@ static void fill_verdict(struct delivery *delivery, struct ending *ending, const
     struct task_terms terms = terms_of(delivery->kind, stored);
     int64_t now = store_now(delivery->courier->config.store);
     terms.holds = terms.holds && !verdict->lets_pass;
+    ending->task.why = 0; /* of what it waited for until now */
     if (verdict->claim == COURIER_SETTLED)
         task_settle(&ending->task.task, verdict->state, verdict->reason, &terms, now);
     else

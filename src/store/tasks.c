@@ -185,7 +185,8 @@ static void settle_reason(struct store_task *stored)
     if (task->reason >= REASON_FIRST_LATE) {
         stored->why = task->reason;
         task->reason = REASON_OF_LATE;
-    } else if (task->reason != REASON_OF_LATE || task->state != TASK_DEAD) {
+    } else if (task->reason != REASON_OF_LATE ||
+               (task->state != TASK_DEAD && task->state != TASK_WAITING)) {
         stored->why = 0;
     }
 }

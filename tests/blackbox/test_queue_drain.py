@@ -251,7 +251,7 @@ def test_what_a_caller_knows_of_statuses_is_kept_with_the_operation(queue, upstr
     queue.clock.advance(60)
     queue.drain()
     assert queue.show(identity)["state"] == "done" and "done=409" in queue.did("show", identity)
-    assert "--done" in queue.refused(2, "add", "--done", "409", "--later", "409", queue.url)
+    assert "two meanings" in queue.refused(2, "add", "--done", "409", "--later", "409", queue.url)
 
     def each(code: int, *words: str) -> None:
         ran = run("each", "--store", str(queue.store), "--key", "k{}", "--send",
@@ -282,6 +282,68 @@ def test_headers_of_a_file_are_read_at_each_attempt(queue, upstream, tmp_path):
     queue.drain()
     assert [request["Authorization"] for request in upstream.requests] == \
         ["Bearer old", "Bearer new"]
+
+
+def write_token(path: Path, value: str) -> None:
+    path.write_text(f"Authorization: {value}\n")
+
+
+def by_token(request: Request) -> Reply:
+    return say(201) if request["Authorization"] == "new" else say(401, {"no": 1}, effect=False)
+
+
+def test_a_token_that_has_expired_kills_nothing(queue, upstream, tmp_path):
+    """found: J1. What is sent with it waits, in order; what is sent otherwise goes on."""
+    token = tmp_path / "token"
+    write_token(token, "old")
+    upstream.default = by_token
+    with_it = [queue.add("--group", "u1", "-H", f"@{token}", "-d", n, queue.url) for n in "123"]
+    queue.add("-H", "Authorization: new", "-d", "4", queue.url)
+    said = queue.drain(code=75)
+    assert str(token) in said and "(401)" in said
+    assert queue.states() == ["waiting"] * 3 + ["done"] and len(upstream.requests) == 2
+    row = queue.show(with_it[0][0])
+    assert (row["reason"], row["attempts"], row["status"]) == ("credentials", 0, 401)
+    queue.drain("--once", code=75)  # each drain tries them
+    assert len(upstream.requests) == 3
+    write_token(token, "new")
+    queue.drain()
+    assert keys_of(upstream)[3:] == [key for _, key in with_it]
+    assert queue.show(with_it[0][0])["attempts"] == 1
+
+
+def test_a_drain_that_follows_goes_on_once_the_token_is_there(queue, upstream, tmp_path):
+    """found: J1. A doubt stays, and so does the key where headers are edited."""
+    token = tmp_path / "token"
+    write_token(token, "old")
+    upstream.then(closes(effect=False))
+    upstream.default = by_token
+    first = queue.add("-H", f"@{token}", "-d", "a", queue.url)
+    others = [queue.add("-H", f"@{token}", "-d", n, queue.url) for n in "1234567"]
+    plain = queue.add("-H", "Authorization: old", "-d", "b", queue.url)
+    drain = queue.start("--follow")
+    eventually(lambda: {queue.show(one)["reason"] for one, _ in (*others, plain)} ==
+               {"credentials"}, "the refusals")
+    assert len(upstream.requests) < 15, "one tries for all of them"
+    write_token(token, "new")
+    queue.clock.run_until(lambda: queue.states().count("done") == 8, step=0.5)
+    assert queue.did("edit", plain[0], "-H", "Authorization: new").split()[1] == plain[1]
+    queue.clock.run_until(lambda: queue.states().count("done") == 9, step=0.5)
+    drain.send_signal(signal.SIGTERM)
+    assert queue.end(drain)[0] == 0 and upstream.effects() == 9
+    assert "part of what is sent" in queue.refused(2, "edit", first[0], "-H", "If-Match: 1")
+
+
+def test_which_statuses_wait_for_credentials_is_the_caller_s_to_say(queue, upstream):
+    upstream.default = say(403, effect=False)
+    waits, _ = queue.add("--wait-on", "403,423", "-d", "a", queue.url)
+    queue.drain(code=75)
+    assert queue.show(waits)["reason"] == "credentials"
+    queue.did("drop", waits)
+    upstream.default = say(401, effect=False)
+    ends, _ = queue.add("--final-on", "401", "-d", "b", queue.url)
+    queue.drain(code=1)
+    assert queue.show(ends)["reason"] == "final"
 
 
 def test_an_operation_whose_header_file_is_gone_waits(queue, upstream, tmp_path):

@@ -139,6 +139,15 @@ def test_r3_what_would_end_the_same_way_is_sent_once(sender, upstream, status):
     assert sender.post().returncode == 0, "a failure is not remembered"
 
 
+def test_a_refusal_of_who_sends_says_what_is_to_be_renewed(sender, upstream, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("Authorization: old\n")
+    for words, renew in (["-H", f"@{token}"], str(token)), (["-u", "a:b"], "the header Authoriz"):
+        upstream.then(failing(401))
+        sent = sender.post(*words)
+        assert sent.returncode == 1 and f"renew {renew}" in sent.stderr, sent.stderr
+
+
 @pytest.mark.parametrize("value", [{"error_code": "CONFLICT.idempotency.payload_mismatch"},
                                    {"error": {"code": "PAYLOAD_MISMATCH"}}])
 def test_r3_a_409_for_another_payload_is_65(sender, upstream, value):

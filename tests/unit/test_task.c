@@ -143,7 +143,7 @@ static void the_end_of_an_attempt_is_what_its_class_says(void **state)
 {
     static const int wanted[] = {
         [RETRY_DONE] = TASK_DONE,     [RETRY_FINAL] = TASK_DEAD,
-        [RETRY_IN_DOUBT] = TASK_DEAD, [RETRY_CREDENTIALS] = TASK_DEAD,
+        [RETRY_IN_DOUBT] = TASK_DEAD, [RETRY_CREDENTIALS] = TASK_WAITING,
         [RETRY_LATER] = TASK_WAITING, [RETRY_AT_ONCE] = TASK_WAITING,
         [RETRY_BUSY] = TASK_WAITING,  [RETRY_BUSY_A_WHILE] = TASK_WAITING,
     };
@@ -152,15 +152,38 @@ static void the_end_of_an_attempt_is_what_its_class_says(void **state)
         for (enum retry_class class = RETRY_DONE; class <= RETRY_BUSY_A_WHILE; class ++) {
             struct task task = sending_task(profile);
             struct task_result result = result_of(class);
+            bool is_refused = class == RETRY_CREDENTIALS;
+            result.hint_us = is_refused ? S : result.hint_us;
             task_end(&task, 1, &result, &keep, NOW + S);
             expect_whole(&task);
             assert_int_equal(task.state, wanted[class]);
-            assert_int_equal(task.attempts, class < RETRY_BUSY);
+            assert_int_equal(task.attempts, class < RETRY_BUSY && !is_refused);
+            assert_int_equal(task.reason == TASK_REASON_CREDENTIALS, is_refused);
             assert_int_equal(task.busy_since, class < RETRY_BUSY ? 0 : NOW + S);
             assert_int_equal(task.reason == TASK_REASON_IN_DOUBT, class == RETRY_IN_DOUBT);
             /* even a 408: at once is for those who wait */
             assert_true(task.state != TASK_WAITING || task.due_at > NOW + S);
         }
+}
+
+static void what_waits_for_credentials_is_woken_and_ends_at_its_deadline(void **state)
+{
+    struct task_result refused = result_of(RETRY_CREDENTIALS);
+    struct task task = sending_task(RETRY_PROFILE_queue), held = new_task(RETRY_PROFILE_queue);
+    (void)state;
+    refused.hint_us = 300 * S;
+    task.in_doubt = true;
+    task.deadline_at = NOW + 60 * S;
+    task_end(&task, 1, &refused, &keep, NOW + S);
+    assert_true(task.in_doubt && task.due_at == NOW + 60 * S);
+    assert_true(task_wake(&task, NOW + 2 * S) && task.due_at == NOW + 2 * S);
+    assert_false(task_wake(&task, NOW + 3 * S));
+    held.due_at = CLOCK_NEVER;
+    assert_false(task_wake(&held, NOW));
+    task = sending_task(RETRY_PROFILE_queue);
+    task.deadline_at = NOW;
+    task_end(&task, 1, &refused, &keep, NOW + S);
+    assert_true(task.state == TASK_DEAD && task.reason == TASK_REASON_DEADLINE);
 }
 
 static void only_tasks_that_can_still_be_sent_hold_those_behind_them(void **state)
@@ -434,6 +457,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_state_goes_where_the_table_says),
         cmocka_unit_test(the_end_of_an_attempt_is_what_its_class_says),
+        cmocka_unit_test(what_waits_for_credentials_is_woken_and_ends_at_its_deadline),
         cmocka_unit_test(only_tasks_that_can_still_be_sent_hold_those_behind_them),
         cmocka_unit_test(a_webhook_has_ten_attempts_and_the_last_one_after_24_hours),
         cmocka_unit_test(a_schedule_of_ones_own_stands_in_place_of_the_profile_s),
