@@ -85,6 +85,9 @@ struct pawl_request {
      * those by which it says: later. NULL: it has none of its own. */
     const char *done;
     const char *later;
+    /* What says that it was not done, whatever the status: "/errors/0/code=THROTTLED" of a JSON
+     * body, or "Name: value". The last one NULL, at most 16; NULL: nothing does. */
+    const char *const *not_done;
 
     /* Called after each attempt, on the calling thread and its stack. */
     void (*report)(void *argument, const struct pawl_attempt *attempt);

@@ -164,6 +164,9 @@
       "statuses (409 or 409,410) by which this service says that it was done before")              \
     X(LATER, "later", 0, "CODES", NULL, 0, 0,                                                      \
       "statuses (423 or 409,423) by which this service says: later")                               \
+    X(NOT_DONE, "not-done", 0, "CONDITION", NULL, 0, 0,                                            \
+      "what says that it was not done, and is sent again, whatever the status: "                   \
+      "`/errors/0/code=THROTTLED` of a JSON body, or `Name: value`; may be repeated")              \
     X(WAIT_ON, "wait-on", 0, "CODES", NULL, 0, 0,                                                  \
       "statuses (403 or 403,423) that wait for other credentials, as 401 and 407 do")              \
     X(FINAL_ON, "final-on", 0, "CODES", NULL, 0, 0, "statuses (401) that do not, and are final")   \

@@ -145,10 +145,11 @@ static int refuse_operands(const struct grammar *grammar, const struct operands 
 /* Of two values all but header lines and parts of a body could count only one. */
 static bool may_repeat(enum flag_id flag)
 {
-    return !flag_at(flag)->argument || flag == FLAG_HEADER || flag == FLAG_REQUEST_HEADER ||
-           flag == FLAG_EACH_HEADER || flag == FLAG_RECEIVED_HEADER || flag == FLAG_SECRET ||
-           flag == FLAG_ENDPOINT_SECRET || flag == FLAG_ENDPOINT_OPTION || flag == FLAG_DATA ||
-           flag == FLAG_DATA_BINARY || flag == FLAG_DATA_JSON;
+    return !flag_at(flag)->argument || flag == FLAG_HEADER || flag == FLAG_NOT_DONE ||
+           flag == FLAG_REQUEST_HEADER || flag == FLAG_EACH_HEADER ||
+           flag == FLAG_RECEIVED_HEADER || flag == FLAG_SECRET || flag == FLAG_ENDPOINT_SECRET ||
+           flag == FLAG_ENDPOINT_OPTION || flag == FLAG_DATA || flag == FLAG_DATA_BINARY ||
+           flag == FLAG_DATA_JSON;
 }
 
 /* The number that the text is, or which of the words, from 1. */

@@ -17,6 +17,8 @@
 #define NO_DELIVERY EXIT_FINAL_ERROR, "no such delivery, or its state does not allow it"
 #define NO_STORE EXIT_UNAVAILABLE, "the store cannot be used"
 #define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
+#define DATA_FLAGS FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON
+#define ANSWER_FLAGS FLAG_DONE, FLAG_LATER, FLAG_NOT_DONE
 
 const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_serve] =
@@ -39,20 +41,19 @@ const struct command command_rows[COMMAND_COUNT] = {
          .about =
              "Sends a request with an Idempotency-Key, and sends it again by a retry profile as "
              "long as the failure may pass by itself, always under the same key. The response "
-             "goes to standard output, everything else to standard error. What overlaps with "
-             "curl is spelled as in curl; redirects are not followed.\n\n"
+             "goes to standard output, all else to standard error. Flags are curl's where they "
+             "overlap; redirects are not followed.\n\n"
              "The key is stored before the first byte leaves. A success is remembered: the same "
              "key sends nothing again, and prints the kept response. Another request is refused.",
          .operand = "URL",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_METHOD,         FLAG_DATA,     FLAG_DATA_BINARY,     FLAG_DATA_JSON,
-                   FLAG_REQUEST_HEADER, FLAG_USER,     FLAG_REQUEST_KEY,     FLAG_PROFILE,
-                   FLAG_DEADLINE,       FLAG_MAX_TIME, FLAG_CONNECT_TIMEOUT, FLAG_REMEMBER,
-                   FLAG_AGAIN,          FLAG_ATTEMPTS, FLAG_OUTPUT,          FLAG_INCLUDE,
-                   FLAG_SILENT,         FLAG_VERBOSE,  FLAG_CACERT,          FLAG_CERT,
-                   FLAG_CERT_KEY,       FLAG_INSECURE, FLAG_UNIX_SOCKET,     FLAG_DONE,
-                   FLAG_LATER,          FLAG_STORE},
+         .flags = {FLAG_METHOD,          DATA_FLAGS,    FLAG_REQUEST_HEADER, FLAG_USER,
+                   FLAG_REQUEST_KEY,     FLAG_PROFILE,  FLAG_DEADLINE,       FLAG_MAX_TIME,
+                   FLAG_CONNECT_TIMEOUT, FLAG_REMEMBER, FLAG_AGAIN,          FLAG_ATTEMPTS,
+                   FLAG_OUTPUT,          FLAG_INCLUDE,  FLAG_SILENT,         FLAG_VERBOSE,
+                   FLAG_CACERT,          FLAG_CERT,     FLAG_CERT_KEY,       FLAG_INSECURE,
+                   FLAG_UNIX_SOCKET,     ANSWER_FLAGS,  FLAG_STORE},
          .exits = {{EXIT_FINAL_ERROR, "the service refused it, or redirects it"},
                    {EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "the key was used for another request"},
@@ -89,10 +90,9 @@ const struct command command_rows[COMMAND_COUNT] = {
              "one first. If one ends in doubt, the list is parked: retry or drop that step.",
          .operand = "URL",
          .operands_most = 1,
-         .flags = {FLAG_METHOD, FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_REQUEST_HEADER,
-                   FLAG_USER, FLAG_REQUEST_KEY, FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE,
-                   FLAG_QUEUE_DEADLINE, FLAG_DONE, FLAG_LATER, FLAG_WAIT_ON, FLAG_FINAL_ON,
-                   FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
+         .flags = {FLAG_METHOD, DATA_FLAGS, FLAG_REQUEST_HEADER, FLAG_USER, FLAG_REQUEST_KEY,
+                   FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE, FLAG_QUEUE_DEADLINE, ANSWER_FLAGS,
+                   FLAG_WAIT_ON, FLAG_FINAL_ON, FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA, "a bad line, the key of another operation, or --dedupe-payload"},
                    {NO_STORE},
@@ -128,8 +128,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON, FLAG_REQUEST_HEADER,
-                   FLAG_EDIT_FORCE, FLAG_ACT_REASON, FLAG_STORE},
+         .flags = {DATA_FLAGS, FLAG_REQUEST_HEADER, FLAG_EDIT_FORCE, FLAG_ACT_REASON, FLAG_STORE},
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},

@@ -62,14 +62,15 @@
         .operand = "CMD",                                                                          \
         .operands_most = 1 << 20,                                                                  \
         .needs = FLAG_ITEM_KEY,                                                                    \
-        .flags = {FLAG_ITEM_KEY,    FLAG_EACH_JOBS,    FLAG_EACH_INPUT,   FLAG_EACH_NUL,           \
-                  FLAG_EACH_CSV,    FLAG_EACH_JSONL,   FLAG_EACH_GROUP,   FLAG_EACH_RATE,          \
-                  FLAG_ITEM_TTL,    FLAG_RETRY,        FLAG_ITEM_UNKNOWN, FLAG_FINAL,              \
-                  FLAG_TIMEOUT,     FLAG_EACH_PAYLOAD, FLAG_KEEP_OUTPUT,  FLAG_KEEP_GOING,         \
-                  FLAG_FAIL_FAST,   FLAG_DRY_RUN,      FLAG_FAILED_TO,    FLAG_JOBLOG,             \
-                  FLAG_EACH_JSON,   FLAG_EACH_SILENT,  FLAG_SEND,         FLAG_EACH_DATA,          \
-                  FLAG_EACH_HEADER, FLAG_DONE,         FLAG_LATER,        FLAG_EACH_MAX_TIME,      \
-                  FLAG_EACH_CACERT, FLAG_JOB_NAME,     FLAG_AT,           FLAG_STORE},             \
+        .flags = {FLAG_ITEM_KEY,      FLAG_EACH_JOBS,    FLAG_EACH_INPUT,   FLAG_EACH_NUL,         \
+                  FLAG_EACH_CSV,      FLAG_EACH_JSONL,   FLAG_EACH_GROUP,   FLAG_EACH_RATE,        \
+                  FLAG_ITEM_TTL,      FLAG_RETRY,        FLAG_ITEM_UNKNOWN, FLAG_FINAL,            \
+                  FLAG_TIMEOUT,       FLAG_EACH_PAYLOAD, FLAG_KEEP_OUTPUT,  FLAG_KEEP_GOING,       \
+                  FLAG_FAIL_FAST,     FLAG_DRY_RUN,      FLAG_FAILED_TO,    FLAG_JOBLOG,           \
+                  FLAG_EACH_JSON,     FLAG_EACH_SILENT,  FLAG_SEND,         FLAG_EACH_DATA,        \
+                  FLAG_EACH_HEADER,   FLAG_DONE,         FLAG_LATER,        FLAG_NOT_DONE,         \
+                  FLAG_EACH_MAX_TIME, FLAG_EACH_CACERT,  FLAG_JOB_NAME,     FLAG_AT,               \
+                  FLAG_STORE},                                                                     \
         .exits = {{EXIT_FAIL_STOP, NULL},                                                          \
                   {EXIT_BAD_DATA, "an item was done as something else, or is malformed"},          \
                   {EXIT_OUTCOME_UNKNOWN,                                                           \

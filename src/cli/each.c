@@ -48,6 +48,12 @@ static int take_later(void *to, const char *text)
     return request_take_later(&session->request, text);
 }
 
+static int take_not_done(void *to, const char *text)
+{
+    struct each_session *session = to;
+    return request_take_not_done(&session->request, text);
+}
+
 static int take_rate(void *to, const char *text)
 {
     struct each_session *session = to;
@@ -85,6 +91,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_EACH_HEADER] = {FLAG_IS_TAKEN, .take = take_header},
     [FLAG_DONE] = {FLAG_IS_TAKEN, .take = take_done},
     [FLAG_LATER] = {FLAG_IS_TAKEN, .take = take_later},
+    [FLAG_NOT_DONE] = {FLAG_IS_TAKEN, .take = take_not_done},
     [FLAG_EACH_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
     [FLAG_EACH_CACERT] = FLAG_PLACE(struct each_session, request.route.ca),
     [FLAG_EACH_JSON] = FLAG_PLACE(struct each_session, json),

@@ -134,6 +134,14 @@ int request_take_user(void *to, const char *text)
     return EXIT_DONE;
 }
 
+static int keep_answer(struct request_options *options, const char *flag, const char *text)
+{
+    buf_printf(&options->answers, "%s=%s\n", flag, text);
+    if (buf_ok(&options->answers))
+        return EXIT_DONE;
+    return command_misused(options->command, "too many of --%s", flag);
+}
+
 static int take_choice(struct request_options *options, const char *flag, const char *text,
                        enum retry_choice choice)
 {
@@ -142,9 +150,17 @@ static int take_choice(struct request_options *options, const char *flag, const 
                                "--%s wants statuses from 300 on, such as 409,422, and none of them "
                                "may have two meanings",
                                flag);
-    buf_printf(&options->answers, "%s=%s\n", flag, text);
-    return buf_ok(&options->answers) ? EXIT_DONE
-                                     : command_misused(options->command, "too many of --%s", flag);
+    return keep_answer(options, flag, text);
+}
+
+int request_take_not_done(void *to, const char *text)
+{
+    struct request_options *options = to;
+    if (!retry_choose_not_done(&options->choices, slice_of(text)))
+        return command_misused(options->command,
+                               "--not-done wants `/POINTER=VALUE` or `Name: value`, %d at most",
+                               RETRY_CONDITIONS_MOST);
+    return keep_answer(options, "not-done", text);
 }
 
 int request_take_done(void *to, const char *text)

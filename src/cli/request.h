@@ -34,6 +34,7 @@ int request_take_json(void *options, const char *text);
 int request_take_user(void *options, const char *text);
 int request_take_done(void *options, const char *text);
 int request_take_later(void *options, const char *text);
+int request_take_not_done(void *options, const char *text);
 int request_take_wait_on(void *options, const char *text);
 int request_take_final_on(void *options, const char *text);
 
@@ -55,6 +56,7 @@ int request_take_time(const struct request_options *options, const char *flag, c
     [FLAG_DATA_JSON] = {FLAG_IS_TAKEN, .take = request_take_json},                                 \
     [FLAG_USER] = {FLAG_IS_TAKEN, .take = request_take_user},                                      \
     [FLAG_DONE] = {FLAG_IS_TAKEN, .take = request_take_done},                                      \
-    [FLAG_LATER] = {FLAG_IS_TAKEN, .take = request_take_later}
+    [FLAG_LATER] = {FLAG_IS_TAKEN, .take = request_take_later},                                    \
+    [FLAG_NOT_DONE] = {FLAG_IS_TAKEN, .take = request_take_not_done}
 
 #endif

@@ -140,6 +140,12 @@ static bool take_choices(struct sending *sending, struct buf *problem)
     const struct pawl_request *asked = sending->asked;
     struct retry_choices *choices = &sending->choices;
     sending->http.choices = choices;
+    for (size_t i = 0; asked->not_done && asked->not_done[i]; i++)
+        if (!retry_choose_not_done(choices, slice_of(asked->not_done[i]))) {
+            buf_add_str(problem,
+                        "`not_done` wants at most 16 of `/POINTER=VALUE` or `Name: value`");
+            return false;
+        }
     if ((!asked->done || retry_choose(choices, slice_of(asked->done), RETRY_CHOICE_DONE)) &&
         (!asked->later || retry_choose(choices, slice_of(asked->later), RETRY_CHOICE_LATER)))
         return true;

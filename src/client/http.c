@@ -94,6 +94,8 @@ static enum exchange_end read_response(struct client_http *http, enum http_call_
     retry_read_answer(headers, buf_slice(&http->body), &http->arena, answer);
     answer->code = end->code = arena_copy(&http->arena, answer->code);
     answer->status = http->status;
+    if (http->choices && !http->truncated)
+        answer->is_not_done = retry_is_not_done(http->choices, headers, buf_slice(&http->body));
     end->hint_us = retry_read_hint(headers, clock_wall_us());
     end->status = http->status;
     return ended;
@@ -144,15 +146,17 @@ static const char *note_of(const struct http_call *call, enum exchange_end ended
 }
 
 /* A refusal alone is kept, and only where nothing is in doubt: a redirect. */
-static enum disposition_write write_of(const struct runner_end *end, enum exchange_end ended)
+static enum disposition_write write_of(const struct runner_end *end,
+                                       const struct retry_answer *answer)
 {
     struct remember_policy policy = make_policy();
-    enum disposition_write write =
-        disposition_of_exchange(ended, end->status, SAYS_NOTHING, RECORD_UNKNOWN_RETRY, &policy)
-            .write;
+    enum disposition_write write = disposition_of_exchange(answer->end, end->status, SAYS_NOTHING,
+                                                           RECORD_UNKNOWN_RETRY, &policy)
+                                       .write;
     if (end->class == RETRY_DONE)
         return WRITE_COMPLETE;
-    return end->class != RETRY_FINAL && write < WRITE_RELEASE ? WRITE_RELEASE : write;
+    bool keeps = end->class == RETRY_FINAL || write >= WRITE_RELEASE;
+    return keeps && !answer->is_not_done ? write : WRITE_RELEASE;
 }
 
 static void judge(struct client_http *http, const struct runner_attempt *attempt,
@@ -161,7 +165,7 @@ static void judge(struct client_http *http, const struct runner_attempt *attempt
 {
     enum exchange_end ended = answer->end;
     end->class = retry_judge(RETRY_BY_CALL, answer, http->choices, attempt->in_doubt);
-    end->write = write_of(end, ended);
+    end->write = write_of(end, answer);
     end->is_settled = attempt->in_doubt && ended == EXCHANGE_RESPONDED && end->class == RETRY_FINAL;
     end->cause = cause_of(ended, result, end->status);
     end->reached = ended != EXCHANGE_NOT_SENT;

@@ -240,6 +240,8 @@ static enum retry_class judge_response(enum retry_column column, const struct re
 {
     bool is_success = answer->status >= 200 && answer->status <= 299;
     bool says;
+    if (answer->is_not_done)
+        return RETRY_LATER;
     if (is_success || slice_eq(answer->code, SLICE("PROVIDER.duplicate")))
         return RETRY_DONE;
     if (choice == RETRY_CHOICE_WAIT)
@@ -300,11 +302,20 @@ bool retry_choose(struct retry_choices *choices, struct slice list, enum retry_c
     return true;
 }
 
+bool retry_choose_not_done(struct retry_choices *choices, struct slice condition)
+{
+    return choices->n_not_done < RETRY_CONDITIONS_MOST &&
+           condition_read(condition, &choices->not_done[choices->n_not_done]) &&
+           ++choices->n_not_done > 0;
+}
+
 bool retry_choices_read(struct retry_choices *choices, struct slice lines)
 {
     struct slice line, name;
     while (lines.len > 0 && slice_next(&lines, '\n', &line)) {
         struct slice list = slice_cut(line, '=', &name);
+        if (slice_eq(name, SLICE("not-done")) && retry_choose_not_done(choices, list))
+            continue;
         enum retry_choice choice = slice_eq(name, SLICE("done"))       ? RETRY_CHOICE_DONE
                                    : slice_eq(name, SLICE("later"))    ? RETRY_CHOICE_LATER
                                    : slice_eq(name, SLICE("wait-on"))  ? RETRY_CHOICE_WAIT

@@ -18,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "core/condition.h"
 #include "core/disposition.h"
 #include "core/retry_profiles.h"
 
@@ -105,6 +106,7 @@ struct retry_answer {
     enum retry_advice advice; /* what it says itself about a retry */
     bool is_outstanding;      /* in the words of the IETF draft its request is still running */
     bool is_limited;          /* it says when, or that nothing is left of a limit */
+    bool is_not_done;         /* retry_is_not_done */
 };
 
 /* What a caller has chosen for single statuses. All zero: nothing. */
@@ -116,8 +118,11 @@ enum retry_choice {
     RETRY_CHOICE_FINAL, /* it is not, whatever it says */
 };
 #define RETRY_STATUS_MOST 999
+#define RETRY_CONDITIONS_MOST 16
 struct retry_choices {
-    unsigned char of[RETRY_STATUS_MOST + 1]; /* enum retry_choice */
+    unsigned char of[RETRY_STATUS_MOST + 1];          /* enum retry_choice */
+    struct condition not_done[RETRY_CONDITIONS_MOST]; /* any of them: later, whatever the status */
+    size_t n_not_done;
 };
 
 /* Chooses for each of a list such as `409,422`. False: it is none, or a status has another choice
@@ -128,6 +133,14 @@ bool retry_choose(struct retry_choices *choices, struct slice list, enum retry_c
  * `final-on=401`. False: others are there.
  */
 bool retry_choices_read(struct retry_choices *choices, struct slice lines);
+
+/* Adds a condition under which a response says that it was not done; borrows it. False: it is none
+ * (condition_read), or one too many. */
+bool retry_choose_not_done(struct retry_choices *choices, struct slice condition);
+
+/* Whether one of these conditions holds. `body`: all of it, or empty. */
+bool retry_is_not_done(const struct retry_choices *choices, const struct headers *headers,
+                       struct slice body);
 
 /* What it means: the one place where that is decided (contract section 6). `choices` NULL: none.
  * `in_doubt`: an earlier attempt under this key may have had its effect. */

@@ -2,7 +2,10 @@
 /* What retry.h reads from responses: nothing in them is trusted. */
 #include "base/http_date.h"
 #include "base/json.h"
+#include "core/payload.h"
 #include "core/retry.h"
+
+#define CONDITIONS_ARENA_MAX ((size_t)512 * 1024 * 1024) /* of a tree: 40 times its text */
 
 /* Digits of seconds; more than there are microseconds is CLOCK_NEVER. */
 static int64_t seconds_us(struct slice digits)
@@ -130,6 +133,34 @@ static bool is_outstanding(const struct json *problem)
     struct slice words = SLICE("request is outstanding");
     return has_words(text_at(problem, SLICE("/title")), words) ||
            has_words(text_at(problem, SLICE("/type")), words);
+}
+
+/* Whole, and in no coding. */
+static bool has_json(const struct headers *headers)
+{
+    const struct header *line = headers_find(headers, SLICE("Content-Type"));
+    struct slice essence = SLICE("");
+    if (line)
+        (void)slice_cut(line->value, ';', &essence);
+    return json_is_type(slice_trim(essence)) &&
+           !headers_find(headers, SLICE("Content-Encoding"));
+}
+
+bool retry_is_not_done(const struct retry_choices *choices, const struct headers *headers,
+                       struct slice body)
+{
+    ARENA_AUTO struct arena arena = arena_make(CONDITIONS_ARENA_MAX);
+    struct json *root = NULL;
+    bool reads = false;
+    for (size_t i = 0; i < choices->n_not_done; i++)
+        reads = reads || condition_is_of_body(&choices->not_done[i]);
+    if (!reads || body.len == 0 || !has_json(headers) ||
+        json_parse(&arena, body, &root, NULL) != JSON_OK)
+        root = NULL;
+    for (size_t i = 0; i < choices->n_not_done; i++)
+        if (condition_holds(&choices->not_done[i], headers, root))
+            return true;
+    return false;
 }
 
 void retry_read_answer(const struct headers *headers, struct slice body, struct arena *arena,

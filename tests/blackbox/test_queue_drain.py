@@ -253,6 +253,16 @@ def test_what_a_caller_knows_of_statuses_is_kept_with_the_operation(queue, upstr
     assert queue.show(identity)["state"] == "done" and "done=409" in queue.did("show", identity)
     assert "two meanings" in queue.refused(2, "add", "--done", "409", "--later", "409", queue.url)
 
+    upstream.default = say(201)
+    upstream.then(say(200, {"errors": [{"code": "THROTTLED"}]}, effect=False))
+    identity, key = queue.add("--not-done", "/errors/0/code=THROTTLED", "-d", "b", queue.url)
+    queue.drain("--once", code=75)
+    assert queue.show(identity)["reason"] == "not_done" and not queue.show(identity)["in_doubt"]
+    queue.clock.advance(60)
+    queue.drain()
+    assert keys_of(upstream)[-2:] == [key, key] and queue.show(identity)["state"] == "done"
+    upstream.default = say(409, effect=False)
+
     def each(code: int, *words: str) -> None:
         ran = run("each", "--store", str(queue.store), "--key", "k{}", "--send",
                   f"POST {queue.url}", *words, input="1\n")

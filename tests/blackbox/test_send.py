@@ -256,6 +256,18 @@ def test_what_a_response_says_of_retries_counts_more_than_its_status(sender, ups
         assert ("may be why" in sent.stderr) == (requests == 2 and code == 76), sent.stderr
 
 
+def test_a_success_that_says_that_it_was_not_done_is_sent_again(sender, upstream):
+    """It is not remembered, and of a 500 nothing is in doubt."""
+    said = ["--not-done", "/state=queued", "--not-done", "X-State: queued"]
+    upstream.then(say(200, {"state": "queued"}, effect=False),
+                  failing(500, ("X-State", "queued")), failing(500, value={"state": "queued"}),
+                  failing(422))
+    sent = sender.post(*said)
+    assert (sent.returncode, len(upstream.requests)) == (1, 4), sent.stderr
+    assert sender.post(*said).returncode == 0 and upstream.effects() == 1
+    assert sender.post("--not-done", "state=queued").returncode == 2
+
+
 # ---- what is remembered ----
 
 

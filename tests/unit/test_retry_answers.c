@@ -112,6 +112,55 @@ static void a_caller_chooses_single_statuses(void **state)
     assert_int_equal(retry_judge(RETRY_BY_CALL, &answer, &choices, true), RETRY_LATER);
 }
 
+/* Whether a response of this type with this body has it. */
+static bool holds(const char *condition, const char *type, const char *body)
+{
+    struct retry_choices choices = {0};
+    struct headers headers;
+    headers_clear(&headers);
+    assert_true(headers_add(&headers, SLICE("Content-Type"), slice_of(type)));
+    assert_true(headers_add(&headers, SLICE("X-State"), SLICE("queued")));
+    assert_true(retry_choose_not_done(&choices, slice_of(condition)));
+    return retry_is_not_done(&choices, &headers, slice_of(body));
+}
+
+static void a_body_or_a_header_says_that_it_was_not_done(void **state)
+{
+    static const char json[] = "application/json; charset=utf-8";
+    static const char body[] =
+        "{\"a\":[{\"code\":\"A=B\"}],\"n\":1.0,\"z\":null,\"t\":true,\"s\":\"1\",\"o\":{}}";
+    static const char *const yes[] = {"/a/0/code=A=B", "/n=1",     "/n=10e-1",       "/z=null",
+                                      "/t=true",       "/s=\"1\"", "X-State: queued"};
+    static const char *const no[] = {"/a/0/code=A", "/n=\"1\"",      "/s=1",
+                                     "/x=null",     "/t=false",      "/o={}",
+                                     "/a/1=A",      "X-State: done", "X-Other: queued"};
+    static const char *const wrong[] = {"", "x", "/a", "a=b", "/~2=1", "/a\n=1", "X Y: 1"};
+    struct retry_choices choices = {0};
+    (void)state;
+    for (size_t i = 0; i < N_OF(yes); i++)
+        assert_true(holds(yes[i], json, body));
+    for (size_t i = 0; i < N_OF(no); i++)
+        assert_false(holds(no[i], json, body));
+    for (size_t i = 0; i < N_OF(wrong); i++)
+        assert_false(retry_choose_not_done(&choices, slice_of(wrong[i])));
+    assert_true(holds("/n=1", "application/hal+json", body));
+    assert_false(holds("/n=1", "text/html", body));
+    assert_false(holds("/n=1", json, "{\"n\":1"));
+    for (int i = 0; i < RETRY_CONDITIONS_MOST; i++)
+        assert_true(retry_choose_not_done(&choices, SLICE("/a=1")));
+    assert_false(retry_choose_not_done(&choices, SLICE("/a=1")));
+}
+
+static void what_was_not_done_is_sent_again_whatever_its_status(void **state)
+{
+    (void)state;
+    for (int status = 200; status <= RETRY_STATUS_MOST; status++) {
+        const struct retry_answer answer = {
+            .end = EXCHANGE_RESPONDED, .status = status, .is_not_done = true};
+        assert_int_equal(retry_judge(RETRY_BY_CALL, &answer, NULL, true), RETRY_LATER);
+    }
+}
+
 static enum retry_class to_webhook(enum exchange_end end, int status, const char *code)
 {
     const struct retry_answer answer = {.end = end, .status = status, .code = slice_of(code)};
@@ -177,6 +226,8 @@ int main(void)
         cmocka_unit_test(every_end_in_doubt_is_in_doubt),
         cmocka_unit_test(a_code_or_a_failure_of_the_transport_has_its_class),
         cmocka_unit_test(a_caller_chooses_single_statuses),
+        cmocka_unit_test(a_body_or_a_header_says_that_it_was_not_done),
+        cmocka_unit_test(what_was_not_done_is_sent_again_whatever_its_status),
         cmocka_unit_test(to_a_webhook_only_2xx_is_done_and_only_410_is_final),
         cmocka_unit_test(an_error_code_is_read_where_responses_have_it),
         cmocka_unit_test(what_may_be_busy_is_so_for_a_quarter_of_an_hour),

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/condition.h"
+
+#include "base/number.h"
+
+#define ARENA_MAX ((size_t)64 * 1024)
+#define NUMBER_MAX ((size_t)2 * NUMBER_EXPONENT_MAX)
+
+bool condition_is_of_body(const struct condition *condition)
+{
+    return condition->place.at[0] == '/';
+}
+
+bool condition_read(struct slice text, struct condition *ret_condition)
+{
+    bool is_pointer = text.len > 0 && text.at[0] == '/';
+    struct slice place, value = slice_cut(text, is_pointer ? '=' : ':', &place);
+    *ret_condition = (struct condition){place, is_pointer ? value : slice_trim(value)};
+    if (!value.at || place.len > CONDITION_PLACE_MAX || !header_is_text(text))
+        return false;
+    return is_pointer ? json_pointer_valid(place) : header_is_valid(place, ret_condition->value);
+}
+
+static bool is_same_number(struct slice one, struct slice other)
+{
+    BUF_AUTO struct buf a = buf_make(NUMBER_MAX), b = buf_make(NUMBER_MAX);
+    return number_add_canonical(&a, one) && number_add_canonical(&b, other) &&
+           slice_eq(buf_slice(&a), buf_slice(&b));
+}
+
+static bool is_value(const struct json *found, struct slice value)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct json *wanted;
+    bool is_scalar =
+        json_parse(&arena, value, &wanted, NULL) == JSON_OK && wanted->type <= JSON_STRING;
+    if (!is_scalar)
+        return found->type == JSON_STRING && slice_eq(found->text, value);
+    if (found->type != wanted->type)
+        return false;
+    if (found->type == JSON_NUMBER)
+        return is_same_number(found->text, wanted->text);
+    return found->type != JSON_STRING || slice_eq(found->text, wanted->text);
+}
+
+bool condition_holds(const struct condition *condition, const struct headers *headers,
+                     const struct json *body)
+{
+    if (condition_is_of_body(condition)) {
+        const struct json *found = body ? json_at(body, condition->place) : NULL;
+        return found && is_value(found, condition->value);
+    }
+    for (size_t i = 0; i < headers->n; i++)
+        if (slice_eq_nocase(headers->at[i].name, condition->place) &&
+            slice_eq(slice_trim(headers->at[i].value), condition->value))
+            return true;
+    return false;
+}
