@@ -694,6 +694,8 @@ type Operation struct {
 	Deadline    time.Duration // of all attempts; default: the profile's
 	Attempt     time.Duration // of one; default: 30 s
 	Choices     Choices
+	// Whether a response says, by whatever it has, that it was not done; may be nil.
+	NotDone func(header http.Header, body []byte) bool
 }
 
 // Result is how an operation ended. Where InDoubt, or under IdempotencyStatus "unknown", it may have
@@ -779,9 +781,14 @@ func Send(ctx context.Context, operation Operation) Result {
 		hint, hasHint := ReadHint(result.Header.Values("Retry-After"), time.Now().UnixMilli())
 		kind := Classify(result.Status, result.Header, result.Body, course.InDoubt,
 			operation.Choices)
+		undone := result.Status != 0 && operation.NotDone != nil &&
+			operation.NotDone(result.Header, result.Body)
+		if undone {
+			kind = "later"
+		}
 		ended, at := course.Decide(kind, hint, hasHint, now())
 		course.InDoubt = kind != "done" && kind != "final" &&
-			(course.InDoubt || LeavesDoubt(result.Status))
+			(course.InDoubt || LeavesDoubt(result.Status) && !undone)
 		result.Key, result.Ended, result.InDoubt = key, ended, course.InDoubt
 		result.Attempts = course.Attempts + course.Uncounted
 		if ended != "retry" {

@@ -20,7 +20,7 @@ from calendar import timegm
 from dataclasses import dataclass, field
 from email.message import Message
 from hashlib import sha256
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 from urllib.parse import urlsplit
 
 # ---- keys and payloads ----
@@ -414,10 +414,12 @@ def _attempt(method: str, url: str, body: bytes, headers: Mapping[str, str], sec
 def send(method: str, url: str, body: bytes = b"", headers: Optional[Mapping[str, str]] = None, *,
          key: Optional[str] = None, profile: str = "user_facing",
          deadline_s: Optional[float] = None, attempt_s: float = 30, done: Sequence[int] = (),
-         later: Sequence[int] = ()) -> Result:
+         later: Sequence[int] = (),
+         not_done: Optional[Callable[[Message, bytes], bool]] = None) -> Result:
     """Sends one operation until it is done or cannot be. `deadline_s` bounds all of its attempts,
     `attempt_s` how long one of them waits without a byte. `done`, `later`: statuses by which this
-    service says that it was done before, or to come again."""
+    service says that it was done before, or to come again; `not_done`: whether a response says, by
+    whatever it has, that it was not done."""
     key = key or mint_key()
     began = time.monotonic()
     course = Course(PROFILES[profile], secrets.randbits(64),
@@ -430,10 +432,12 @@ def send(method: str, url: str, body: bytes = b"", headers: Optional[Mapping[str
             **(headers or {}), "Idempotency-Key": key,
             "X-Request-Timeout": str(int(seconds * 1000))}, seconds)
         kind = classify(status, answer, content, course.in_doubt, done, later)
+        undone = status and not_done and not_done(answer, content)
+        kind = "later" if undone else kind
         now = int((time.monotonic() - began) * 1000)
         hint = read_hint(answer.get_all("Retry-After", []), int(time.time() * 1000))
         decision, at = course.decide(kind, hint, now)
-        doubted = course.in_doubt or leaves_doubt(status)
+        doubted = course.in_doubt or leaves_doubt(status) and not undone
         course.in_doubt = doubted and kind not in ("done", "final")
         if decision != "retry":
             return Result(key, decision, course.attempts + course.uncounted, course.in_doubt,

@@ -375,6 +375,8 @@ export class Course {
 // ---- sending ----
 
 export interface Options extends Choices {
+  /** Whether a response says, by whatever it has, that it was not done. */
+  notDone?: (headers: Headers, body: string) => boolean;
   headers?: Readonly<Record<string, string>>;
   key?: string;
   profile?: string;
@@ -423,11 +425,13 @@ export async function send(method: string, url: string, body = '', options: Opti
     const ms = Math.max(Math.min(options.attemptMs ?? 30_000, left), 1);
     const got = await attempt(method, url, body, {...options.headers, 'Idempotency-Key': key,
       'X-Request-Timeout': String(ms)}, ms);
-    const kind = classify(got.status, got.headers, got.body, course.inDoubt, options);
+    const undone = got.status !== 0 && options.notDone?.(got.headers, got.body);
+    const kind = undone ? 'later' :
+      classify(got.status, got.headers, got.body, course.inDoubt, options);
     const hint = readHint(got.headers.get('Retry-After'), Date.now());
     const decision = course.decide(kind, hint, now());
     course.inDoubt = kind !== 'done' && kind !== 'final' &&
-      (course.inDoubt || leavesDoubt(got.status));
+      (course.inDoubt || (leavesDoubt(got.status) && !undone));
     if (!decision.retry)
       return {...got, key, code: errorCode(got.headers, got.body), ended: decision.ended,
         attempts: course.attempts + course.uncounted, inDoubt: course.inDoubt, idempotencyStatus: got.headers.get('Idempotency-Status') ?? ''};

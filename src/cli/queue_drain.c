@@ -16,7 +16,7 @@
 #define FIBERS_BESIDE 16 /* those of deliveries are as many as may be under way */
 #define PROGRESS_US (200 * CLOCK_US_PER_MS)
 #define CONNECT_US (5 * CLOCK_US_PER_S)
-#define WATCH_US (200 * CLOCK_US_PER_MS) /* between two looks at files of headers */
+#define WATCH_US (500 * CLOCK_US_PER_MS) /* between two looks at files of headers */
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 
 struct drain {

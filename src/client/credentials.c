@@ -110,10 +110,8 @@ int64_t credentials_wait_us(struct credentials *credentials, const struct creden
         forget(credentials, at);
         return 0;
     }
-    if (refused->is_tried)
-        return CREDENTIALS_LEAST_US;
-    if (now < refused->until)
-        return refused->until - now;
+    if (refused->is_tried || now < refused->until)
+        return CREDENTIALS_MOST_US; /* until the one that tries wakes it */
     refused->is_tried = *ret_tries = true;
     return 0;
 }

@@ -37,8 +37,8 @@ struct credentials_set {
 /* Another one after a file that `fields` names was written. */
 uint64_t credentials_stamp(struct slice fields);
 
-/* How long an operation of the set waits. 0: it may be sent; of a set that was refused it is the
- * one that tries it (`*ret_tries`), until one of the next three calls. */
+/* How long an operation of the set waits if nobody wakes it. 0: it may be sent; of a set that was
+ * refused it is the one that tries it (`*ret_tries`), until one of the next three calls. */
 int64_t credentials_wait_us(struct credentials *credentials, const struct credentials_set *set,
                             bool *ret_tries);
 /* It was refused, with this status: how long until it is tried again. */

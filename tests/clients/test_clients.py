@@ -239,6 +239,44 @@ def test_what_no_retry_heals_is_told_to_stripes_clients_once(shop, pawl, upstrea
     assert upstream.effects() == 1
 
 
+ENDS_PYTHON = """
+import json, sys
+from pawl_client import send
+ends = []
+for n in range(4):
+    made = send("POST", f"http://127.0.0.1:{sys.argv[1]}/v1/refunds", b"{}", key=f"k{n}",
+                not_done=lambda headers, body: headers["X-State"] == "queued")
+    ends.append([made.ended, made.in_doubt, made.attempts])
+print(json.dumps(ends))
+"""
+ENDS_TYPESCRIPT = """
+import {pathToFileURL} from 'node:url';
+const {send} = await import(pathToFileURL(process.env.PAWL_CLIENT));
+const ends = [];
+for (let n = 0; n < 4; n++) {
+  const made = await send('POST', `http://127.0.0.1:${process.argv[1]}/v1/refunds`, '{}', {
+    key: `k${n}`, notDone: (headers) => headers.get('X-State') === 'queued'});
+  ends.push([made.ended, made.inDoubt, made.attempts]);
+}
+console.log(JSON.stringify(ends));
+"""
+
+
+@pytest.mark.parametrize("kind, command", [
+    (PYTHON, [sys.executable, "-c", ENDS_PYTHON]),
+    (TYPESCRIPT, ["node", "--input-type=module", "-e", ENDS_TYPESCRIPT])], ids=str)
+def test_the_clients_of_the_examples_say_how_an_operation_ended(upstream, kind, command):
+    upstream.then(say(401, {}, effect=False), closes(effect=False), say(422, {}, effect=False),
+                  say(500, {}, ("X-State", "queued"), effect=False), say(422, {}, effect=False),
+                  closes(effect=False), say(201, {}))
+    ran = subprocess.run([*command, str(upstream.port)], env=environment(kind), text=True,
+                         stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * PATIENCE,
+                         check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == [["credentials", False, 1], ["in_doubt", True, 2],
+                                      ["final", False, 2], ["done", False, 2]]
+
+
 def test_the_clients_of_the_examples_agree_with_the_vectors(tmp_path):
     """Those in Python and TypeScript; Go's where there is a compiler."""
     vectors = EXAMPLES / "vectors.json"
