@@ -142,8 +142,7 @@ static bool has_json(const struct headers *headers)
     struct slice essence = SLICE("");
     if (line)
         (void)slice_cut(line->value, ';', &essence);
-    return json_is_type(slice_trim(essence)) &&
-           !headers_find(headers, SLICE("Content-Encoding"));
+    return json_is_type(slice_trim(essence)) && !headers_find(headers, SLICE("Content-Encoding"));
 }
 
 bool retry_is_not_done(const struct retry_choices *choices, const struct headers *headers,
