@@ -55,7 +55,7 @@ static int test(const struct options *options, const struct config *config)
     if (path && !check_identities_of(path, config, &problem))
         return command_failed("serve", EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
     if (path)
-        check_rules_known_of(path, config, daemon_say_warning, NULL);
+        check_store_of(path, config, daemon_say_warning, NULL);
     daemon_say_notes(config);
     printf("%s: configuration OK\n", options->config);
     return EXIT_DONE;

@@ -35,6 +35,7 @@
     X(PARTICIPANT_COMPLETES, "participant-completes")                                              \
     X(INBOX_ID_UNSIGNED, "inbox-id-unsigned")                                                      \
     X(EMIT_UNHEARD, "emit-unheard")                                                                \
+    X(ENDPOINT_UNSERVED, "endpoint-unserved")                                                      \
     X(MEMORY_LIMIT, "memory-limit")                                                                \
     X(ASYNC_STANDBY, "async-standby")                                                              \
     X(STORE_IN_IMAGE, "store-in-image")                                                            \

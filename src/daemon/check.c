@@ -190,13 +190,14 @@ static struct store *open_to_read(const char *store_path)
     return there && store_open(&wanted, &store, &problem) == STORE_OPENED ? store : NULL;
 }
 
-void check_rules_known_of(const char *store_path, const struct config *config,
-                          void (*report)(void *argument, struct slice line), void *argument)
+void check_store_of(const char *store_path, const struct config *config,
+                    void (*report)(void *argument, struct slice line), void *argument)
 {
     struct store *store = open_to_read(store_path);
     if (!store)
         return;
     check_rules_known(store, config, report, argument);
+    check_lanes_served(store, config, report, argument);
     store_close(store);
 }
 

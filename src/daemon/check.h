@@ -37,9 +37,15 @@ bool check_settle_identities(struct store *store, const struct config *config,
 /* Whether it would be, by a store that nobody has open here; no store, or none that opens: true. */
 bool check_identities_of(const char *store_path, const struct config *config, char **ret_problem);
 
-/* The same as check_rules_known, of a store file that nobody has open here; no file, or none that
- * opens: nothing. */
-void check_rules_known_of(const char *store_path, const struct config *config,
-                          void (*report)(void *argument, struct slice line), void *argument);
+/* Calls `report` with a line for each endpoint that deliveries wait for, and each source whose
+ * events do, that neither the config nor any living process has: at most 8 of each. From a thread
+ * that may block. */
+void check_lanes_served(struct store *store, const struct config *config,
+                        void (*report)(void *argument, struct slice line), void *argument);
+
+/* The same as both, of a store file that nobody has open here; no file, or none that opens:
+ * nothing. */
+void check_store_of(const char *store_path, const struct config *config,
+                    void (*report)(void *argument, struct slice line), void *argument);
 
 #endif

@@ -408,6 +408,7 @@ static int serve(struct daemon *daemon)
     say_ready(daemon);
     say_weaker(daemon);
     check_rules_known(daemon->store, daemon->config, daemon_say_warning, NULL);
+    check_lanes_served(daemon->store, daemon->config, daemon_say_warning, NULL);
     daemon_say_notes(daemon->config);
     notify_manager("READY=1");
     serve_on(daemon);

@@ -8,6 +8,7 @@ from typing import Callable
 import pytest
 
 from pawltest.odd import File
+from test_config_cli import ends
 from pawltest.upstream import Upstream, say
 from pawltest.wire import eventually
 from test_webhooks import Outbox, config, sink
@@ -93,6 +94,35 @@ def test_what_an_endpoint_does_not_want_any_more_ends_and_holds_nothing(outbox, 
     box.done("replay", "--dead")
     box.until("dead", "done", "done", step=5)
     assert reason_of(box, third) == "not_wanted" and len(receiver.requests) == 4
+
+
+WAITS = "an endpoint 'crm', which is in no config in force: they wait for one that has it"
+
+
+def test_what_waits_for_an_endpoint_that_no_config_has_is_told_at_the_start(outbox, receiver):
+    """And at a test; not what is stored, was renamed, or is allowed."""
+    box = outbox(sink("crm", receiver), sink("billing", receiver))
+    box.done("endpoint", "add", "--name", "stored", "--types", "refund.*", "--url",
+             f"http://127.0.0.1:{receiver.port}/stored")
+    receiver.default = say(503)
+    box.publish()
+    receiver.wait_for(3)
+    eventually(lambda: box.states() == ["waiting"] * 3, "the next attempts")
+    without = config(sink("billing", receiver))
+    box.gateway.configure(without)
+    assert "[endpoint-unserved]" not in ends(box.gateway.config, "--test").stderr  # it is running
+    box.gateway.kill9()
+    for text, is_told in (("allow: [endpoint-unserved]\n" + without, False),
+                          (config(sink("sales", receiver, formerly=["crm"])), False),
+                          (without, True), ("tenant: none\n", True)):
+        begin = len(box.gateway.printed)
+        box.gateway.configure(text)
+        box.gateway.start()
+        box.gateway.stop()
+        told = [line for line in box.gateway.printed[begin:] if "[endpoint-unserved]" in line]
+        assert [WAITS in line for line in told if "'crm'" in line] == [True] * is_told, told
+        assert not any("'stored'" in line for line in told)
+        assert (WAITS in ends(box.gateway.config, "--test").stderr) == is_told
 
 
 def test_deliveries_of_before_that_are_older_than_their_endpoint_s_row_are_made(outbox, receiver):

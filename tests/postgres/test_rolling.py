@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pawltest.admin import Admin, with_admin
-from pawltest.gateway import Gateway
+from pawltest.gateway import Gateway, run
 from pawltest.tasks import Tasks
 from pawltest.upstream import Upstream, say
 from pawltest.wire import Answer, eventually, request_bytes
@@ -245,7 +245,7 @@ def test_an_event_is_told_to_an_endpoint_that_was_there_before_it(pawl, receiver
 
 
 def test_an_endpoint_that_a_gateway_has_is_not_removed(pawl, receiver):
-    pawl(config(sink("billing", receiver, types=["other"])))
+    other = pawl(config(sink("billing", receiver, types=["other"])))
     gateway = pawl(config(sink("crm", receiver)))
     box = Outbox(gateway)
     ran = box.run("endpoint", "remove", "crm", "--force")
@@ -253,7 +253,10 @@ def test_an_endpoint_that_a_gateway_has_is_not_removed(pawl, receiver):
     receiver.default = say(503, effect=False)
     box.publish()
     receiver.wait_for(1)
+    assert "[endpoint-unserved]" not in run("serve", "--test", "-c", other.config).stderr
     gateway.stop()
+    waits = "an endpoint 'crm', which is in no config in force"
+    assert waits in run("serve", "--test", "-c", other.config).stderr
     box.done("endpoint", "remove", "crm", "--force")
     assert box.until("dead", step=5)[0]["reason"] == "endpoint_removed"
 
