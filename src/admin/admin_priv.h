@@ -4,7 +4,7 @@
  * requests. All of it lives on the one thread of the loop.
  *
  * session.c serves a connection, route.c finds what is requested, guard.c says whether the caller
- * may; keys.c, acts.c, audit.c, events.c, endpoints.c and deliveries.c respond.
+ * may; keys.c, acts.c, audit.c, events.c, endpoints.c, sources.c and deliveries.c respond.
  */
 #ifndef PAWL_ADMIN_ADMIN_PRIV_H
 #define PAWL_ADMIN_ADMIN_PRIV_H
@@ -139,6 +139,11 @@ void audit_reply(struct session *session, struct reply *reply);
 
 /* /endpoints, with /NAME and /NAME/ACT. False: the path is none of these. */
 bool endpoints_reply(struct session *session, struct reply *reply);
+
+/* ---- sources.c ---- */
+
+/* POST /inbox/sources/NAME/remove. False: the path is another one. */
+bool sources_reply(struct session *session, struct reply *reply);
 
 /* ---- events.c ---- */
 

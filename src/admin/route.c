@@ -80,6 +80,7 @@ void admin_no_page(struct reply *reply)
         "not found; this listener serves /livez, /readyz, /metrics, /audit, /keys, /keys/ID, "
         "/keys/ID/{resolve,release,forget}, /keys/{resolve,release}, /events, "
         "/deliveries, /deliveries/ID, /deliveries/ID/{replay,drop}, the same of /inbox, "
+        "/inbox/sources/NAME/remove, "
         "/endpoints, /endpoints/NAME, /endpoints/NAME/{enable,disable,rotate,remove}");
 }
 
@@ -122,6 +123,7 @@ void route(struct session *session, struct reply *reply)
         events_reply(session, reply);
     else if (!page && slice_eq(path, SLICE("/events")))
         return;
-    else if (!page && !endpoints_reply(session, reply) && !deliveries_reply(session, reply))
+    else if (!page && !endpoints_reply(session, reply) && !sources_reply(session, reply) &&
+             !deliveries_reply(session, reply))
         admin_no_page(reply);
 }

@@ -61,6 +61,7 @@
     COMMAND(inbox_show, command_queue)                                                             \
     COMMAND(inbox_replay, command_queue)                                                           \
     COMMAND(inbox_drop, command_queue)                                                             \
+    COMMAND(inbox_remove, command_queue)                                                           \
     COMMAND(inbox_audit, command_queue)                                                            \
     GROUP(store)                                                                                   \
     COMMAND(store_freeze, command_store)                                                           \

@@ -194,6 +194,7 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_inbox_show] = queue_run_show,
     [COMMAND_inbox_replay] = queue_run_replay,
     [COMMAND_inbox_drop] = queue_run_drop,
+    [COMMAND_inbox_remove] = inbox_run_remove,
     [COMMAND_inbox_audit] = queue_run_audit,
     [COMMAND_store_audit] = queue_run_audit,
 };

@@ -4,8 +4,8 @@
  * about deliveries, and `pawl inbox`, which are tasks, too. What the parts of the commands share:
  * queue.c (command line, the store), queue_add.c (add, edit), queue_list.c (list, show),
  * queue_act.c (retry, replay, drop, pause, resume), queue_audit.c, queue_drain.c,
- * webhook_publish.c, webhook_endpoint.c. stats.c is `pawl stats`. What programs read, and what an
- * act does, is operator/tasks.h.
+ * webhook_publish.c, webhook_endpoint.c, inbox_remove.c. stats.c is `pawl stats`. What programs
+ * read, and what an act does, is operator/tasks.h.
  */
 #ifndef PAWL_CLI_QUEUE_H
 #define PAWL_CLI_QUEUE_H
@@ -124,6 +124,10 @@ int webhook_run_publish(struct queue_session *session);
 /* ---- webhook_endpoint.c ---- */
 
 int webhook_run_endpoint(struct queue_session *session);
+
+/* ---- inbox_remove.c ---- */
+
+int inbox_run_remove(struct queue_session *session);
 
 /* ---- stats.c: `pawl stats`, on a session like these ---- */
 

@@ -14,8 +14,7 @@
 #define MAP_MAX ((size_t)64 * 1024)
 #define SECRET_BYTES 32
 #define SECRET_SHOWN 4
-#define KIND SLICE(WEBHOOK_KIND)                       /* in the audit, and in the roster */
-#define GONE_US (INT64_C(30) * 86400 * CLOCK_US_PER_S) /* what is due to it ends until then */
+#define KIND SLICE(WEBHOOK_KIND) /* in the audit, and in the roster */
 
 static const char *const act_names[] = {[ENDPOINTS_ENABLE] = "enable",
                                         [ENDPOINTS_DISABLE] = "disable",
@@ -219,11 +218,8 @@ static bool set_state(struct acting *acting, struct store_endpoint *state, bool 
 /* What configs declared of it counts no more. */
 static void end_declarations(struct acting *acting, struct census_entry *declared, int64_t now)
 {
-    if (declared && declared->row.row.id != 0) {
-        declared->row.state = STORE_ROSTER_REMOVED;
-        declared->row.gone_at = clock_after(now, GONE_US);
-        bring(acting, &roster_table, TABLE_UPDATE, &declared->row.row);
-    }
+    if (declared && declared->row.row.id != 0)
+        acting->changes[acting->n++] = census_remove(declared, now);
     acting->changes[acting->n++] = census_moved(&acting->census);
 }
 

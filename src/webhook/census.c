@@ -400,6 +400,15 @@ enum store_status census_ask(struct store *store, struct parker *parker, struct 
     return status;
 }
 
+struct table_change census_remove(struct census_entry *entry, int64_t now)
+{
+    CHECK(entry->row.row.id != 0);
+    entry->row.state = STORE_ROSTER_REMOVED;
+    entry->row.gone_at = clock_after(now, CENSUS_REMOVED_US);
+    return (struct table_change){
+        .table = &roster_table, .act = TABLE_UPDATE, .row = &entry->row.row};
+}
+
 struct table_change census_moved(struct census *census)
 {
     enum table_act act = census->head.row.id != 0 ? TABLE_TOUCH : TABLE_INSERT;

@@ -17,6 +17,7 @@
 #include "store/roster.h"
 #include "store/store.h"
 
+#define CENSUS_REMOVED_US (INT64_C(30) * 86400 * CLOCK_US_PER_S) /* how long that is known */
 #define CENSUS_EVERY_US (INT64_C(30) * CLOCK_US_PER_S)
 
 /* A name of the roster. */
@@ -49,6 +50,7 @@ struct census {
 
 struct census census_make(void);
 void census_fini(struct census *census);
+#define CENSUS_AUTO __attribute__((cleanup(census_fini)))
 
 /* Reads it, where it may have changed; what was read before is valid no more. */
 enum store_status census_refresh(struct census *census, struct store *store, struct parker *parker);
@@ -74,6 +76,9 @@ bool census_gives_up(struct census *census, struct slice kind, struct slice lane
 enum store_status census_ask(struct store *store, struct parker *parker, struct slice kind,
                              struct slice name, enum store_roster_state *ret_state);
 
+/* The change that removes it: what configs declared of it counts no more, and what is due there
+ * ends. `now`: store time. */
+struct table_change census_remove(struct census_entry *entry, int64_t now);
 /* The change that every change of the roster brings along: of `census->head`, made where it is not
  * there. */
 struct table_change census_moved(struct census *census);

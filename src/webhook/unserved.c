@@ -62,7 +62,7 @@ static bool judge(const struct unserved_look *look, const struct census_entry *e
         now < clock_after(look->since, look_us))
         return false;
     row->state = STORE_ROSTER_REMOVED;
-    row->gone_at = clock_after(now, UNSERVED_KEEP_US);
+    row->gone_at = clock_after(now, CENSUS_REMOVED_US);
     return true;
 }
 

@@ -16,7 +16,6 @@
 
 #define UNSERVED_MOST 200
 #define UNSERVED_LOOK_US (INT64_C(3600) * CLOCK_US_PER_S)
-#define UNSERVED_KEEP_US (INT64_C(30) * 86400 * CLOCK_US_PER_S) /* of a name that was removed */
 
 struct unserved {
     struct store *store;

@@ -15,7 +15,7 @@ GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "aud
           "config": ["explain"],
           "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume",
                     "drain", "audit"],
-          "inbox": ["list", "show", "replay", "drop", "audit"],
+          "inbox": ["list", "show", "replay", "drop", "remove", "audit"],
           "webhook": ["publish", "list", "show", "replay", "drop", "audit", "endpoint", "sign",
                       "verify", "listen"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]

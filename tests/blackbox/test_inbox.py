@@ -391,6 +391,51 @@ def test_a_source_that_is_renamed_stays_what_it_was(inbox, upstream):
     assert box.rows("SELECT DISTINCT source FROM inbox_events") == [["payments"]]
 
 
+def test_a_source_that_no_config_has_is_removed_by_a_person(pawl, upstream):
+    gateway, listener = with_admin(pawl, config(source(), source("bank")))
+    box = Inbox(gateway)
+
+    def reload(*sources: dict[str, Any]) -> None:
+        before = [line["event"] for line in gateway.log].count("config_reloaded")
+        gateway.configure(f"admin: 127.0.0.1:{listener.port}\n{config(*sources)}")
+        gateway.signal(signal.SIGHUP)
+        eventually(lambda: [line["event"] for line in gateway.log].count("config_reloaded")
+                   > before, "the reload")
+
+    def over_http(name: str, act: str = "remove") -> Answer:
+        return listener.request("POST", f"/inbox/sources/{name}/{act}")
+
+    upstream.default = say(503)
+    box.send("ev_1")
+    box.send("ev_2", name="bank")
+    upstream.wait_for(2)
+    ran = box.run("remove", "payments")
+    assert ran.returncode == 65 and "of a config that is in force" in ran.stderr
+    assert over_http("payments").status == 409
+    ran = box.run("remove", "nobody")
+    assert ran.returncode == 1 and "knows no source `nobody`" in ran.stderr
+    assert [over_http("nobody").status, over_http("bank", "fly").status, over_http("").status,
+            listener.get("/inbox/sources/bank/remove").status] == [404, 404, 404, 405]
+    eventually(lambda: box.states() == ["waiting"] * 2, "the next attempts")
+    reload(source("other"))
+    told = run("serve", "--test", "-c", gateway.config).stderr
+    assert "events of a source 'payments', which is in no config in force" in told
+    assert box.done("remove", "payments", "--reason", "gone") == "source payments is removed\n"
+    assert box.done("remove", "payments") == "source payments is already removed\n"
+    assert over_http("bank").json == {"name": "bank", "removed": True}
+    told = run("serve", "--test", "-c", gateway.config).stderr
+    assert "[endpoint-unserved]" not in told  # they end
+    assert {row["reason"] for row in box.until("dead", "dead", step=5)} == {"endpoint_removed"}
+    acts = [json.loads(line) for line in box.done("audit", "--json").splitlines()]
+    assert [(act["act"], act["lane"], act["reason"]) for act in acts] == [
+        ("remove", "payments", "gone"), ("remove", "bank", None)]
+    assert acts[1]["actor"].startswith("admin:")
+    upstream.default = upstream.created
+    reload(source(), source("bank"))
+    box.done("replay", "--dead")
+    box.until("done", "done", step=5)
+
+
 def test_a_replay_past_the_window_of_the_handler_needs_force(pawl, upstream):
     gateway, listener = with_admin(pawl, config(source(keep="30d")))
     box = Inbox(gateway)

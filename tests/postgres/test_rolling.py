@@ -261,6 +261,24 @@ def test_an_endpoint_that_a_gateway_has_is_not_removed(pawl, receiver):
     assert box.until("dead", step=5)[0]["reason"] == "endpoint_removed"
 
 
+def test_a_source_that_a_gateway_has_is_not_removed(pawl, receiver, upstream):
+    pawl(config(sink("billing", receiver)))
+    gateway = pawl(config(sink("billing", receiver), inbox=True))
+    box = Inbox(gateway)
+    upstream.default = say(503, effect=False)
+    assert box.send("e1").status == 200
+    upstream.wait_for(1)
+    ran = box.run("remove", "gh")
+    assert ran.returncode == 65 and "of a config that is in force" in ran.stderr
+    gateway.stop()
+    assert box.done("remove", "gh") == "source gh is removed\n"
+    assert box.until("dead", step=5)[0]["reason"] == "endpoint_removed"
+    upstream.default = upstream.created
+    gateway.start()
+    box.done("replay", "--dead")
+    box.until("done", step=5)
+
+
 def test_rows_of_dead_gateways_go_and_stop_no_event(pawl, receiver, database):
     names = [f"e{i}" for i in range(40)]
     gateway = pawl(config(*(sink(name, receiver, types=[f"only.{name}"]) for name in names)))
