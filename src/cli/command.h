@@ -165,6 +165,8 @@
       "statuses (409 or 409,410) by which this service says that it was done before")              \
     X(LATER, "later", 0, "CODES", NULL, 0, 0,                                                      \
       "statuses (423 or 409,423) by which this service says: later")                               \
+    X(EDIT_TO, "to", 0, "PREFIX", NULL, 0, 0,                                                      \
+      "all that wait to be sent to this URL, or below it (with -H alone)")                         \
     X(NOT_DONE, "not-done", 0, "CONDITION", NULL, 0, 0,                                            \
       "what says that it was not done, and is sent again, whatever the status: "                   \
       "`/errors/0/code=THROTTLED` of a JSON body, or `Name: value`; may be repeated")              \

@@ -121,15 +121,16 @@ const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_queue_edit] =
         {.name = "queue edit",
          .summary = "change what an operation sends; it gets a new key",
-         .synopsis = "ID {-d DATA [--force] | -H H} [--reason TEXT]",
+         .synopsis =
+             "ID -d DATA [--force] [--reason TEXT]\n{ID | --to PREFIX} -H H [--reason TEXT]",
          .about =
              "Gives an operation another body and a new key, which it prints; its attempts "
              "count from the start. If one may have taken effect, that needs --force. With -H it "
              "stays what it was, under its key, and is sent with these credentials.",
          .operand = "ID",
-         .operands_least = 1,
          .operands_most = 1,
-         .flags = {DATA_FLAGS, FLAG_REQUEST_HEADER, FLAG_EDIT_FORCE, FLAG_ACT_REASON, FLAG_STORE},
+         .flags = {DATA_FLAGS, FLAG_REQUEST_HEADER, FLAG_EDIT_TO, FLAG_EDIT_FORCE, FLAG_ACT_REASON,
+                   FLAG_STORE},
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},

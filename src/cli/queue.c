@@ -142,6 +142,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_DEDUPE] = {FLAG_IS_TAKEN, .take = take_dedupe},
     [FLAG_MOST] = PLACE(most),
     [FLAG_EDIT_FORCE] = PLACE(force),
+    [FLAG_EDIT_TO] = PLACE(to),
     [FLAG_STATE] = PLACE(state),
     [FLAG_DEAD] = PLACE(dead),
     [FLAG_REPLAY_DEAD] = PLACE(dead),

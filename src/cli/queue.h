@@ -45,6 +45,7 @@ struct queue_session {
     int64_t dedupe_us;   /* add; 0: nothing is refused */
     size_t most;         /* add; 0: any number */
     bool force;          /* edit, replay */
+    const char *to;      /* edit: below this URL; NULL: `id` */
     struct slice reason; /* acts; may be empty */
     unsigned state;      /* list: of TASKS_STATE_NAMES, from 1; 0: any */
     bool dead;           /* list */

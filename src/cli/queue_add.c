@@ -499,14 +499,57 @@ static int edit_whole(struct queue_session *session, const struct tasks_whole *w
     return code == EXIT_DONE ? report_edit(session, &added) : code;
 }
 
-int queue_run_edit(struct queue_session *session)
+static int edit_one(struct queue_session *session, int64_t id)
 {
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
-    if (session->request.request.has_body == (session->request.request.headers.n > 0))
+    session->id = id;
+    int code = queue_complain(session, tasks_read(&session->source, id, &whole));
+    return code == EXIT_DONE ? edit_whole(session, &whole) : code;
+}
+
+/* That URL, or one below it: no other host that begins with its name. */
+static bool is_below(struct slice url, struct slice prefix)
+{
+    if (!slice_starts(url, prefix))
+        return false;
+    char next = url.len > prefix.len ? url.at[prefix.len] : '/';
+    return next == '/' || next == '?' || prefix.at[prefix.len - 1] == '/';
+}
+
+/* All that wait: each an edit of its own. */
+static int edit_all(struct queue_session *session)
+{
+    struct tasks_wanted wanted = {.has_state = true, .state = TASK_WAITING};
+    struct slice prefix = slice_of(session->to);
+    int code = EXIT_DONE;
+    do {
+        TASKS_PAGE_AUTO struct tasks_page page = {0};
+        int failed = queue_complain(session, tasks_list(&session->source, &wanted, &page));
+        if (failed != EXIT_DONE)
+            return failed;
+        for (size_t i = 0; i < page.n; i++) {
+            if (!is_below(page.rows[i].url, prefix))
+                continue;
+            failed = edit_one(session, page.rows[i].stored->row.id);
+            code = failed == EXIT_DONE ? code : failed;
+        }
+        wanted.after = page.next;
+    } while (wanted.after > 0);
+    return code;
+}
+
+int queue_run_edit(struct queue_session *session)
+{
+    bool has_body = session->request.request.has_body;
+    if ((session->operands.n == 1) == (session->to != NULL))
+        return command_misused(session->command, "needs either an ID or --to PREFIX");
+    if (session->to && (has_body || session->to[0] == '\0'))
+        return command_misused(session->command, "--to wants a URL, and goes with -H alone");
+    if (has_body == (session->request.request.headers.n > 0))
         return command_misused(session->command, "needs either a body (--data, --data-binary, "
                                                  "--json) or headers (-H)");
     int code = queue_open(session, STORE_COMMAND, false);
-    if (code == EXIT_DONE)
-        code = queue_complain(session, tasks_read(&session->source, session->id, &whole));
-    return code == EXIT_DONE ? edit_whole(session, &whole) : code;
+    if (code != EXIT_DONE)
+        return code;
+    return session->to ? edit_all(session) : edit_one(session, session->id);
 }

@@ -344,6 +344,26 @@ def test_a_drain_that_follows_goes_on_once_the_token_is_there(queue, upstream, t
     assert "part of what is sent" in queue.refused(2, "edit", first[0], "-H", "If-Match: 1")
 
 
+def test_the_headers_of_all_that_go_to_one_place_are_edited_at_once(queue, upstream, tmp_path):
+    upstream.default = by_token
+    write_token(tmp_path / "old", "old")
+    made = [queue.add("--group", "g", "-H", f"@{tmp_path / 'old'}", "-H", "A: b", "-d", n,
+                      queue.url) for n in "123"]
+    elsewhere = queue.add("-H", "Authorization: old", queue.url + "2/x")
+    queue.drain(code=75)
+    said = queue.did("edit", "--to", queue.url, "-H", "Authorization: new")
+    assert [line.split() for line in said.splitlines()] == [list(one) for one in made]
+    assert queue.show(made[0][0])["reason"] == "credentials"
+    write_token(tmp_path / "new", "new")
+    queue.did("edit", "--to", queue.url, "-H", f"@{tmp_path / 'new'}")
+    queue.drain(code=75)
+    assert queue.states() == ["done"] * 3 + ["waiting"] and elsewhere
+    assert [request["A"] for request in upstream.requests[-4:] if request["A"]] == ["b"] * 3
+    both = [made[0][0], "--to", queue.url, "-H", "A: c"]
+    for words in ([], ["--to", queue.url, "-d", "1"], both):
+        queue.refused(2, "edit", *words)
+
+
 def test_which_statuses_wait_for_credentials_is_the_caller_s_to_say(queue, upstream):
     upstream.default = say(403, effect=False)
     waits, _ = queue.add("--wait-on", "403,423", "-d", "a", queue.url)
