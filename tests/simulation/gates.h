@@ -6,7 +6,8 @@
  * on, what fails, who is killed. Between the load and the save of a batch others may do theirs. One
  * seed always gives one run.
  *
- * What strands do, and what must hold after each batch, is a kind's (test_moved.c).
+ * What strands do, and what must hold after each batch, is a kind's: test_moved.c,
+ * test_went_back.c.
  */
 #ifndef PAWL_TESTS_GATES_H
 #define PAWL_TESTS_GATES_H

@@ -141,6 +141,13 @@ void toy_set_row(struct rows *rows, const struct table *table, int64_t id, void 
     rows->at[at] = (struct slot){table, row};
 }
 
+static void copy_rows(const struct rows *from, struct rows *to)
+{
+    for (size_t i = 0; i < from->n; i++)
+        toy_set_row(to, from->at[i].table, from->at[i].row->id,
+                    toy_copy_row(from->at[i].table, from->at[i].row, NULL));
+}
+
 static void clear_rows(struct rows *rows)
 {
     while (rows->n > 0)
@@ -344,9 +351,8 @@ static void write_group(const struct toy *toy, struct backend_group *group)
     struct rows *rows = &toy->shared->rows, spare = {NULL};
     struct backend_change *first = group->changes;
     bool brings = first && first->brought, fit = true;
-    for (size_t i = 0; i < rows->n && brings; i++)
-        toy_set_row(&spare, rows->at[i].table, rows->at[i].row->id,
-                    toy_copy_row(rows->at[i].table, rows->at[i].row, NULL));
+    if (brings)
+        copy_rows(rows, &spare);
     for (const struct backend_change *change = first; change && fit; change = change->next)
         fit = change->brought ? toy_bring_row(rows, change->brought) : fits_load(toy, change);
     for (const struct backend_change *change = first; change && fit; change = change->next)
@@ -469,6 +475,45 @@ static enum backend_status toy_save(struct backend *backend, struct backend_save
     toy->maintained = false;
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;
+}
+
+/* ---- going back ---- */
+
+struct toy_copy {
+    struct rows rows;
+    struct backend_counts counts;
+    struct terms terms;
+};
+
+struct toy_copy *toy_keep(struct backend *backend)
+{
+    struct toy_copy *copy = calloc(1, sizeof *copy);
+    CHECK(copy);
+    struct shared *shared = lock(backend);
+    copy->counts = shared->counts;
+    copy->terms = shared->terms;
+    copy_rows(&shared->rows, &copy->rows);
+    mutex_unlock(&shared->mutex);
+    return copy;
+}
+
+void toy_put_back(struct backend *backend, const struct toy_copy *copy)
+{
+    struct shared *shared = lock(backend);
+    clear_rows(&shared->rows);
+    copy_rows(&copy->rows, &shared->rows);
+    shared->counts = copy->counts;
+    shared->terms = copy->terms;
+    shared->removals++;
+    mutex_unlock(&shared->mutex);
+}
+
+void toy_drop(struct toy_copy *copy)
+{
+    if (!copy)
+        return;
+    clear_rows(&copy->rows);
+    free(copy);
 }
 
 /* ---- the rest ---- */

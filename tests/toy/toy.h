@@ -12,4 +12,13 @@
 /* Over the array of `with`; NULL: over one of its own. */
 struct backend *toy_open(struct backend *with);
 
+/* What the array has now, to be put in its place later, as often as wanted: a store that goes back.
+ * Time goes on, no token and no version comes again (both stores lift them to the clock), and which
+ * processes live is known as it was: that is in no store. */
+struct toy_copy;
+struct toy_copy *toy_keep(struct backend *backend);
+void toy_put_back(struct backend *backend, const struct toy_copy *copy);
+/* Accepts NULL. */
+void toy_drop(struct toy_copy *copy);
+
 #endif

@@ -367,6 +367,8 @@ static enum backend_status tell_back(struct store *c, struct batch *batch)
     struct store_op op = {.kind = STORE_ROWS, .terms = &change};
     if (!terms_eq(&change.expected, &change.wanted))
         status = apply_op(apply, &op, &touched);
+    else
+        rowset_begin(&c->rows);
     if (status == BACKEND_OK && !rowset_close(&c->rows, &op))
         status = BACKEND_NO_MEMORY;
     if (status == BACKEND_OK && op.status != STORE_DONE)

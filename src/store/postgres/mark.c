@@ -22,17 +22,16 @@ static struct postgres_mark new_mark(void)
 
 /* What the load of this batch found may be acknowledged by its save: what was unsure up to there,
  * too. So it is to be there where that one writes. */
-static int64_t lowest(const struct postgres_backend *postgres)
+static int64_t lowest(const struct postgres_mark *mark)
 {
-    int64_t low = postgres->mark.low, loaded = postgres->mark.loaded;
-    return low < loaded ? loaded : low;
+    return mark->low < mark->loaded ? mark->loaded : mark->low;
 }
 
 /* Nothing is known of the row yet; or it may have been swept, so that what this process remembers
  * may be of a store that went back. */
 static bool may_be_missing(const struct postgres_backend *postgres)
 {
-    return lowest(postgres) == 0 || postgres->now - postgres->marked_at > AWAY_US;
+    return lowest(&postgres->mark) == 0 || postgres->now - postgres->written_at > AWAY_US;
 }
 
 static void begin_mark(struct postgres_backend *postgres)
@@ -48,13 +47,11 @@ static void add_mark(struct postgres_backend *postgres, struct postgres_params *
                      int64_t value)
 {
     const struct postgres_mark *mark = &postgres->mark, *held = &postgres->held_mark;
-    const int64_t numbers[] = {mark->by,          lowest(postgres),
-                               mark->high,        value,
-                               postgres->lift,    postgres->mark_token,
-                               postgres->mark_at, may_be_missing(postgres),
-                               held->by,          held->low,
-                               held->high};
-    size_t n = sizeof numbers / sizeof *numbers - (held->by == 0 ? 3 : 0);
+    const int64_t numbers[] = {
+        mark->by,       lowest(mark),         mark->high,        value,
+        postgres->lift, postgres->mark_token, postgres->mark_at, may_be_missing(postgres),
+        held->by,       lowest(held),         held->high};
+    size_t n = sizeof numbers / sizeof *numbers - (lowest(held) == 0 ? 3 : 0);
     postgres_array_begin(params, POSTGRES_INT8);
     for (size_t i = 0; i < n && (mark->by != 0 || postgres->lift != 0); i++)
         postgres_item_number(params, numbers[i]);
@@ -86,7 +83,9 @@ static void notice(struct postgres_backend *postgres)
  * load finds out what is there. */
 void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status status)
 {
-    if (postgres->failure.went_back && lowest(postgres) == postgres->mark.low)
+    const struct postgres_mark *mark = &postgres->mark, *held = &postgres->held_mark;
+    bool is_sure = lowest(mark) == mark->low && lowest(held) == held->low;
+    if (postgres->failure.went_back && is_sure)
         notice(postgres);
     if (status != BACKEND_OK)
         return;
@@ -94,7 +93,7 @@ void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status 
     if (postgres->mark.by == 0)
         return;
     postgres->mark.low = postgres->mark.high;
-    postgres->marked_at = postgres->now;
+    postgres->marked_at = postgres->written_at = postgres->now;
     postgres->held_mark = (struct postgres_mark){0};
 }
 
@@ -110,12 +109,15 @@ void postgres_queue_see_mark(struct postgres_backend *postgres)
     postgres_queue(postgres, "SELECT pawl.see_mark($1)", params);
 }
 
-/* What was unsure up to there is committed, and may be acknowledged. */
+/* What was unsure up to there is committed, and may be acknowledged. Where none of it is, the row
+ * is as old as it was. */
 void postgres_mark_seen(struct postgres_backend *postgres, const PGresult *result)
 {
     int64_t seen = postgres_number(result, 0, 0);
     if (seen == 0)
         return;
+    if (seen != postgres->mark.low)
+        postgres->written_at = postgres->now;
     postgres->mark.low = seen;
     postgres->marked_at = postgres->now;
 }
@@ -124,9 +126,7 @@ void postgres_move_mark(struct postgres_backend *postgres)
 {
     if (postgres->mark.by == 0)
         return;
-    if (lowest(postgres) != 0) {
+    if (!may_be_missing(postgres))
         postgres->held_mark = postgres->mark;
-        postgres->held_mark.low = lowest(postgres);
-    }
     postgres->mark = new_mark();
 }

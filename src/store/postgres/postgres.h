@@ -101,7 +101,8 @@ struct postgres_backend {
     struct postgres_mark held_mark; /* whose place that one is to take, since a stranger holds it */
     int64_t mark_token;             /* the first one when it was made, */
     int64_t mark_at;                /* store time then, */
-    int64_t marked_at;              /* and when it was last seen committed */
+    int64_t marked_at;              /* when it was last seen committed, */
+    int64_t written_at;             /* and written, which its row is kept for some days from */
     int64_t highest;                /* token that was drawn, of all */
     int64_t lift;                   /* 0; or those drawn behind the next save are above it */
     PGresult *results[POSTGRES_STATEMENTS_MAX]; /* of the last exchange */
