@@ -110,6 +110,10 @@ static bool tell(const struct endpoints_acted *acted, struct reply *reply)
                       "it out of the config of every pawl first)",
                       SLICE_ARG(acted->name));
         return false;
+    case ENDPOINTS_RENAMED:
+        reply_problem(reply, 409, "%.*s is called %.*s now; nothing was changed (give that name)",
+                      SLICE_ARG(acted->name), SLICE_ARG(acted->heir));
+        return false;
     case ENDPOINTS_BAD:
         reply_problem(reply, 400, "%s", acted->problem);
         return false;

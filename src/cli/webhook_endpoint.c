@@ -91,8 +91,9 @@ static int print_found(struct queue_session *session, struct slice name)
 static int report(const struct queue_session *session, const struct endpoints_acted *acted,
                   const char *done)
 {
-    BUF_AUTO struct buf name = buf_make(SIZE_MAX);
+    BUF_AUTO struct buf name = buf_make(SIZE_MAX), heir = buf_make(SIZE_MAX);
     print_escaped(&name, acted->name);
+    print_escaped(&heir, acted->heir);
     struct slice shown = buf_slice(&name);
     switch (acted->end) {
     case ENDPOINTS_DONE:
@@ -120,6 +121,10 @@ static int report(const struct queue_session *session, const struct endpoints_ac
                               "`%.*s` is an endpoint of a config that is in force; nothing was "
                               "changed (take it out of the config of every `pawl serve` first)",
                               SLICE_ARG(shown));
+    case ENDPOINTS_RENAMED:
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "`%.*s` is called `%.*s` now; nothing was changed (give that name)",
+                              SLICE_ARG(shown), SLICE_ARG(buf_slice(&heir)));
     case ENDPOINTS_BAD:
         return command_failed(session->command, EXIT_BAD_DATA, "%s", acted->problem);
     }

@@ -45,6 +45,7 @@ enum endpoints_end {
     ENDPOINTS_TAKEN,     /* add: there is one of that name */
     ENDPOINTS_OF_CONFIG, /* rotate, remove: it is one of a config */
     ENDPOINTS_SERVED,    /* remove: it is one of a config that is in force */
+    ENDPOINTS_RENAMED,   /* enable, disable: it is called `heir` now, by which its state goes */
     ENDPOINTS_BAD,       /* add, rotate: `problem` says what is wrong */
 };
 
@@ -52,6 +53,7 @@ struct endpoints_acted {
     enum endpoints_end end;
     const char *problem; /* a literal, or in the arena */
     struct slice name;   /* in the arena */
+    struct slice heir;   /* in the arena */
     struct slice secret; /* that was minted, in the arena; empty: none was */
 };
 

@@ -25,12 +25,17 @@ static enum tasks_end decide(enum tasks_act act, const struct store_task *stored
                                            : TASKS_NOT_ALLOWED;
 }
 
-/* By the state of its endpoint; without a row it is enabled. */
-static enum store_status judge_endpoint(const struct tasks_source *source, struct slice name,
+/* By the state of its endpoint, under the name that it has now; without a row it is enabled. */
+static enum store_status judge_endpoint(const struct tasks_source *source, struct slice lane,
                                         enum tasks_end *end)
 {
+    CENSUS_AUTO struct census census = census_make();
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    const struct store_endpoint like = {.name = name};
+    enum store_status read = census_read(&census, source->store, source->parker);
+    if (read != STORE_DONE)
+        return read;
+    const struct census_entry *entry = census_find(&census, SLICE(WEBHOOK_KIND), lane);
+    const struct store_endpoint like = {.name = entry ? census_heir(entry)->row.name : lane};
     struct store_found found = {.arena = &arena};
     const struct table_query query = {
         .table = &endpoint_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};

@@ -314,6 +314,13 @@ struct census_entry *census_find(const struct census *census, struct slice kind,
                : bsearch(&like, census->entries, census->n, sizeof like, compare_entries);
 }
 
+const struct census_entry *census_heir(const struct census_entry *entry)
+{
+    while (entry->told_as)
+        entry = entry->told_as;
+    return entry;
+}
+
 bool census_is_told(const struct census_entry *entry)
 {
     return entry->n_living > 0 || entry->row.state == STORE_ROSTER_DECLARED;
@@ -344,8 +351,7 @@ static bool wants_by_name(const struct census_entry *entry, const struct store_e
 bool census_wants(const struct census_entry *entry, const struct store_event *event,
                   bool of_any_type)
 {
-    while (entry->told_as)
-        entry = entry->told_as;
+    entry = census_heir(entry);
     bool wants = wants_by_name(entry, event, of_any_type);
     for (const struct census_entry *at = entry->others; at; at = at->next)
         wants |= wants_by_name(at, event, of_any_type);

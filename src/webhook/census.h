@@ -60,6 +60,8 @@ enum store_status census_read(struct census *census, struct store *store, struct
 /* NULL: nobody ever declared it. */
 struct census_entry *census_find(const struct census *census, struct slice kind, struct slice name);
 
+/* Under which of its names it is told, former or new: itself, or another one. */
+const struct census_entry *census_heir(const struct census_entry *entry);
 /* Whether tasks are made for it. */
 bool census_is_told(const struct census_entry *entry);
 /* By any of the names that this endpoint has, or had. */

@@ -533,6 +533,25 @@ def test_a_rename_that_ended_with_its_gateway_tells_nothing_twice(pawl, receiver
     assert told(receiver) == sorted((event, "/crm") for event in events)
 
 
+def test_a_person_acts_on_an_endpoint_by_the_name_that_it_has_now(pawl, receiver):
+    """The state of the name before, which a gateway has yet, says nothing."""
+    gateway, admin = with_admin(pawl, config(sink("crm", receiver)))
+    box = Outbox(gateway)
+    box.publish()
+    box.until("done")
+    pawl(config(sink("sales", receiver, formerly=["crm"])))
+    ran = box.run("endpoint", "disable", "crm")
+    assert ran.returncode == 65 and "`crm` is called `sales` now" in ran.stderr
+    refused = admin.request("POST", "/endpoints/crm/disable")
+    assert refused.status == 409 and "crm is called sales now" in refused.json["detail"]
+    box.done("endpoint", "disable", "sales")
+    ran = box.run("replay", box.id())
+    assert ran.returncode == 1 and "is disabled" in ran.stderr
+    box.done("endpoint", "enable", "sales")
+    box.done("replay", box.id())
+    receiver.wait_for(2)
+
+
 def test_an_endpoint_takes_its_state_along_when_it_is_renamed(pawl, receiver):
     gateway = pawl(config(sink("crm", receiver)))
     box = Outbox(gateway)
