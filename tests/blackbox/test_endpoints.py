@@ -168,9 +168,12 @@ def test_a_start_is_refused_where_a_config_name_is_stored(pawl, receiver):
     gateway = pawl(config())
     add(Outbox(gateway), receiver, "ledger")
     gateway.stop()
-    gateway.configure(config(sink("ledger", receiver)))
-    with pytest.raises(AssertionError, match="the store has an endpoint ledger, too"):
-        gateway.start()
+    for names, problem in (({}, "the store has an endpoint ledger, too"), (
+            {"formerly": ["ledger"]}, "`formerly` of sales names ledger, which is an endpoint of "
+            "the store .* once nothing waits for it, `pawl webhook endpoint remove ledger`")):
+        gateway.configure(config(sink("sales" if names else "ledger", receiver, **names)))
+        with pytest.raises(AssertionError, match=problem):
+            gateway.start()
 
 
 # ---- its life ----

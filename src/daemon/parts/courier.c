@@ -37,6 +37,24 @@ static bool fill(const struct config *config, int stop_fd, struct webhook_wanted
            resolve_upstream(config, stop_fd, &ret_wanted->upstream, ret_problem);
 }
 
+/* What ends no delivery that waits comes first. */
+static void add_conflict(struct buf *problem, const struct webhook_endpoint *both)
+{
+    struct slice name = both->name;
+    if (both->heir)
+        buf_printf(problem,
+                   "webhooks: `formerly` of %.*s names %.*s, which is an endpoint of the store and "
+                   "not of a config: what waits for it stays its own (take it out of `formerly`; "
+                   "once nothing waits for it, `pawl webhook endpoint remove %.*s`)",
+                   SLICE_ARG(both->heir->name), SLICE_ARG(name), SLICE_ARG(name));
+    else
+        buf_printf(problem,
+                   "webhooks: the store has an endpoint %.*s, too (give this one another name; or "
+                   "remove that one, which ends what waits for it: `pawl webhook endpoint remove "
+                   "%.*s`)",
+                   SLICE_ARG(name), SLICE_ARG(name));
+}
+
 /* A name is one endpoint's: of the config, or of the store. */
 static bool check_names(struct daemon *daemon, const struct config *config, char **ret_problem)
 {
@@ -54,10 +72,7 @@ static bool check_names(struct daemon *daemon, const struct config *config, char
     if (status == STORE_DONE && !both)
         return true;
     if (both)
-        buf_printf(&problem,
-                   "webhooks: the store has an endpoint %.*s, too (give one of them another name, "
-                   "or remove that one: `pawl webhook endpoint remove`)",
-                   SLICE_ARG(both->name));
+        add_conflict(&problem, both);
     else
         buf_add_str(&problem, "webhooks: the store does not say which endpoints it has");
     *ret_problem = buf_take(&problem);
