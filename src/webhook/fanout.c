@@ -16,6 +16,7 @@
 struct commit {
     const struct fanout *fanout;
     struct audience audience;
+    bool has_renamed; /* one of it had another name before */
     struct store_task tasks[TABLE_BRINGS_MAX];
     struct store_event events[PAGE];
     struct table_change changes[TABLE_BRINGS_MAX];
@@ -94,6 +95,14 @@ static size_t count_wanting(const struct audience *audience, const struct store_
     return n;
 }
 
+static bool has_renamed(const struct audience *audience)
+{
+    size_t i = 0;
+    while (i < audience->n && !(audience->at[i].entry && audience->at[i].entry->others))
+        i++;
+    return i < audience->n;
+}
+
 /* ---- one event alone ---- */
 
 /* Lanes that have the event's task already, whatever event that says it is of. */
@@ -112,6 +121,17 @@ static bool has_task(const struct store_found *there, const struct taken *taken,
     return has;
 }
 
+/* Under any of its names: the event may have been told to it under the one before. */
+static bool is_told(const struct store_found *there, const struct taken *taken,
+                    const struct audience_member *endpoint)
+{
+    bool is = has_task(there, taken, endpoint->name);
+    for (const struct census_entry *at = endpoint->entry ? endpoint->entry->others : NULL;
+         at && !is; at = at->next)
+        is = has_task(there, taken, at->row.name);
+    return is;
+}
+
 static enum store_status find_tasks(const struct fanout *fanout, int64_t event, size_t most,
                                     struct arena *arena, struct store_found *ret_found)
 {
@@ -125,11 +145,23 @@ static enum store_status find_tasks(const struct fanout *fanout, int64_t event, 
     return find(fanout, &query, arena, ret_found);
 }
 
-/* Where tasks conflict, whoever reads them by the event does not find them. */
-static enum store_status save_alone(struct commit *commit, struct taken *taken)
+/* A part of its tasks goes with a touch of the event, so that of several processes, which may know
+ * its endpoints by different names, each sees what was told before. */
+static void add_touch(struct commit *commit, struct store_event *event)
+{
+    commit->changes[commit->n++] =
+        (struct table_change){.table = &event_table, .act = TABLE_TOUCH, .row = &event->row};
+}
+
+/* The event's own change is the last. Where tasks conflict, whoever reads them by the event does
+ * not find them. */
+static enum store_status save_alone(struct commit *commit, struct store_event *event,
+                                    struct taken *taken)
 {
     size_t n = commit->n;
     enum store_status status = save(commit);
+    if (status == STORE_DONE)
+        event->row.version = commit->changes[n - 1].version;
     for (size_t i = 0; i < n && status == STORE_CONFLICT; i++)
         if (commit->changes[i].table == &task_table && commit->changes[i].is_stale &&
             taken->n < commit->audience.n)
@@ -138,8 +170,8 @@ static enum store_status save_alone(struct commit *commit, struct taken *taken)
 }
 
 /* In as many commits as it takes; the mark is in the last one. Tasks that are there are left. */
-static enum store_status try_alone(struct commit *commit, const struct store_event *event,
-                                   int64_t now, struct taken *taken)
+static enum store_status try_alone(struct commit *commit, struct store_event *event, int64_t now,
+                                   struct taken *taken)
 {
     const struct fanout *fanout = commit->fanout;
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
@@ -147,24 +179,26 @@ static enum store_status try_alone(struct commit *commit, const struct store_eve
     enum store_status status = find_tasks(fanout, event->row.id, TASKS_MOST, &arena, &there);
     for (size_t i = 0; i < commit->audience.n && status == STORE_DONE; i++) {
         const struct audience_member *endpoint = &commit->audience.at[i];
-        if (!audience_wants(endpoint, event) || has_task(&there, taken, endpoint->name))
+        if (!audience_wants(endpoint, event) || is_told(&there, taken, endpoint))
             continue;
         add_task(commit, endpoint, event, now);
         if (commit->n < TABLE_BRINGS_MAX - 1)
             continue;
-        status = save_alone(commit, taken);
+        add_touch(commit, event);
+        status = save_alone(commit, event, taken);
         CRASH_POINT(inside_fan_out);
     }
     if (status != STORE_DONE)
         return status;
     add_mark(commit, event, now);
-    return save_alone(commit, taken);
+    return save_alone(commit, event, taken);
 }
 
 /* Again for as long as a task is found that was not known. */
-static enum store_status fan_alone(struct commit *commit, const struct store_event *event,
+static enum store_status fan_alone(struct commit *commit, const struct store_event *found,
                                    int64_t now)
 {
+    struct store_event event = *found;
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct taken taken = {.lanes =
                               arena_alloc(&arena, (commit->audience.n + 1) * sizeof *taken.lanes)};
@@ -173,12 +207,22 @@ static enum store_status fan_alone(struct commit *commit, const struct store_eve
     do {
         known = taken.n;
         if (status != STORE_NO_MEMORY)
-            status = try_alone(commit, event, now, &taken);
+            status = try_alone(commit, &event, now, &taken);
     } while (status == STORE_CONFLICT && taken.n > known);
     return status;
 }
 
 /* ---- a page of them ---- */
+
+/* Whether a part of its tasks may have been made, for endpoints that have another name since. */
+static bool may_be_begun(const struct commit *commit, const struct store_event *event)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct store_found there;
+    return commit->has_renamed &&
+           (find_tasks(commit->fanout, event->row.id, 1, &arena, &there) != STORE_DONE ||
+            there.n > 0);
+}
 
 /* As many as fit into one commit, from the first one on. 0: not even that one. */
 static size_t gather(struct commit *commit, const struct store_found *found, size_t first)
@@ -187,7 +231,8 @@ static size_t gather(struct commit *commit, const struct store_found *found, siz
     size_t at = first;
     for (; at < found->n; at++) {
         const struct store_event *event = (const struct store_event *)found->rows[at];
-        if (commit->n + count_wanting(audience, event) + 1 > TABLE_BRINGS_MAX)
+        if (commit->n + count_wanting(audience, event) + 1 > TABLE_BRINGS_MAX ||
+            may_be_begun(commit, event))
             break;
         for (size_t i = 0; i < audience->n; i++)
             if (audience_wants(&audience->at[i], event))
@@ -237,6 +282,7 @@ enum store_status fanout_step(const struct fanout *fanout, size_t *ret_n, bool *
         return STORE_NO_MEMORY;
     commit->fanout = fanout;
     status = fanout->gather(fanout->argument, &arena, &commit->audience);
+    commit->has_renamed = has_renamed(&commit->audience);
     bool is_for_anybody = status == STORE_DONE && commit->audience.n > 0;
     if (is_for_anybody)
         status = fan_page(commit, &found, ret_n);

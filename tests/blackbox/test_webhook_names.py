@@ -96,6 +96,32 @@ def test_what_an_endpoint_does_not_want_any_more_ends_and_holds_nothing(outbox, 
     assert reason_of(box, third) == "not_wanted" and len(receiver.requests) == 4
 
 
+@pytest.mark.parametrize("n_left", [230, 10])
+def test_an_event_that_was_told_in_part_is_told_once_to_who_was_renamed_since(pawl, receiver,
+                                                                              n_left):
+    """In parts it is told to more than one commit takes; the others may be all in one."""
+    box = Outbox(pawl(config(*(sink(f"e{i}", receiver) for i in range(230))), started=False))
+    box.gateway.start(PAWL_CRASH_AT="inside_fan_out")
+    event = box.publish()
+    box.gateway.wait()
+    left = {f"e{i}" for i in range(n_left)}
+    store = File(box.gateway.store)
+    assert 0 < len(store.sql("SELECT lane FROM pawl_task")) < 230
+    begun = {lane for (lane,) in store.sql("SELECT lane FROM pawl_task")}
+    assert begun & left
+    for (name,) in store.sql("SELECT name FROM pawl_roster WHERE kind <> ''"):
+        if name not in left:
+            store.sql("DELETE FROM pawl_roster WHERE name = %s", name)
+            store.sql("DELETE FROM pawl_task WHERE lane = %s", name)
+    box.gateway.configure(config(*(
+        sink(f"f{i}", receiver, url=f"http://127.0.0.1:{receiver.port}/e{i}", formerly=[f"e{i}"])
+        for i in range(n_left))))
+    box.gateway.start()
+    box.until(*["done"] * n_left, step=5)
+    assert sorted((request["webhook-id"], request.target) for request in receiver.done) == sorted(
+        (event, f"/{name}") for name in left)
+
+
 WAITS = "an endpoint 'crm', which is in no config in force: they wait for one that has it"
 
 
