@@ -238,7 +238,7 @@ static struct said read_said(const struct client_http *http, struct arena *arena
 /* One order, and never a new key where none is known to be safe. */
 static void add_advice(const struct send *send, const struct said *said, struct buf *line)
 {
-    const struct error_row *row = client_find_row(send->runner.end.code);
+    const struct error_row *row = client_row_of(&send->runner);
     bool held = row == error_row(ERROR_OUTCOME_UNKNOWN);
     bool other = row == error_row(ERROR_PAYLOAD_MISMATCH);
     if (send->runner.in_doubt && !held)

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-const struct error_row *client_find_row(struct slice code)
+static const struct error_row *find_row(struct slice code)
 {
     const struct error_row *mismatch = error_row(ERROR_PAYLOAD_MISMATCH);
     return slice_eq(code, slice_of(mismatch->short_code)) ? mismatch : error_find(code);
@@ -15,9 +15,18 @@ bool client_is_refusal(const struct record *record)
            (record->http_status >= 300 && record->http_status <= 399);
 }
 
+/* What a code says of the next attempt counts where the response meant the same. */
+const struct error_row *client_row_of(const struct runner *runner)
+{
+    const struct error_row *row = find_row(runner->end.code);
+    bool ends = row && (row->exit_code == EXIT_FINAL_ERROR || row->exit_code == EXIT_BAD_DATA);
+    bool goes_on = runner->end.class >= RETRY_LATER;
+    return row && (goes_on ? !ends : !row->retryable) ? row : NULL;
+}
+
 static enum exit_code code_of_end(const struct runner *runner)
 {
-    const struct error_row *row = client_find_row(runner->end.code);
+    const struct error_row *row = client_row_of(runner);
     if (row && row->exit_code != EXIT_DONE)
         return (enum exit_code)row->exit_code;
     if (!runner->reached)
@@ -35,7 +44,7 @@ static bool is_settled(enum runner_result result)
 
 enum exit_code client_exit_code(enum runner_result result, const struct runner *runner)
 {
-    const struct error_row *row = client_find_row(runner->end.code);
+    const struct error_row *row = client_row_of(runner);
     if (runner->in_doubt && !is_settled(result))
         return EXIT_OUTCOME_UNKNOWN;
     switch (result) {

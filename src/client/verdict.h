@@ -7,8 +7,10 @@
 #include "core/errors.h"
 #include "runner/runner.h"
 
-/* The table's row for the error code of a response, long or short; NULL: there is none. */
-const struct error_row *client_find_row(struct slice code);
+/* The table's row for the error code that the last attempt of a run got, long or short; NULL: there
+ * is none, or the response as a whole meant otherwise: a code that passes by itself was final, or
+ * one that is final was sent again. */
+const struct error_row *client_row_of(const struct runner *runner);
 
 /* Whether what is remembered is not a success: a redirect, or what an operator resolved as failed.
  */

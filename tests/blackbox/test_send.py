@@ -256,6 +256,19 @@ def test_what_a_response_says_of_retries_counts_more_than_its_status(sender, ups
         assert ("may be why" in sent.stderr) == (requests == 2 and code == 76), sent.stderr
 
 
+def test_hint_exit_code_and_conduct_agree(sender, upstream):
+    """found: G6. A code counts where the response as a whole means the same."""
+    upstream.then(failing(400, value={"error_code": "TRANSIENT.x"}))
+    sent = sender.post()
+    assert sent.returncode == 1 and "etry" not in sent.stderr and len(upstream.requests) == 1
+    upstream.default = failing(503, value={"error_code": "VALIDATION.x"})
+    sent = sender.post("--deadline", "0.3")
+    assert sent.returncode == 124 and "Correct" not in sent.stderr and len(upstream.requests) > 1
+    upstream.default = failing(422, value={"error_code": "VALIDATION.x"})
+    sent = sender.post()
+    assert sent.returncode == 1 and "Correct the request" in sent.stderr
+
+
 def test_a_success_that_says_that_it_was_not_done_is_sent_again(sender, upstream):
     """It is not remembered, and of a 500 nothing is in doubt."""
     said = ["--not-done", "/state=queued", "--not-done", "X-State: queued"]
