@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
-#define PAGE ((size_t)500)
 #define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 
 struct census census_make(void)
@@ -22,64 +21,17 @@ void census_fini(struct census *census)
 
 /* ---- reading ---- */
 
-/* All rows of a table, however many. */
-struct rows {
-    const struct table_row **at;
-    size_t n, room;
-    int64_t now;
-};
-
 struct reading {
     struct store *store;
     struct parker *parker;
     struct arena *arena;
 };
 
-/* What it has outgrown stays in the arena. */
-static bool make_room(struct rows *rows, size_t n, struct arena *arena)
-{
-    if (rows->n + n <= rows->room)
-        return true;
-    size_t room = 2 * (rows->n + n);
-    const struct table_row **at = arena_alloc(arena, room * sizeof *at);
-    if (!at)
-        return false;
-    if (rows->n > 0)
-        memcpy(at, rows->at, rows->n * sizeof *at);
-    rows->at = at;
-    rows->room = room;
-    return true;
-}
-
-static bool append(struct rows *rows, const struct store_found *found, struct arena *arena)
-{
-    if (!make_room(rows, found->n, arena))
-        return false;
-    if (found->n > 0)
-        memcpy(rows->at + rows->n, found->rows, found->n * sizeof *rows->at);
-    rows->n += found->n;
-    rows->now = found->now;
-    return true;
-}
-
 static enum store_status read_all(const struct reading *reading, const struct table *table,
-                                  struct rows *ret_rows)
+                                  struct store_found *ret_rows)
 {
-    struct store_found found;
-    enum store_status status;
-    *ret_rows = (struct rows){0};
-    do {
-        const struct table_query query = {
-            .table = table,
-            .after = ret_rows->n > 0 ? ret_rows->at[ret_rows->n - 1]->id : 0,
-            .limit = PAGE};
-        found = (struct store_found){.arena = reading->arena};
-        status = store_find_rows(reading->store, &query, reading->parker,
-                                 clock_after(clock_boot_us(), STORE_US), &found);
-        if (status == STORE_DONE && !append(ret_rows, &found, reading->arena))
-            status = STORE_NO_MEMORY;
-    } while (status == STORE_DONE && found.n == PAGE);
-    return status;
+    *ret_rows = (struct store_found){.arena = reading->arena};
+    return store_find_all(reading->store, table, reading->parker, STORE_US, ret_rows);
 }
 
 /* The row of a name: what was found of it, or none. */
@@ -127,10 +79,10 @@ static int compare_serves(const void *a, const void *b)
 }
 
 /* Both in the order of their ids. */
-static bool is_living(const struct rows *processes, int64_t id, int64_t now, int64_t *until)
+static bool is_living(const struct store_found *processes, int64_t id, int64_t now, int64_t *until)
 {
     for (size_t i = 0; i < processes->n; i++) {
-        const struct store_process *process = (const struct store_process *)processes->at[i];
+        const struct store_process *process = (const struct store_process *)processes->rows[i];
         if (process->row.id != id || !process->is_in_force || process->lives_until <= now)
             continue;
         *until = clock_first(*until, process->lives_until);
@@ -140,22 +92,23 @@ static bool is_living(const struct rows *processes, int64_t id, int64_t now, int
 }
 
 /* Drops the declarations of the dead, and orders the others by kind and name, the newest last. */
-static void order_living(struct rows *serves, const struct rows *processes, struct census *census)
+static void order_living(struct store_found *serves, const struct store_found *processes,
+                         struct census *census)
 {
     size_t n = 0;
     int64_t last = 0;
     bool lives = false;
     for (size_t i = 0; i < serves->n; i++) {
-        int64_t process = ((const struct store_serves *)serves->at[i])->process;
+        int64_t process = ((const struct store_serves *)serves->rows[i])->process;
         if (process != last)
             lives = is_living(processes, process, census->now, &census->until);
         last = process;
         if (lives)
-            serves->at[n++] = serves->at[i];
+            serves->rows[n++] = serves->rows[i];
     }
     serves->n = n;
     if (n > 0)
-        qsort(serves->at, n, sizeof *serves->at, compare_serves);
+        qsort(serves->rows, n, sizeof *serves->rows, compare_serves);
 }
 
 static bool is_of(const struct census_entry *entry, const struct table_row *serves)
@@ -165,11 +118,11 @@ static bool is_of(const struct census_entry *entry, const struct table_row *serv
 }
 
 /* Each name has a row of the roster, but for a moment in which it is being declared. */
-static void take_living(struct census *census, struct rows *serves)
+static void take_living(struct census *census, struct store_found *serves)
 {
     size_t known = census->n;
     for (size_t i = 0, n; i < serves->n; i += n) {
-        const struct store_serves *first = (const struct store_serves *)serves->at[i];
+        const struct store_serves *first = (const struct store_serves *)serves->rows[i];
         struct census_entry like = {.row = {.kind = first->kind, .name = first->name}};
         struct census_entry *entry =
             known == 0 ? NULL
@@ -179,9 +132,9 @@ static void take_living(struct census *census, struct rows *serves)
             *entry = like;
             entry->row.state = STORE_ROSTER_DECLARED;
         }
-        for (n = 1; i + n < serves->n && is_of(entry, serves->at[i + n]); n++) {
+        for (n = 1; i + n < serves->n && is_of(entry, serves->rows[i + n]); n++) {
         }
-        entry->living = &serves->at[i];
+        entry->living = &serves->rows[i];
         entry->n_living = n;
     }
 }
@@ -247,8 +200,8 @@ static void choose_names(struct census *census)
     }
 }
 
-static enum store_status build(struct census *census, struct rows *serves, const struct rows *names,
-                               const struct rows *processes)
+static enum store_status build(struct census *census, struct store_found *serves,
+                               const struct store_found *names, const struct store_found *processes)
 {
     order_living(serves, processes, census);
     census->entries =
@@ -256,7 +209,7 @@ static enum store_status build(struct census *census, struct rows *serves, const
     if (!census->entries)
         return STORE_NO_MEMORY;
     for (size_t i = 0; i < names->n; i++) {
-        const struct store_roster *row = (const struct store_roster *)names->at[i];
+        const struct store_roster *row = (const struct store_roster *)names->rows[i];
         if (row->kind.len > 0)
             census->entries[census->n++] = (struct census_entry){.row = *row};
     }
@@ -271,7 +224,7 @@ enum store_status census_read(struct census *census, struct store *store, struct
 {
     struct census read = census_make();
     const struct reading reading = {store, parker, &read.arena};
-    struct rows serves, names, processes;
+    struct store_found serves, names, processes;
     enum store_status status = read_head(&reading, &read.head, &read.now);
     if (status == STORE_DONE)
         status = read_all(&reading, &serves_table, &serves);

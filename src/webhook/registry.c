@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
-#define ROWS_MOST 10000
 
 static int compare_entries(const void *a, const void *b)
 {
@@ -20,10 +19,8 @@ static enum store_status read_rows(struct store *store, struct parker *parker,
                                    const struct table *table, struct arena *arena,
                                    struct store_found *ret_found)
 {
-    const struct table_query query = {.table = table, .limit = ROWS_MOST};
     *ret_found = (struct store_found){.arena = arena};
-    return store_find_rows(store, &query, parker, clock_after(clock_boot_us(), TIMEOUT_US),
-                           ret_found);
+    return store_find_all(store, table, parker, TIMEOUT_US, ret_found);
 }
 
 /* Both are in the order of their ids. */

@@ -122,6 +122,25 @@ def test_an_event_that_was_told_in_part_is_told_once_to_who_was_renamed_since(pa
         (event, f"/{name}") for name in left)
 
 
+def test_however_many_endpoints_a_store_knows_the_last_one_is_told(outbox, receiver):
+    """Those of configs of before are among them. Found when there were more than 10,000."""
+    box = outbox(sink("before", receiver))
+    box.publish()
+    box.until("done")
+    box.gateway.stop()
+    File(box.gateway.store).sql(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10500)"
+        " INSERT INTO pawl_endpoint (id, version, name, disabled, failing_since, why,"
+        " changed_at) SELECT i, 1, 'old' || i, 0, 0, '', 1 FROM n")
+    box.gateway.configure(config(sink("before", receiver), sink("after", receiver)))
+    box.gateway.start()
+    box.done("endpoint", "disable", "before")
+    event = box.publish()
+    rows = box.until("done", "done", "dead", step=1)
+    assert [row["lane"] for row in rows if row["state"] == "dead"] == ["before"]
+    assert (receiver.requests[-1]["webhook-id"], receiver.requests[-1].target) == (event, "/after")
+
+
 WAITS = "an endpoint 'crm', which is in no config in force: they wait for one that has it"
 
 
