@@ -166,6 +166,7 @@ static void gate_start(struct gate *gate)
     struct backend *backend = world->kind->open(gate);
     if (store_open_over(&config, backend, &gate->store, &problem) != STORE_OPENED) {
         gate->store = NULL;
+        world->kind->killed(gate);
         return;
     }
     gate->engine = engine_new(gate->store, 4096);

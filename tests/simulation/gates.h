@@ -83,7 +83,7 @@ struct world_kind {
     void (*start)(struct world *world); /* before the first process */
     void (*end)(struct world *world);   /* behind the last step */
     void (*run)(struct strand *strand); /* one errand */
-    void (*killed)(struct gate *gate);  /* before its store is closed */
+    void (*killed)(struct gate *gate);  /* its store is to be closed, or did not open */
     void (*fault)(struct gate *gate);   /* at any time, also within a batch, and
                                            where it does not run */
     void (*done)(struct gate *gate, const struct shadow *before); /* after each batch */

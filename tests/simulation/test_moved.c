@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #ifdef PAWL_SANITIZED
-#define SEEDS 2
+#define SEEDS 4
 #else
 #define SEEDS 12
 #endif

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #ifdef PAWL_SANITIZED
-#define SEEDS 3
+#define SEEDS 4
 #else
 #define SEEDS 12
 #endif
