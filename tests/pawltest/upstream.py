@@ -248,10 +248,12 @@ class Upstream:
         return not reply.ends_connection and (request["Connection"] or "").lower() != "close"
 
     def _wants_body(self, sock: socket.socket) -> bool:
-        if not self._script:
+        with self._lock:
+            first = self._script[0] if self._script else None
+        if first is None:
             return True
-        sock.sendall(self._script[0].interim)
-        return not self._script[0].early
+        sock.sendall(first.interim)
+        return not first.early
 
     def _reply(self, request: Request) -> Reply:
         """Records the request, picks its reply and does the effect, in one step."""
