@@ -7,7 +7,6 @@
  */
 #include "gates.h"
 
-#include "base/arena.h"
 #include "operator/restored.h"
 #include "toy/marked.h"
 #include "toy/toy.h"
@@ -556,43 +555,9 @@ static void who_noticed_that_the_store_went_back_begins_nothing_before_an_operat
     assert_int_equal(world_main(&kind, SEEDS, STEPS), 0);
 }
 
-/* A save that writes, or one that waits for what was unsure. */
-static enum backend_status save(struct backend *backend, bool writes)
-{
-    struct arena arena ARENA_AUTO = arena_make(MS);
-    struct backend_read read;
-    struct backend_group group = {.begins = true};
-    assert_int_equal(backend->ops->load(backend, NULL, 0, &arena, &read), BACKEND_OK);
-    struct backend_save save = {.groups = writes ? &group : NULL, .terms = read.terms};
-    return backend->ops->save(backend, &save);
-}
-
-static void a_mark_that_is_only_seen_is_as_old_as_it_was(void **state)
-{
-    static struct marks marks;
-    struct backend_chores chores = {.sweep_most = 1};
-    (void)state;
-    clock_test_set(DAY, DAY);
-    struct backend *backend = marked_over(hostile_over(toy_open(NULL), 0, false), &marks);
-    assert_int_equal(save(backend, true), BACKEND_OK);
-    clock_test_set(6 * DAY, 6 * DAY);
-    ((struct marked *)backend)->loses = true;
-    assert_int_equal(save(backend, true), BACKEND_UNSURE);
-    assert_int_equal(save(backend, false), BACKEND_OK);
-    clock_test_set(9 * DAY, 9 * DAY);
-    assert_int_equal(save(backend, false), BACKEND_OK);
-    assert_int_equal(backend->ops->maintain(backend, &chores), BACKEND_OK);
-    assert_int_equal(marks.n, 0);
-    assert_int_equal(save(backend, true), BACKEND_OK);
-    assert_int_equal(backend->back.times, 0);
-    assert_int_equal(backend->back.blanks, 1);
-    backend->ops->close(backend);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mark_that_is_only_seen_is_as_old_as_it_was),
         cmocka_unit_test(
             who_noticed_that_the_store_went_back_begins_nothing_before_an_operator_spoke),
     };

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What test_went_back.c reaches by rare chance, by hand: one process, and its mark. */
+#include "base/arena.h"
+#include "toy/marked.h"
+#include "toy/toy.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define DAY (86400 * CLOCK_US_PER_S)
+#define ARENA_MAX ((size_t)4096)
+
+static struct marks marks;
+
+static struct backend *open_marked(void)
+{
+    marks = (struct marks){.n = 0};
+    clock_test_set(DAY, DAY);
+    return marked_over(hostile_over(toy_open(NULL), 0, false), &marks);
+}
+
+static void close_marked(struct backend *backend)
+{
+    backend->ops->close(backend);
+    clock_test_set(0, 0);
+}
+
+/* A save that writes, or one that waits for what was unsure. `back`: the store goes back to there
+ * behind its load; NULL: it does not. */
+static enum backend_status save(struct backend *backend, bool writes, const struct marks *back)
+{
+    struct arena arena ARENA_AUTO = arena_make(ARENA_MAX);
+    struct backend_read read;
+    struct backend_group group = {.begins = true};
+    assert_int_equal(backend->ops->load(backend, NULL, 0, &arena, &read), BACKEND_OK);
+    if (back)
+        marks = *back;
+    struct backend_save save = {.groups = writes ? &group : NULL, .terms = read.terms};
+    return backend->ops->save(backend, &save);
+}
+
+static void a_mark_that_is_only_seen_is_as_old_as_it_was(void **state)
+{
+    struct backend_chores chores = {.sweep_most = 1};
+    struct backend *backend = open_marked();
+    (void)state;
+    assert_int_equal(save(backend, true, NULL), BACKEND_OK);
+    clock_test_set(6 * DAY, 6 * DAY);
+    ((struct marked *)backend)->loses = true;
+    assert_int_equal(save(backend, true, NULL), BACKEND_UNSURE);
+    assert_int_equal(save(backend, false, NULL), BACKEND_OK);
+    clock_test_set(9 * DAY, 9 * DAY);
+    assert_int_equal(save(backend, false, NULL), BACKEND_OK);
+    assert_int_equal(backend->ops->maintain(backend, &chores), BACKEND_OK);
+    assert_int_equal(marks.n, 0);
+    assert_int_equal(save(backend, true, NULL), BACKEND_OK);
+    assert_int_equal(backend->back.times, 0);
+    assert_int_equal(backend->back.blanks, 1);
+    close_marked(backend);
+}
+
+static void what_was_unsure_under_a_held_mark_is_no_loss(void **state)
+{
+    static struct marks sure;
+    struct backend *backend = open_marked();
+    struct marked *marked = (struct marked *)backend;
+    (void)state;
+    assert_int_equal(save(backend, true, NULL), BACKEND_OK);
+    sure = marks;
+    atomic_store(&hostile_faults(marked->behind)->next_save, BACKEND_UNSURE);
+    assert_int_equal(save(backend, true, NULL), BACKEND_UNSURE);
+    marked->held = true;
+    assert_int_equal(save(backend, true, &sure), BACKEND_BUSY);
+    assert_int_equal(backend->back.times, 0);
+    assert_int_equal(save(backend, true, NULL), BACKEND_OK);
+    assert_int_equal(backend->back.times, 0);
+    close_marked(backend);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mark_that_is_only_seen_is_as_old_as_it_was),
+        cmocka_unit_test(what_was_unsure_under_a_held_mark_is_no_loss),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
