@@ -47,10 +47,12 @@ static bool is_paused(const struct store_task *stored, const struct store_found 
 }
 
 /* By a person, by the one before it, or for want of credentials. */
-static bool is_held_up(const struct store_task *stored, const struct store_found *lanes)
+static bool is_held_up(const struct store_task *stored, const struct store_found *lanes,
+                       int64_t now)
 {
-    return stored->task.due_at == CLOCK_NEVER ||
-           store_task_reason(stored) == TASK_REASON_CREDENTIALS || is_paused(stored, lanes);
+    bool lacks_credentials =
+        store_task_reason(stored) == TASK_REASON_CREDENTIALS && stored->task.due_at > now;
+    return stored->task.due_at == CLOCK_NEVER || lacks_credentials || is_paused(stored, lanes);
 }
 
 static void print_progress(const struct drain *drain)
@@ -88,7 +90,7 @@ static bool is_all_held_up(const struct drain *drain)
         if (tasks_list(&source, &wanted, &page) != STORE_DONE)
             return false;
         for (size_t i = 0; i < page.n; i++)
-            if (!is_held_up(page.rows[i].stored, &paused))
+            if (!is_held_up(page.rows[i].stored, &paused, store_now(drain->session->store)))
                 return false;
         wanted.after = page.next;
     } while (wanted.after > 0);
@@ -100,13 +102,17 @@ static void watch_credentials(void *argument)
 {
     struct drain *drain = argument;
     struct credentials *credentials = drain->sender.credentials;
+    bool wakes = false;
     while (!drain->has_ended) {
-        bool wakes = credentials_look(credentials);
-        if (wakes && credentials_wake(drain->session->store, fiber_parker()) == STORE_DONE)
+        wakes = credentials_look(credentials) || wakes;
+        bool is_woken =
+            wakes && credentials_wake(drain->session->store, fiber_parker()) == STORE_DONE;
+        if (is_woken)
             courier_wake(drain->courier);
         bool ends = drain->mode == COURIER_UNTIL_EMPTY && !wakes && credentials_any(credentials);
         if (ends && is_all_held_up(drain))
             courier_drain(drain->courier);
+        wakes = wakes && !is_woken;
         fiber_sleep_until(clock_after(clock_boot_us(), WATCH_US));
     }
 }

@@ -311,7 +311,9 @@ static void explain_replay(const struct send *send)
 
 static void explain_mismatch(const struct send *send)
 {
-    bool in_doubt = send->runner.in_doubt || send->runner.attempt.result.record.doubt;
+    const struct record *record = &send->runner.attempt.result.record;
+    bool is_free = record_is_final(record->status) || record_is_released(record);
+    bool in_doubt = send->runner.in_doubt || record->doubt || !is_free;
     complain(send, in_doubt ? "the key was used for another request, which may have been done: "
                               "repeat that one exactly, and send nothing in its place before"
                             : "the key was used for another request; take a new key for a new "

@@ -94,8 +94,8 @@ static enum exchange_end read_response(struct client_http *http, enum http_call_
     retry_read_answer(headers, buf_slice(&http->body), &http->arena, answer);
     answer->code = end->code = arena_copy(&http->arena, answer->code);
     answer->status = http->status;
-    if (http->choices && !http->truncated)
-        answer->is_not_done = retry_is_not_done(http->choices, headers, buf_slice(&http->body));
+    struct slice whole = http->truncated ? SLICE("") : buf_slice(&http->body);
+    answer->is_not_done = http->choices && retry_is_not_done(http->choices, headers, whole);
     end->hint_us = retry_read_hint(headers, clock_wall_us());
     end->status = http->status;
     return ended;

@@ -94,18 +94,35 @@ static bool are_free(const struct headers *headers)
     return true;
 }
 
+static bool is_file(const struct header *line)
+{
+    return slice_eq(line->name, SLICE("@"));
+}
+
+/* What a line says by itself, a file does not say again: an edit may have given it. */
+static bool add_file(const struct headers *given, struct slice path, struct arena *arena,
+                     struct headers *all)
+{
+    struct headers lines;
+    struct slice problem;
+    headers_clear(&lines);
+    bool fits = client_fields_add_file(path, arena, &lines, &problem);
+    for (size_t i = 0; i < lines.n && fits; i++)
+        fits = headers_find(given, lines.at[i].name) ||
+               headers_add(all, lines.at[i].name, lines.at[i].value);
+    return fits;
+}
+
 /* Its lines, those of its files as they are now, and who sends it. */
 static bool gather_headers(struct sending *sending, const struct store_request *request)
 {
     struct headers *all = &sending->headers;
     struct headers given;
-    struct slice problem;
     bool fits = client_fields_split(request->fields, &given);
     headers_clear(all);
     for (size_t i = 0; i < given.n && fits; i++)
-        fits = slice_eq(given.at[i].name, SLICE("@"))
-                   ? client_fields_add_file(given.at[i].value, &sending->arena, all, &problem)
-                   : headers_add(all, given.at[i].name, given.at[i].value);
+        fits = is_file(&given.at[i]) ? add_file(&given, given.at[i].value, &sending->arena, all)
+                                     : headers_add(all, given.at[i].name, given.at[i].value);
     if (fits && !headers_find(all, SLICE("User-Agent")))
         fits = headers_add(all, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION));
     return fits && all->n + 2 <= HEADERS_MAX && are_free(all);
@@ -258,12 +275,20 @@ static enum task_reason reason_of(const struct runner_end *end)
                                                                        : TASK_REASON_NOT_DONE;
 }
 
+/* Whoever says that it is busy, or that something is wrong with it, has not looked at them, and a
+ * portal that redirects is another one. */
+static bool is_answered(const struct runner_end *end)
+{
+    bool is_its_own = end->status / 100 == 2 || end->status / 100 == 4;
+    return is_its_own && (end->class == RETRY_DONE || end->class == RETRY_FINAL);
+}
+
 static void tell_credentials(const struct queue_sender *sender, struct sending *sending)
 {
     struct runner_end *end = &sending->end;
     if (end->class == RETRY_CREDENTIALS)
         end->hint_us = credentials_refuse(sender->credentials, &sending->credentials, end->status);
-    else if (end->status > 0)
+    else if (is_answered(end))
         credentials_accept(sender->credentials, &sending->credentials);
     else
         return;

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import time
 import subprocess
 from pathlib import Path
 from typing import Any, Callable
@@ -320,6 +321,32 @@ def test_a_token_that_has_expired_kills_nothing(queue, upstream, tmp_path):
     queue.drain()
     assert keys_of(upstream)[3:] == [key for _, key in with_it]
     assert queue.show(with_it[0][0])["attempts"] == 1
+
+
+def test_a_header_that_an_edit_gives_is_not_sent_from_the_file_too(queue, upstream, tmp_path):
+    (tmp_path / "headers").write_text("Authorization: Bearer old\nX-Shop: 7\n")
+    made, _ = queue.add("-H", f"@{tmp_path / 'headers'}", "-d", "a", queue.url)
+    queue.did("edit", made, "-H", "Authorization: Bearer new")
+    queue.drain()
+    [request] = upstream.requests
+    assert sorted(value for name, value in request.headers
+                  if name.lower() in ("authorization", "x-shop")) == ["7", "Bearer new"]
+
+
+def test_what_is_wrong_with_the_service_takes_no_credentials(queue, upstream, tmp_path):
+    """They are still the ones that it refused, and are tried less and less often."""
+    write_token(tmp_path / "token", "old")
+    made = [queue.add("-H", f"@{tmp_path / 'token'}", "-d", n, queue.url)[0] for n in "123"]
+    upstream.default = lambda request: say(503 if len(upstream.requests) % 2 else 401, effect=False)
+    drain = queue.start("--follow")
+    eventually(lambda: "credentials" in {queue.show(one)["reason"] for one in made}, "a refusal")
+    before = len(upstream.requests)
+    for _ in range(60):
+        queue.clock.advance(1)
+        time.sleep(0.05)
+    assert len(upstream.requests) - before < 20
+    drain.send_signal(signal.SIGTERM)
+    assert queue.end(drain)[0] == 75
 
 
 def test_a_drain_that_follows_goes_on_once_the_token_is_there(queue, upstream, tmp_path):

@@ -272,11 +272,13 @@ def test_hint_exit_code_and_conduct_agree(sender, upstream):
 def test_a_success_that_says_that_it_was_not_done_is_sent_again(sender, upstream):
     """It is not remembered, and of a 500 nothing is in doubt."""
     said = ["--not-done", "/state=queued", "--not-done", "X-State: queued"]
-    upstream.then(say(200, {"state": "queued"}, effect=False),
+    large = b"x" * (64 * 1024 * 1024 + 1)
+    upstream.then(Reply(200, large, (("X-State", "queued"),), effect=False),
+                  say(200, {"state": "queued"}, effect=False),
                   failing(500, ("X-State", "queued")), failing(500, value={"state": "queued"}),
                   failing(422))
     sent = sender.post(*said)
-    assert (sent.returncode, len(upstream.requests)) == (1, 4), sent.stderr
+    assert (sent.returncode, len(upstream.requests)) == (1, 5), sent.stderr
     assert sender.post(*said).returncode == 0 and upstream.effects() == 1
     assert sender.post("--not-done", "state=queued").returncode == 2
 
@@ -297,11 +299,18 @@ def test_q3_a_success_is_remembered_for_its_time_whatever_the_service_forgets(
 
 
 def test_another_request_under_the_key_is_refused_and_not_sent(sender, upstream):
-    sender.post()
+    gate = upstream.hold()
+    first = sender.start("--json", '{"amount":5}', "--key", KEY, sender.url)
+    gate.wait_for()
+    other = sender.run("--json", '{"amount":6}', "--key", KEY, sender.url)
+    assert "may have been done" in other.stderr and "new key" not in other.stderr, other
+    gate.open()
+    assert sender.end(first).returncode == 0
     for words in (["--json", '{"amount":6}', sender.url], ["-X", "PUT", sender.url],
                   ["--json", '{"amount":5}', sender.url + "?x"],
                   ["--json", '{"amount":5}', sender.url.replace("127.0.0.1", "localhost")]):
-        assert sender.run("--key", KEY, *words).returncode == 65
+        refused = sender.run("--key", KEY, *words)
+        assert refused.returncode == 65 and "take a new key" in refused.stderr
     same = sender.run("--json", '{ "amount": 5.0 }', "-H", f"Idempotency-Key: {KEY}", sender.url)
     assert same.returncode == 0 and len(upstream.requests) == 1
 
