@@ -53,11 +53,15 @@
 /* When a row, or before it its body, is to go, whatever its sweep_at says: of a row that somebody
  * else wrote for ever, if its times are none. */
 #define BODY_UNTIL "CASE WHEN once_replay THEN max(expires_at, once_until) ELSE expires_at END"
-#define IS_DUE                                                                                     \
-    "min(" BODY_UNTIL ", " ROW_UNTIL ") <= ?1 AND status IN (2, 3) AND length(key_hash) = 32"      \
-    " AND typeof(max(expires_at, gone_at, completed_at, once_until)) = 'integer'"                  \
-    " AND min(expires_at, completed_at, once_until) >= 0 AND gone_at >= expires_at"                \
+/* By the columns before the body: those behind it are as far away as it is long. */
+#define MAY_GO                                                                                     \
+    "status IN (2, 3) AND length(key_hash) = 32"                                                   \
+    " AND typeof(max(expires_at, gone_at, completed_at)) = 'integer'"                              \
+    " AND min(expires_at, completed_at) >= 0 AND gone_at >= expires_at"                            \
     " AND id NOT IN (SELECT id FROM pawl_pending)"
+#define IS_DUE                                                                                     \
+    MAY_GO " AND min(" BODY_UNTIL ", " ROW_UNTIL ") <= ?1"                                         \
+           " AND typeof(once_until) = 'integer' AND once_until >= 0"
 #define IS_EXPIRED                                                                                 \
     "expires_at <= ?1 AND expires_at IS NOT NULL AND expires_at >= 0 AND status = 1"               \
     " AND lease_until = 0 AND length(key_hash) = 32 AND id NOT IN (SELECT id FROM pawl_outcome)"
@@ -147,7 +151,7 @@
     X(UNKNOWN_OLDEST, "SELECT quiet_at - settle_us FROM pawl_pending WHERE status = 4"             \
                       " AND expires_at IS NULL ORDER BY quiet_at - settle_us LIMIT 1")             \
     X(EXPIRED_COUNT, "SELECT count(*), min(at) FROM (SELECT * FROM"                                \
-                     " (SELECT sweep_at AS at FROM pawl_outcome WHERE sweep_at <= ?1 AND " IS_DUE  \
+                     " (SELECT sweep_at AS at FROM pawl_outcome WHERE sweep_at <= ?1 AND " MAY_GO  \
                      "  ORDER BY sweep_at LIMIT ?2)"                                               \
                      " UNION ALL SELECT * FROM"                                                    \
                      " (SELECT expires_at FROM pawl_pending WHERE " IS_EXPIRED                     \
