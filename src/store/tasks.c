@@ -179,14 +179,19 @@ const struct table task_table = {
 #define REASON_FIRST_LATE TASK_REASON_ODD_ROW
 #define REASON_OF_LATE TASK_REASON_UNREADABLE
 
+/* Of those that came late one is why a task waits, the others are why it is dead. */
+static bool is_reason_of(enum task_state state, int64_t why)
+{
+    return state == (why == TASK_REASON_CREDENTIALS ? TASK_WAITING : TASK_DEAD);
+}
+
 static void settle_reason(struct store_task *stored)
 {
     struct task *task = &stored->task;
     if (task->reason >= REASON_FIRST_LATE) {
         stored->why = task->reason;
         task->reason = REASON_OF_LATE;
-    } else if (task->reason != REASON_OF_LATE ||
-               (task->state != TASK_DEAD && task->state != TASK_WAITING)) {
+    } else if (task->reason != REASON_OF_LATE || !is_reason_of(task->state, stored->why)) {
         stored->why = 0;
     }
 }

@@ -303,6 +303,10 @@ static void a_reason_that_came_late_is_kept_beside_one_that_every_pawl_knows(voi
     task.task.due_at = 1;
     move(bed, &task, TASK_WAITING);
     assert_int_equal(task.why, 0);
+    task.task.reason = TASK_REASON_CREDENTIALS;
+    assert_int_equal(save(bed, TABLE_UPDATE, &task), STORE_DONE);
+    store_task_settle(&task);
+    assert_int_equal(store_task_reason(&task), TASK_REASON_CREDENTIALS);
     turn(&task, TASK_DEAD);
     task.task.reason = TASK_REASON_UNREADABLE;
     assert_int_equal(save(bed, TABLE_UPDATE, &task), STORE_DONE);
