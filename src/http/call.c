@@ -108,7 +108,8 @@ static bool is_cut(const struct http_call *call, struct slice body)
     struct slice type = {0};
     if (field)
         slice_cut(field->value, ';', &type);
-    return json_is_type(slice_trim(type)) && json_is_cut(body);
+    bool is_coded = headers_find(&call->response.headers, SLICE("Content-Encoding")) != NULL;
+    return json_is_type(slice_trim(type)) && !is_coded && json_is_cut(body);
 }
 
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,

@@ -165,8 +165,10 @@ def test_a_beat_in_the_future_is_none(database, session):
     fill(database, 1)
     database.sql(f"UPDATE pawl.record SET owner = 5, {NOT_DONE}")
     database.sql("INSERT INTO pawl.owner VALUES (5, 9000000000000000000)")
-    session.execute("SELECT pawl.lease_end(r) FROM pawl.record r")
-    assert session.fetchone() == (1,)
+    for beat in (9000000000000000000, -5, -NEVER):
+        database.sql("UPDATE pawl.owner SET beat_at = %s", beat)
+        session.execute("SELECT pawl.lease_end(r) FROM pawl.record r")
+        assert session.fetchone() == (1,)
     database.sql("INSERT INTO pawl.tally(by, owner, leases, lease_us, pending, complete, failed,"
                  " unknown, released, forgets) VALUES (5, 5, 1, 1, 0, 0, 0, 0, 0, 0)")
     session.execute("SELECT stale FROM pawl.gauge(1, %s, 10)", (NOW,))

@@ -58,9 +58,11 @@ def test_a_response_whose_row_is_missing_is_gone(odd, upstream, database):
     odd.others_go_on("k2")
 
 
-ODD_IN_SQL = ["status = 99", "gone_at = -1, expires_at = -2", "completed_at = -1", "attempts = 0",
-              "status = 3, once_until = 5", "payload_hash = 'short'", "token = 9223372036854775807",
-              "status = 1, expires_at = -5, gone_at = 0"]
+ODD_FAILED = "status = 3, once_until = 5"  # with a once value it is not odd
+ODD_IN_SQL = ["status = 99", "attempts = 0, once_until = 5", "attempts = 0, kept = 1",
+              "gone_at = -1, expires_at = -2", "completed_at = -1", "attempts = 0",
+              "payload_hash = 'short'", "token = 9223372036854775807",
+              "status = 1, expires_at = -5, gone_at = 0", ODD_FAILED]
 
 
 def test_what_is_odd_is_unknown_in_sql_too(database):
@@ -77,6 +79,13 @@ def test_what_is_odd_is_unknown_in_sql_too(database):
                      f"k{n}")
         database.sql(f"UPDATE pawl.record SET {change} WHERE key = %s", f"k{n}".encode())
         assert begin(f"k{n}")[0] == "outcome_unknown", change
+    for n, change in enumerate(ODD_IN_SQL[:-1]):
+        database.sql("SELECT pawl.complete(token, 201, 'done') FROM pawl.begin('shop', 'once', %s,"
+                     " once => %s)", f"o{n}", f"v{n}")
+        database.sql(f"UPDATE pawl.record SET {change} WHERE key = %s", f"o{n}".encode())
+        [(decision,)] = database.sql("SELECT decision FROM pawl.begin('shop', 'once', %s,"
+                                     " once => %s)", f"other-{n}", f"v{n}")
+        assert decision == "outcome_unknown", change
     database.sql("UPDATE pawl.record SET owner = 5")  # a gateway's
     with pytest.raises(Exception, match="no pawl wrote the row of the token"):
         database.sql("SELECT pawl.complete(token, 201, 'done') FROM pawl.record"

@@ -302,10 +302,10 @@ static enum backend_status read_outcome(const struct kept *kept, struct outcome 
 }
 
 /* Of a record that has none: it has no status either, and is not replayed. */
-static enum backend_status give_missing(struct outcome **ret_outcome)
+static enum backend_status give_missing(const struct record *record, struct outcome **ret_outcome)
 {
     struct slice none = {0};
-    *ret_outcome = outcome_new(0, false, none, none);
+    *ret_outcome = outcome_new(0, record->status == RECORD_FAILED, none, none);
     return *ret_outcome ? BACKEND_OK : BACKEND_NO_MEMORY;
 }
 
@@ -339,5 +339,6 @@ enum backend_status postgres_outcome(struct backend *backend, const struct store
     bool is_missing = PQgetisnull(kept.result, 0, 0);
     if (!is_missing && PQgetisnull(kept.result, 0, 1))
         return BACKEND_OK;
-    return is_missing ? give_missing(ret_outcome) : read_outcome(&kept, ret_outcome, ret_size);
+    return is_missing ? give_missing(&row->record, ret_outcome)
+                      : read_outcome(&kept, ret_outcome, ret_size);
 }

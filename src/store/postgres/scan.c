@@ -91,9 +91,9 @@ enum backend_status postgres_list(struct backend *backend, const struct store_li
     "SELECT w.place FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY w(id, token, place)"   \
     " JOIN pawl.record r ON r.id = w.id AND r.token = w.token AND r.lease_until > 0"               \
     " LEFT JOIN pawl.owner o ON o.incarnation = r.owner"                                           \
-    "  AND NOT pawl.is_ahead(o.beat_at, pawl.clock($4))"                                           \
+    "  AND pawl.is_beat(o.beat_at, pawl.clock($4))"                                                \
     " WHERE r.owner = $3 OR pawl.clock($4) < greatest(r.lease_until,"                              \
-    "  coalesce(o.beat_at + r.lease_us, 0))"
+    "  coalesce(pawl.after(o.beat_at, r.lease_us), 0))"
 
 enum backend_status postgres_look(struct backend *backend, struct backend_watch *watches, size_t n)
 {

@@ -206,7 +206,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.after(at bigint, span bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
-AS $$ SELECT CASE WHEN span > 9223372036854775807 - at THEN 9223372036854775807
+AS $$ SELECT CASE WHEN at > 0 AND span > 9223372036854775807 - at THEN 9223372036854775807
                   ELSE at + span END $$;
 
 -- 64 hex digits as `pawl hash` prints them; NULL: not brought.

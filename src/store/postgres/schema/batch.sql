@@ -12,9 +12,9 @@ $$ SELECT CASE WHEN at <> 0 THEN at
 -- written so that no plan reads a whole table (LATERAL .. OFFSET 0, = ANY, a subquery that IS NULL:
 -- for EXISTS it may hash the table), and the client sets enable_seqscan = off.
 
--- A beat that is a day ahead of the clock is none (BACKEND_BEAT_AHEAD_MOST_US).
-CREATE OR REPLACE FUNCTION pawl.is_ahead(beat_at bigint, now bigint) RETURNS boolean LANGUAGE sql
-    IMMUTABLE AS $$ SELECT beat_at > now + 86400000000 $$;
+-- One that is a day ahead of the clock is none (BACKEND_BEAT_AHEAD_MOST_US).
+CREATE OR REPLACE FUNCTION pawl.is_beat(beat_at bigint, now bigint) RETURNS boolean LANGUAGE sql
+    IMMUTABLE AS $$ SELECT beat_at BETWEEN 1 AND now + 86400000000 $$;
 
 -- Whether a pawl may have written it: record_is_sound, and what fits its fields (load.c).
 CREATE OR REPLACE FUNCTION pawl.is_sound(r pawl.record) RETURNS boolean

@@ -51,7 +51,7 @@ BEGIN
         RETURN 0;
     END IF;
     RETURN greatest(r.lease_until, (SELECT pawl.after(o.beat_at, r.lease_us) FROM pawl.owner o
-        WHERE o.incarnation = r.owner AND NOT pawl.is_ahead(o.beat_at, pawl.clock(0))));
+        WHERE o.incarnation = r.owner AND pawl.is_beat(o.beat_at, pawl.clock(0))));
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.differs(a bytea, b bytea) RETURNS boolean LANGUAGE sql IMMUTABLE AS
@@ -483,7 +483,8 @@ BEGIN
         IF r.id IS NULL OR pawl.key_is_gone(r, now) OR bound.expires_at BETWEEN 0 AND now
         THEN
             act := 'start';
-        ELSIF NOT pawl.is_other_request(asked, coalesce(bound.recipe, r.recipe),
+        ELSIF coalesce(bound.expires_at, 0) >= 0
+                AND NOT pawl.is_other_request(asked, coalesce(bound.recipe, r.recipe),
                 coalesce(bound.payload_hash, r.payload_hash),
                 coalesce(bound.target_hash, r.target_hash))
                 AND NOT (r.once_template = 0 AND pawl.differs(r.once, asked.once)) THEN

@@ -11,8 +11,8 @@ BEGIN
     IF holds THEN
         PERFORM FROM pawl.owner o WHERE o.incarnation = self FOR UPDATE SKIP LOCKED;
         IF FOUND THEN
-            UPDATE pawl.owner o SET beat_at = CASE WHEN pawl.is_ahead(o.beat_at, now)
-                THEN now ELSE greatest(o.beat_at, now) END WHERE o.incarnation = self;
+            UPDATE pawl.owner o SET beat_at = CASE WHEN pawl.is_beat(o.beat_at, now)
+                THEN greatest(o.beat_at, now) ELSE now END WHERE o.incarnation = self;
         ELSE
             INSERT INTO pawl.owner (incarnation, beat_at) VALUES (self, now)
             ON CONFLICT (incarnation) DO NOTHING;
@@ -118,10 +118,11 @@ CREATE OR REPLACE FUNCTION pawl.gauge(self bigint, at bigint, most bigint, OUT s
 DECLARE
     t bigint := pawl.clock(at);
 BEGIN
-    stale := (SELECT coalesce(sum(l.leases), 0) FROM (SELECT owner, sum(leases) AS leases,
+    stale := (SELECT least(coalesce(sum(l.leases), 0), 9007199254740991)
+        FROM (SELECT owner, sum(leases) AS leases,
             max(lease_us) AS lease_us FROM pawl.tally WHERE owner NOT IN (0, self) GROUP BY owner) l
-        LEFT JOIN pawl.owner o ON o.incarnation = l.owner AND NOT pawl.is_ahead(o.beat_at, t)
-        WHERE coalesce(o.beat_at, 0) + l.lease_us <= t);
+        LEFT JOIN pawl.owner o ON o.incarnation = l.owner AND pawl.is_beat(o.beat_at, t)
+        WHERE pawl.after(coalesce(o.beat_at, 0), l.lease_us) <= t);
     unknown_oldest := (SELECT coalesce(min(u.at), 0) FROM pawl.unheld u
         WHERE u.status = 4 AND u.at >= 0);
     SELECT count(*), coalesce(min(due), 0) INTO expired, expired_oldest FROM (

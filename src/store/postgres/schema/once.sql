@@ -29,7 +29,7 @@ BEGIN
     END IF;
     lease_end := pawl.lease_end(holder);
     SELECT d.verdict, d.act INTO verdict, act FROM pawl.decide(holder, now) d;
-    IF verdict IN ('begun_here', 'in_progress') THEN
+    IF verdict IN ('begun_here', 'in_progress') OR NOT pawl.is_sound(holder) THEN
         RETURN;
     ELSIF holder.status = 2 THEN
         IF now >= (CASE WHEN holder.once_ttl_us > 0 THEN holder.once_until
