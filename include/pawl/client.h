@@ -81,14 +81,6 @@ struct pawl_request {
     const char *unix_socket; /* connect there; NULL: to the URL's host */
     bool insecure;           /* whatever certificate the server has */
 
-    /* Statuses such as "409" or "409,422", by which this service says that it was done before, and
-     * those by which it says: later. NULL: it has none of its own. */
-    const char *done;
-    const char *later;
-    /* What says that it was not done, whatever the status: "/errors/0/code=THROTTLED" of a JSON
-     * body, or "Name: value". The last one NULL, at most 16; NULL: nothing does. */
-    const char *const *not_done;
-
     /* Called after each attempt, on the calling thread and its stack. */
     void (*report)(void *argument, const struct pawl_attempt *attempt);
     void *argument;
@@ -110,6 +102,19 @@ struct pawl_response {
 
 /* Sends it. NULL: out of memory, nothing was sent. The response is the caller's. */
 struct pawl_response *pawl_send(const struct pawl_request *request);
+
+/* What this service says in its own way; all zero but for that. Borrowed until the call returns. */
+struct pawl_answers {
+    const char *done;  /* statuses, such as "409" or "409,422": it was done before */
+    const char *later; /* those by which it asks to come again */
+    /* It was not done, whatever the status: "/errors/0/code=THROTTLED" of a JSON body, or "Name:
+     * value". The last one NULL, at most 16. */
+    const char *const *not_done;
+};
+/* The same as pawl_send, of such a service. `answers` NULL: as pawl_send. */
+struct pawl_response *pawl_send_by(const struct pawl_request *request,
+                                   const struct pawl_answers *answers);
+
 /* Accepts NULL. */
 void pawl_response_free(struct pawl_response *response);
 

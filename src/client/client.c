@@ -42,6 +42,7 @@ struct reply {
 /* One call. */
 struct sending {
     const struct pawl_request *asked;
+    const struct pawl_answers *answers; /* NULL: it has none of its own */
     struct client_request request;
     struct client_route route;
     struct client_made made;
@@ -137,17 +138,19 @@ static void report_attempt(void *argument, const struct runner_report *report)
 
 static bool take_choices(struct sending *sending, struct buf *problem)
 {
-    const struct pawl_request *asked = sending->asked;
+    const struct pawl_answers *answers = sending->answers;
     struct retry_choices *choices = &sending->choices;
+    if (!answers)
+        return true;
     sending->http.choices = choices;
-    for (size_t i = 0; asked->not_done && asked->not_done[i]; i++)
-        if (!retry_choose_not_done(choices, slice_of(asked->not_done[i]))) {
+    for (size_t i = 0; answers->not_done && answers->not_done[i]; i++)
+        if (!retry_choose_not_done(choices, slice_of(answers->not_done[i]))) {
             buf_add_str(problem,
                         "`not_done` wants at most 16 of `/POINTER=VALUE` or `Name: value`");
             return false;
         }
-    if ((!asked->done || retry_choose(choices, slice_of(asked->done), RETRY_CHOICE_DONE)) &&
-        (!asked->later || retry_choose(choices, slice_of(asked->later), RETRY_CHOICE_LATER)))
+    if ((!answers->done || retry_choose(choices, slice_of(answers->done), RETRY_CHOICE_DONE)) &&
+        (!answers->later || retry_choose(choices, slice_of(answers->later), RETRY_CHOICE_LATER)))
         return true;
     buf_add_str(problem, "`done` and `later` want statuses from 300 on, such as 409,422, and none "
                          "in both");
@@ -305,6 +308,12 @@ static bool run(struct sending *sending, struct reply *reply)
 
 struct pawl_response *pawl_send(const struct pawl_request *request)
 {
+    return pawl_send_by(request, NULL);
+}
+
+struct pawl_response *pawl_send_by(const struct pawl_request *request,
+                                   const struct pawl_answers *answers)
+{
     struct sending *sending = mem_zalloc(1, sizeof *sending);
     struct reply *reply = sending ? make_reply() : NULL;
     if (!reply) {
@@ -312,6 +321,7 @@ struct pawl_response *pawl_send(const struct pawl_request *request)
         return NULL;
     }
     sending->asked = request;
+    sending->answers = answers;
     client_http_init(&sending->http);
     bool done = run(sending, reply);
     close_sending(sending);

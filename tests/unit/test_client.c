@@ -117,6 +117,34 @@ static void test_without_a_store_a_request_is_sent_until_it_is_done(void **state
     stop(&service);
 }
 
+static void test_answers_of_a_service_mean_what_its_caller_says(void **state)
+{
+    (void)state;
+    static const int statuses[] = {422, 201, 409, 0};
+    static const char *const not_done[] = {"/state=queued", NULL};
+    static const char *const nothing[] = {"state", NULL};
+    const struct pawl_answers wrong[] = {
+        {.done = "99"}, {.done = "409", .later = "409"}, {.not_done = nothing}};
+    const struct pawl_answers answers = {.done = "409", .later = "422", .not_done = not_done};
+    struct service service;
+    start(&service, statuses);
+    struct pawl_request request = {.url = service.url, .method = "PUT"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct pawl_response *response = pawl_send_by(&request, &wrong[i]);
+        assert_int_equal(response->verdict, PAWL_USAGE);
+        pawl_response_free(response);
+    }
+    static const int attempts[] = {2, 1};
+    for (size_t i = 0; i < 2; i++) {
+        struct pawl_response *response = pawl_send_by(&request, &answers);
+        assert_int_equal(response->verdict, PAWL_DONE);
+        assert_int_equal(response->attempts, attempts[i]);
+        assert_int_equal(response->status, statuses[i + 1]);
+        pawl_response_free(response);
+    }
+    stop(&service);
+}
+
 struct sender {
     struct service *service;
     struct pawl_store *store;
@@ -200,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_a_store_a_request_is_sent_until_it_is_done),
+        cmocka_unit_test(test_answers_of_a_service_mean_what_its_caller_says),
         cmocka_unit_test(test_threads_that_send_the_same_have_one_effect_and_one_response),
         cmocka_unit_test(test_what_cannot_be_sent_is_said),
     };
