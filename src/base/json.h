@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/headers.h"
 
 #define JSON_DEPTH_MAX 200
 
@@ -68,6 +69,8 @@ static inline bool json_error_is_refusal(enum json_error error)
 /* Whether this media type, without parameters, is application/json or ends with +json (RFC 6839
  * 3.1). */
 bool json_is_type(struct slice media_type);
+/* Whether these header lines say that their body is JSON, in no content coding. */
+bool json_is_body_of(const struct headers *headers);
 
 /* Whether `text` ends inside a JSON text: within a string, an array or an object. Of a number or a
  * word that is not seen; what is no JSON, or nothing at all, is not cut. */

@@ -92,3 +92,12 @@ bool json_is_type(struct slice media_type)
            (minor.len > suffix.len &&
             slice_eq_nocase(slice_skip(minor, minor.len - suffix.len), suffix));
 }
+
+bool json_is_body_of(const struct headers *headers)
+{
+    const struct header *line = headers_find(headers, SLICE("Content-Type"));
+    struct slice type = SLICE("");
+    if (line)
+        (void)slice_cut(line->value, ';', &type);
+    return json_is_type(slice_trim(type)) && !headers_find(headers, SLICE("Content-Encoding"));
+}

@@ -146,10 +146,11 @@ static int take_choice(struct request_options *options, const char *flag, const 
                        enum retry_choice choice)
 {
     if (!retry_choose(&options->choices, slice_of(text), choice))
-        return command_misused(options->command,
-                               "--%s wants statuses from 300 on, such as 409,422, and none of them "
-                               "may have two meanings",
-                               flag);
+        return command_misused(
+            options->command, "--%s wants statuses %s, and none of them may have two meanings",
+            flag,
+            choice == RETRY_CHOICE_WAIT ? "of 4xx, such as 403,423, but not 408, 409, 425 and 429"
+                                        : "from 300 on, such as 409,422");
     return keep_answer(options, flag, text);
 }
 

@@ -286,8 +286,8 @@ enum retry_class retry_bound_busy(enum retry_class class, int64_t busy_since, bo
 
 /* ---- what a caller has chosen ---- */
 
-/* Not what says that it is busy. */
-static bool is_about_the_sender(uint64_t status)
+/* Whether other credentials may mend it: not what says that the service is busy. */
+static bool may_wait_on(uint64_t status)
 {
     return status / 100 == 4 && status != 408 && status != 409 && status != 425 && status != 429;
 }
@@ -301,7 +301,7 @@ bool retry_choose(struct retry_choices *choices, struct slice list, enum retry_c
     while (list.len > 0 && slice_next(&list, ',', &one)) {
         if (one.len != 3 || !slice_to_u64(one, RETRY_STATUS_MOST, &status) || status < 300)
             return false;
-        if (choice == RETRY_CHOICE_WAIT && !is_about_the_sender(status))
+        if (choice == RETRY_CHOICE_WAIT && !may_wait_on(status))
             return false;
         if (choices->of[status] != RETRY_CHOICE_NONE && choices->of[status] != choice)
             return false;

@@ -2,7 +2,6 @@
 /* What retry.h reads from responses: nothing in them is trusted. */
 #include "base/http_date.h"
 #include "base/json.h"
-#include "core/payload.h"
 #include "core/retry.h"
 
 #define CONDITIONS_ARENA_MAX ((size_t)512 * 1024 * 1024) /* of a tree: 40 times its text */
@@ -135,16 +134,6 @@ static bool is_outstanding(const struct json *problem)
            has_words(text_at(problem, SLICE("/type")), words);
 }
 
-/* Whole, and in no coding. */
-static bool has_json(const struct headers *headers)
-{
-    const struct header *line = headers_find(headers, SLICE("Content-Type"));
-    struct slice essence = SLICE("");
-    if (line)
-        (void)slice_cut(line->value, ';', &essence);
-    return json_is_type(slice_trim(essence)) && !headers_find(headers, SLICE("Content-Encoding"));
-}
-
 bool retry_is_not_done(const struct retry_choices *choices, const struct headers *headers,
                        struct slice body)
 {
@@ -153,7 +142,7 @@ bool retry_is_not_done(const struct retry_choices *choices, const struct headers
     bool reads = false;
     for (size_t i = 0; i < choices->n_not_done; i++)
         reads = reads || condition_is_of_body(&choices->not_done[i]);
-    if (!reads || body.len == 0 || !has_json(headers) ||
+    if (!reads || body.len == 0 || !json_is_body_of(headers) ||
         json_parse(&arena, body, &root, NULL) != JSON_OK)
         root = NULL;
     for (size_t i = 0; i < choices->n_not_done; i++)

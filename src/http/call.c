@@ -104,12 +104,7 @@ static bool is_cut(const struct http_call *call, struct slice body)
 {
     if (call->response.framing != HTTP_FRAMING_CLOSE || http_conn_body_left(call->conn))
         return false;
-    const struct header *field = headers_find(&call->response.headers, SLICE("Content-Type"));
-    struct slice type = {0};
-    if (field)
-        slice_cut(field->value, ';', &type);
-    bool is_coded = headers_find(&call->response.headers, SLICE("Content-Encoding")) != NULL;
-    return json_is_type(slice_trim(type)) && !is_coded && json_is_cut(body);
+    return json_is_body_of(&call->response.headers) && json_is_cut(body);
 }
 
 enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, uint64_t part,

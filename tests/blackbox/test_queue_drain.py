@@ -393,6 +393,8 @@ def test_the_headers_of_all_that_go_to_one_place_are_edited_at_once(queue, upstr
 
 def test_which_statuses_wait_for_credentials_is_the_caller_s_to_say(queue, upstream):
     upstream.default = say(403, effect=False)
+    for busy in ("409", "429,403", "503"):
+        assert "of 4xx" in queue.refused(2, "add", "--wait-on", busy, "-d", "a", queue.url)
     waits, _ = queue.add("--wait-on", "403,423", "-d", "a", queue.url)
     queue.drain(code=75)
     assert queue.show(waits)["reason"] == "credentials"

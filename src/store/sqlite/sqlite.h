@@ -53,9 +53,10 @@
 /* When a row, or before it its body, is to go, whatever its sweep_at says: of a row that somebody
  * else wrote for ever, if its times are none. */
 #define BODY_UNTIL "CASE WHEN once_replay THEN max(expires_at, once_until) ELSE expires_at END"
+#define HAS_KEY_HASH "length(key_hash) = 32 AND typeof(key_hash) = 'blob'"
 /* By the columns before the body: those behind it are as far away as it is long. */
 #define MAY_GO                                                                                     \
-    "status IN (2, 3) AND length(key_hash) = 32 AND typeof(key_hash) = 'blob'"                     \
+    "status IN (2, 3) AND " HAS_KEY_HASH                                                           \
     " AND typeof(max(expires_at, gone_at, completed_at)) = 'integer'"                              \
     " AND min(expires_at, completed_at) >= 0 AND gone_at >= expires_at"                            \
     " AND token > 0 AND attempts > 0 AND http_code BETWEEN 0 AND 999"                              \
@@ -64,10 +65,9 @@
     MAY_GO " AND min(" BODY_UNTIL ", " ROW_UNTIL ") <= ?1"                                         \
            " AND typeof(once_until) = 'integer' AND once_until >= 0"
 #define IS_EXPIRED                                                                                 \
-    "expires_at <= ?1 AND expires_at IS NOT NULL AND expires_at >= 0 AND status = 1 AND token > "  \
-    "0 AND attempts > 0"                                                                           \
-    " AND lease_until = 0 AND length(key_hash) = 32 AND typeof(key_hash) = 'blob' AND id NOT IN "  \
-    "(SELECT id FROM pawl_outcome)"
+    "expires_at <= ?1 AND expires_at IS NOT NULL AND expires_at >= 0 AND status = 1"               \
+    " AND token > 0 AND attempts > 0 AND lease_until = 0 AND " HAS_KEY_HASH                        \
+    " AND id NOT IN (SELECT id FROM pawl_outcome)"
 
 /* Of a role that pawl_owner names: ?3 whether a `serve` lives, ?4 a drainer. The third kind was a
  * drainer before the last one. */
@@ -143,9 +143,8 @@
     X(BOUND_FIND, "SELECT id" BOUND_NAMES " FROM pawl_bound WHERE id=?1")                          \
     X(BOUND_INSERT, "INSERT INTO pawl_bound(id" BOUND_NAMES ") VALUES(?" BOUND_PLACES ")")         \
     X(BOUND_OF, "SELECT id, key_hash FROM pawl_bound WHERE holder=?1 LIMIT 1")                     \
-    X(BOUND_DUE,                                                                                   \
-      "SELECT id, key_hash FROM pawl_bound WHERE expires_at BETWEEN 0 AND ?1"                      \
-      " AND length(key_hash) = 32 AND typeof(key_hash) = 'blob' ORDER BY expires_at LIMIT 1")      \
+    X(BOUND_DUE, "SELECT id, key_hash FROM pawl_bound WHERE expires_at BETWEEN 0 AND ?1"           \
+                 " AND " HAS_KEY_HASH " ORDER BY expires_at LIMIT 1")                              \
     X(BOUND_DELETE, "DELETE FROM pawl_bound WHERE id=?1")                                          \
     X(LIST, LIST_ALL " ORDER BY id LIMIT ?6")                                                      \
     X(LIST_NEWEST, LIST_ALL " ORDER BY id DESC LIMIT ?6")                                          \
