@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -269,8 +270,9 @@ def test_an_item_in_progress_elsewhere_is_looked_at_again_at_the_end(each):
 def bytes_read(process: subprocess.Popen[bytes], name: str) -> int:
     """How far it has read a file."""
     for fd in Path(f"/proc/{process.pid}/fd").iterdir():
-        if os.readlink(fd).endswith(name):
-            return int(Path(f"/proc/{process.pid}/fdinfo/{fd.name}").read_text().split()[1])
+        with suppress(FileNotFoundError):  # closed since
+            if os.readlink(fd).endswith(name):
+                return int(Path(f"/proc/{process.pid}/fdinfo/{fd.name}").read_text().split()[1])
     return 0
 
 

@@ -29,6 +29,8 @@ hooks = pytest.mark.hooks
 EXAMPLE = PAWL.parent / "tests/unit/send_once"  # examples/client, over the shared library
 RULE = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds, unknown: UNKNOWN}\n"
 KEY = "5e1d3f0a-0000-4000-8000-000000000001"
+NO_TIME = ("Retry-After", "3600")  # with --deadline 20 no other attempt is made
+RARELY = ("--profile", "webhook", "--deadline", "4")  # the second would come after 5 s
 
 
 class Sender:
@@ -262,7 +264,7 @@ def test_hint_exit_code_and_conduct_agree(sender, upstream):
     sent = sender.post()
     assert sent.returncode == 1 and "etry" not in sent.stderr and len(upstream.requests) == 1
     upstream.default = failing(503, value={"error_code": "VALIDATION.x"})
-    sent = sender.post("--deadline", "0.3")
+    sent = sender.post(*RARELY)
     assert sent.returncode == 124 and "Correct" not in sent.stderr and len(upstream.requests) > 1
     upstream.default = failing(422, value={"error_code": "VALIDATION.x"})
     sent = sender.post()
@@ -316,8 +318,8 @@ def test_another_request_under_the_key_is_refused_and_not_sent(sender, upstream)
 
 
 def test_another_request_under_a_key_in_doubt_is_advised_no_new_key(sender, upstream):
-    upstream.then(*[closes()] * 5)
-    assert sender.post("--deadline", "0.3").returncode == 76
+    upstream.then(closes(), failing(503, NO_TIME))
+    assert sender.post("--deadline", "20").returncode == 76
     other = sender.run("--json", '{"amount":6}', "--key", KEY, sender.url)
     assert other.returncode == 65 and "new key" not in other.stderr and "may have" in other.stderr
 
@@ -397,12 +399,13 @@ def test_exit_codes_say_how_attempts_without_a_final_response_ended(sender, upst
     for host in (f"127.0.0.1:{free_port()}", "nobody.invalid"):
         assert sender.run("-d", "a", f"http://{host}/", "--deadline", "300ms").returncode == 69
     upstream.default = failing(503)
-    assert sender.post("--deadline", "0.3").returncode == 124
+    assert sender.post(*RARELY).returncode == 124
+    upstream.default = failing(503, NO_TIME)
     upstream.then(closes(effect=False))
-    doubt = sender.post("--deadline", "0.3", key="k2")
+    doubt = sender.post("--deadline", "20", key="k2")
     assert doubt.returncode == 76 and "same key" in doubt.stderr
-    upstream.default = failing(429, value={"error_code": "RATE_LIMIT.exceeded"})
-    assert sender.post("--deadline", "0.3", key="k3").returncode == 75
+    upstream.default = failing(429, NO_TIME, value={"error_code": "RATE_LIMIT.exceeded"})
+    assert sender.post("--deadline", "20", key="k3").returncode == 75
 
 
 @pytest.mark.parametrize("reply", [failing(401), failing(404), failing(308), failing(501)])
@@ -426,8 +429,8 @@ def test_a_redirect_that_is_remembered_is_no_success_when_repeated(sender, upstr
 
 
 def test_what_was_resolved_as_failed_is_no_success(sender, upstream):
-    upstream.default = closes(effect=False)
-    assert sender.post("--deadline", "0.2").returncode == 76
+    upstream.then(closes(effect=False), failing(503, NO_TIME))
+    assert sender.post("--deadline", "20").returncode == 76
     keys_command = [str(PAWL), "keys"], ["--store", str(sender.store), "--rule", "send"]
     shown = subprocess.run([*keys_command[0], "show", KEY, "--json", *keys_command[1]],
                            capture_output=True, check=True, timeout=PATIENCE)
@@ -444,10 +447,8 @@ def test_a_response_that_cannot_be_written_is_printed_by_the_same_command(sender
     full = sender.post("-o", "/dev/full")
     assert full.returncode == 75 and "cannot write /dev/full" in full.stderr
     assert json.loads(sender.post().stdout) == {"id": KEY} and len(upstream.requests) == 1
-    upstream.default = closes(effect=True)
-    upstream.then(failing(500))
-    doubt = sender.post("-o", "/dev/full", "--deadline", "0.5", key="k2")
-    assert doubt.returncode == 76
+    upstream.then(failing(500), closes(effect=True), failing(503, NO_TIME))
+    assert sender.post("-o", "/dev/full", "--deadline", "20", key="k2").returncode == 76
 
 
 @pytest.mark.parametrize("words, said", [
