@@ -190,9 +190,9 @@
     X(in_progress, SHARED, rule_draft, rule.in_progress_wait_us, in_progress, 0, HOUR,             \
       "{wait: 10s}",                                                                               \
       "what a duplicate gets while the first attempt runs: {wait: DURATION} | conflict")           \
-    X(unknown, SHARED, rule_draft, rule.unknown, unknown, 0, 0, "hold",                            \
-      "what happens when the outcome is in doubt: hold | retry | {probe: \"GET /path/{key}\"} | "  \
-      "participant")                                                                               \
+    X(unknown, SHARED, rule_draft, rule.unknown, unknown, 1000 * MS, 365 * DAY, "hold",            \
+      "what happens when the outcome is in doubt: hold | {hold: DURATION} | retry | "              \
+      "{probe: \"GET /path/{key}\"} | participant")                                                \
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
       "(the probe's own)", "status of the stored response when a probe finds the operation done")  \
     X(probe_headers, SHARED | OPTION_SECRET, rule_draft, rule.probe_headers, probe_headers, 0, 0,  \
@@ -288,6 +288,8 @@
 /* What a value means where the help only names it: X(option, value, text). */
 #define CONFIG_VALUES(X)                                                                           \
     X(unknown, "hold", "nothing is sent again until a late response or an operator settles it")    \
+    X(unknown, "{hold: DURATION}",                                                                 \
+      "the same, until so long after it went quiet; then the next attempt is sent once more")      \
     X(unknown, "retry", "the next attempt is sent; the service must deduplicate by the key")       \
     X(unknown, "probe",                                                                            \
       "a GET queries the service first; only \"not found\" lets it be sent again")                 \

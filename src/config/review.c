@@ -56,7 +56,7 @@ static void check_former(struct reader *reader, const struct rule_draft *draft,
 
 static bool holds_500(const struct rule *rule)
 {
-    return rule->unknown == RECORD_UNKNOWN_HOLD &&
+    return rule->unknown == RECORD_UNKNOWN_HOLD && rule->hold_us == 0 &&
            remember_policy_sort(&rule->responses, 500) == SORT_IN_DOUBT;
 }
 
@@ -85,6 +85,11 @@ static bool probes_encoded_key(const struct rule *rule)
     return false;
 }
 
+static bool holds_for_a_while(const struct rule *rule)
+{
+    return rule->unknown == RECORD_UNKNOWN_HOLD && rule->hold_us > 0;
+}
+
 static bool has_participant(const struct rule *rule)
 {
     return rule->unknown == RECORD_UNKNOWN_PARTICIPANT;
@@ -98,6 +103,10 @@ static const struct rule_note {
 } rule_notes[] = {
     {WARNING_HELD_500, holds_500, "after a 500 the outcome is unknown until an operator settles it",
      "add a probe, or not_done: [500] if the service rolls back on every error"},
+    {WARNING_HOLD_ENDS, holds_for_a_while,
+     "what is in doubt is done at most once until its hold ends, and may be done once more after "
+     "each end; the time is the store's",
+     "hold: forever keeps it until an operator settles it"},
     {WARNING_PROBE_KEY, probes_any_key,
      "a key such as a,b is quoted in Idempotency-Key and bare in the probe's {key}, and one with "
      "a / cannot be probed",

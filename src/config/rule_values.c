@@ -11,7 +11,7 @@
 #define A_PROBE "a GET request such as \"GET /refunds/by-key/{key}\""
 #define AN_AUTHORIZE "a GET request such as \"GET /tenants/{tenant}/access\", or none"
 #define PROBE_HEADERS_MAX ((size_t)16 * 1024)
-#define AN_UNKNOWN "hold, retry, participant or {probe: \"GET /path/{key}\"}"
+#define AN_UNKNOWN "hold, {hold: DURATION}, retry, participant or {probe: \"GET /path/{key}\"}"
 #define A_POINTER "a JSON pointer such as /amount"
 #define A_PAYLOAD "all, raw, ignore, {include: [/a]} or {exclude: [/b]}"
 #define A_QUERY "all, none or a list of names"
@@ -157,16 +157,27 @@ OPTION_READER(probe_headers)
     *(struct slice *)field = arena_copy(reader->texts, buf_slice(&lines));
 }
 
+static void read_hold(struct reader *reader, const struct option *option, const struct node *node)
+{
+    struct rule *rule = &reader->draft->rule;
+    rule->unknown = RECORD_UNKNOWN_HOLD;
+    if (node->kind != NODE_SCALAR || !slice_eq(node->text, SLICE("forever")))
+        read_duration(reader, option, node, &rule->hold_us);
+}
+
 OPTION_READER(unknown)
 {
     static const enum record_unknown scalars[] = {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_RETRY,
                                                   RECORD_UNKNOWN_PARTICIPANT};
     size_t index;
     struct slice text;
+    reader->draft->rule.hold_us = 0;
     if (node->kind == NODE_MAP) {
-        const struct node *probe = reader_only_member(reader, node, "probe", &index);
-        if (probe && reader_scalar(reader, probe, A_PROBE, &text))
-            read_probe(reader, probe, text);
+        const struct node *member = reader_only_member(reader, node, "probe|hold", &index);
+        if (member && index == 1)
+            read_hold(reader, option, member);
+        else if (member && reader_scalar(reader, member, A_PROBE, &text))
+            read_probe(reader, member, text);
         return;
     }
     if (!reader_scalar(reader, node, AN_UNKNOWN, &text))
@@ -175,7 +186,8 @@ OPTION_READER(unknown)
         read_probe(reader, node, slice_trim(slice_skip(text, strlen("probe:"))));
     else if (slice_eq(text, SLICE("probe")))
         reader_expected(reader, node, "{probe: \"GET /path/{key}\"}");
-    else if (reader_choice(reader, node, "hold|retry|participant|{probe: REQUEST}", &index))
+    else if (reader_choice(reader, node, "hold|retry|participant|{hold: DURATION}|{probe: REQUEST}",
+                           &index))
         *(enum record_unknown *)field = scalars[index];
 }
 

@@ -85,7 +85,7 @@ static const struct type {
     {read_headers, "list", NULL},
     {read_origins, "list", NULL},
     {read_key_format, "word or map", NULL},
-    {read_unknown, "word or map", NULL},
+    {read_unknown, "word or map", &durations},
     {read_duplicate, "word or map", NULL},
     {read_once_duplicate, "word or map", NULL},
     {read_payload, "word or map", NULL},

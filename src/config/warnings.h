@@ -32,6 +32,7 @@
     X(RULE_RENAMED, "rule-renamed")                                                                \
     X(IDENTITY_MOVED, "identity-moved")                                                            \
     X(HELD_500, "held-500")                                                                        \
+    X(HOLD_ENDS, "hold-ends")                                                                      \
     X(PARTICIPANT_COMPLETES, "participant-completes")                                              \
     X(INBOX_ID_UNSIGNED, "inbox-id-unsigned")                                                      \
     X(EMIT_UNHEARD, "emit-unheard")                                                                \

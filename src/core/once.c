@@ -70,9 +70,10 @@ static struct once_decision decide(struct record *holder, const struct once_ques
         return decide_verdict(holder->probing ? RECORD_PROBE : RECORD_PROCEED);
     if (lease == RECORD_LEASE_LIVE)
         return decide_verdict(RECORD_IN_PROGRESS);
-    if (record_in_doubt(holder, lease))
-        return decide_in_doubt(holder, question);
-    return (struct once_decision){.act = ONCE_REPLACE};
+    bool is_free = !record_in_doubt(holder, lease) ||
+                   question->world->now >= record_held_until(holder, question->begin, lease);
+    return is_free ? (struct once_decision){.act = ONCE_REPLACE}
+                   : decide_in_doubt(holder, question);
 }
 
 struct once_decision once_decide(struct record *holder, const struct once_question *question)

@@ -141,6 +141,7 @@ static enum record_verdict proceed(struct record *record, const struct record_be
     acquire(record, begin, world, token);
     record->probing = false;
     record->unknown = begin->unknown;
+    record->hold_us = begin->unknown == RECORD_UNKNOWN_HOLD ? begin->hold_us : 0;
     record->ttl_us = begin->ttl_us;
     record->least_us = begin->least_us;
     record->doubted_us = begin->doubted_us;
@@ -190,8 +191,10 @@ static enum record_verdict begin_in_doubt(struct record *record, const struct re
 {
     enum record_unknown policy = record_policy(record, begin->unknown);
     record->settle_us = max64(record->settle_us, begin->settle_us);
-    if (record_repeats(record->unknown) && !record_repeats(policy))
+    if (record_repeats(record->unknown) && !record_repeats(policy)) {
         record->unknown = policy;
+        record->hold_us = begin->hold_us;
+    }
     note_silence(record, silent_at);
     if (policy == RECORD_UNKNOWN_PROBE)
         return acquire_probe(record, begin, world, token);
@@ -222,6 +225,52 @@ static enum record_verdict begin_released(struct record *record, const struct re
     bool noted = record->quiet_at > 0;
     int64_t silent_at = noted ? record->quiet_at - record->settle_us : world->now;
     return begin_in_doubt(record, begin, world, token, silent_at);
+}
+
+/* What begins under `hold` today, and is without an end in either: 0. */
+static int64_t longer_hold(const struct record *record, const struct record_begin *begin)
+{
+    if (record_repeats(record->unknown))
+        return begin->hold_us;
+    bool endless = record->unknown == RECORD_UNKNOWN_PROBE || record->hold_us == 0;
+    return endless || begin->hold_us == 0 ? 0 : max64(record->hold_us, begin->hold_us);
+}
+
+/* As begin_in_doubt leaves it. */
+int64_t record_held_until(const struct record *record, const struct record_begin *begin,
+                          enum record_lease lease)
+{
+    struct record held = *record;
+    bool lapsed = record->status == RECORD_PENDING && lease == RECORD_LEASE_LAPSED;
+    int64_t hold_us = longer_hold(record, begin);
+    if (begin->unknown != RECORD_UNKNOWN_HOLD || record->odd || hold_us == 0 ||
+        (record->status != RECORD_UNKNOWN && !lapsed))
+        return CLOCK_NEVER;
+    held.unknown = RECORD_UNKNOWN_HOLD;
+    held.settle_us = max64(record->settle_us, begin->settle_us);
+    if (lapsed)
+        note_silence(&held, record->lapsed_at);
+    return clock_after(held.quiet_at, hold_us);
+}
+
+/* False: it has not ended, and nothing changed. */
+static bool end_hold(struct record *record, const struct record_begin *begin,
+                     const struct record_world *world)
+{
+    int64_t ended_at = record_held_until(record, begin, record_lease(record, world, NULL));
+    if (world->now < ended_at)
+        return false;
+    record->doubt = false;
+    record->cause = RECORD_CAUSE_HOLD_ENDED;
+    set_released(record, ended_at);
+    return true;
+}
+
+bool record_outlived_hold(const struct record *met, const struct record *acquired)
+{
+    bool lapsed = met->status == RECORD_PENDING && met->lease_until != 0;
+    return (lapsed || met->status == RECORD_UNKNOWN) && acquired->token != met->token &&
+           !acquired->doubt;
 }
 
 static bool is_attempt(const struct record *record, const struct record_begin *begin)
@@ -321,8 +370,14 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
     CHECK(begin->lease_us > 0 && begin->ttl_us > 0);
     CHECK(next_token > 0);
     struct record met = *record;
+    bool ended = !is_attempt(record, begin) && end_hold(record, begin, world);
     enum record_verdict verdict = decide(record, begin, world, next_token, ret_changed);
     bool acquires = verdict == RECORD_PROCEED || verdict == RECORD_PROBE;
+    if (ended && !acquires) { /* it ends in the commit of what acquires, or of record_end_hold */
+        *record = met;
+        *ret_changed = false;
+        return verdict;
+    }
     if (!acquires ||
         (!begin->spent && !is_for_other(&met, begin, verdict == RECORD_PROCEED, *ret_changed)))
         return verdict;
@@ -477,6 +532,17 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
     else
         set_unknown(record);
     return RECORD_WRITTEN;
+}
+
+enum record_write record_end_hold(struct record *record, int64_t token,
+                                  const struct record_begin *begin,
+                                  const struct record_world *world)
+{
+    if (is_stale(record, token, world->now))
+        return RECORD_STALE;
+    if (record_is_final(record->status) || (record_is_released(record) && !record->doubt))
+        return RECORD_ALREADY;
+    return end_hold(record, begin, world) ? RECORD_WRITTEN : RECORD_EARLY;
 }
 
 bool record_is_probing(const struct record *record, const struct record_begin *begin)

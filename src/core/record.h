@@ -8,6 +8,7 @@
  *        doubt: response lost or  |  |   \ release: surely not done        |             v
  *        lapsed under `hold`      v  |    `-> pending without lease        |       (tombstone)
  *                                unknown ---- resolve, probe, late owner --'             |
+ *                                   '--- the hold ends: pending without lease            |
  *                                                                                        v
  *                                                                                     (absent)
  *
@@ -51,13 +52,14 @@ enum record_unknown {
 /* Why a record is in doubt, for people: nothing is decided by it. Stores keep these numbers; one
  * from 100 on is the status of a response that left it open. */
 enum record_cause {
-    RECORD_CAUSE_NONE,      /* not in doubt, or not known */
-    RECORD_CAUSE_RESET,     /* the upstream closed or reset the connection */
-    RECORD_CAUSE_TIMEOUT,   /* it gave no response in time */
-    RECORD_CAUSE_MALFORMED, /* what it sent is not HTTP */
-    RECORD_CAUSE_LAPSED,    /* the lease lapsed: its owner died or stood still */
-    RECORD_CAUSE_REFUSED,   /* it refused a token that is the record's last */
-    RECORD_CAUSE_ODD,       /* no pawl wrote the row: record_hold */
+    RECORD_CAUSE_NONE,       /* not in doubt, or not known */
+    RECORD_CAUSE_RESET,      /* the upstream closed or reset the connection */
+    RECORD_CAUSE_TIMEOUT,    /* it gave no response in time */
+    RECORD_CAUSE_MALFORMED,  /* what it sent is not HTTP */
+    RECORD_CAUSE_LAPSED,     /* the lease lapsed: its owner died or stood still */
+    RECORD_CAUSE_REFUSED,    /* it refused a token that is the record's last */
+    RECORD_CAUSE_ODD,        /* no pawl wrote the row: record_hold */
+    RECORD_CAUSE_HOLD_ENDED, /* no doubt any more: its hold has ended */
 };
 
 struct record {
@@ -86,6 +88,7 @@ struct record {
     bool kept;   /* final: the response is kept; false: only that there was one */
     bool provisional; /* final, by a participant: its lease goes on, and it does not expire */
     enum record_unknown unknown;
+    int64_t hold_us; /* begun under `hold`: how long that lasts; 0: it has no end */
     int64_t settle_us;
     int64_t quiet_at;   /* from then on "it did not happen" can be believed; 0: no doubt yet */
     int64_t ttl_us;     /* CLOCK_NEVER: forever */
@@ -123,6 +126,13 @@ enum record_lease record_lease(const struct record *record, const struct record_
  * its lease (of now) has lapsed, whether or not that made it unknown. */
 bool record_in_doubt(const struct record *record, enum record_lease lease);
 
+struct record_begin;
+/* When the hold of what is in doubt ends (`unknown: {hold: 10m}`), in store time: from then on a
+ * begin proceeds as on what was released, once more. Counted from quiet_at, by the longer one of
+ * the record's hold and of today's rule. CLOCK_NEVER: it has no end, or is no hold's. */
+int64_t record_held_until(const struct record *record, const struct record_begin *begin,
+                          enum record_lease lease);
+
 /* Pending, and nobody runs it. */
 bool record_is_released(const struct record *record);
 /* The process that owns its lease; 0: it has none. */
@@ -134,7 +144,6 @@ bool record_is_absent(const struct record *record, int64_t now);
 /* The same for its keys alone: its once value may live longer. */
 bool record_key_is_absent(const struct record *record, int64_t now);
 
-struct record_begin;
 /* Whether a begin that proceeds starts a new life of the key: there is none, or it takes the place
  * of what was released (record_begin.replaces). */
 bool record_begins_anew(const struct record *record, const struct record_begin *begin, int64_t now);
@@ -159,6 +168,7 @@ struct record_begin {
     int64_t doubted_us;
     int64_t tombstone_us;
     int64_t settle_us;
+    int64_t hold_us; /* as in struct record; of today's rule */
     bool window;
     int64_t once_ttl_us; /* as in struct record */
     bool once_window;
@@ -273,6 +283,15 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
 enum record_write record_doubt_and_probe(struct record *record, int64_t token,
                                          const struct record_begin *begin,
                                          const struct record_world *world, int64_t next_token);
+
+/* The hold is over, for whoever knows the rule (as `begin` says it): released as of its end, and
+ * without a doubt; a late response counts until somebody acquires. EARLY: not yet, or never. */
+enum record_write record_end_hold(struct record *record, int64_t token,
+                                  const struct record_begin *begin,
+                                  const struct record_world *world);
+
+/* Whether a begin acquired it behind the end of a hold; `met`: as it was before. */
+bool record_outlived_hold(const struct record *met, const struct record *acquired);
 
 /* Whether the record is held by the acquisition that this begin made, for a probe. */
 bool record_is_probing(const struct record *record, const struct record_begin *begin);

@@ -20,7 +20,7 @@ void record_cause_write(int cause, struct buf *buf)
         [RECORD_CAUSE_NONE] = "",           [RECORD_CAUSE_RESET] = "reset",
         [RECORD_CAUSE_TIMEOUT] = "timeout", [RECORD_CAUSE_MALFORMED] = "malformed",
         [RECORD_CAUSE_LAPSED] = "lapsed",   [RECORD_CAUSE_REFUSED] = "token_stale",
-        [RECORD_CAUSE_ODD] = "odd_row",
+        [RECORD_CAUSE_ODD] = "odd_row",     [RECORD_CAUSE_HOLD_ENDED] = "hold_ended",
     };
     if (cause >= 100)
         buf_printf(buf, "status %d", cause);

@@ -17,11 +17,12 @@ static bool is_token(int64_t token)
 /* Durations and times that are added up. */
 static bool has_sound_times(const struct record *record)
 {
-    return record->lease_us >= 0 && record->settle_us >= 0 && record->quiet_at >= 0 &&
-           record->ttl_us >= 0 && record->least_us >= 0 && record->doubted_us >= 0 &&
-           record->tombstone_us >= 0 && record->once_ttl_us >= 0 && record->once_until >= 0 &&
-           record->created_at >= 0 && record->started_at >= 0 && record->lease_until >= 0 &&
-           record->completed_at >= 0 && record->expires_at >= 0 && record->gone_at >= 0;
+    return record->lease_us >= 0 && record->hold_us >= 0 && record->settle_us >= 0 &&
+           record->quiet_at >= 0 && record->ttl_us >= 0 && record->least_us >= 0 &&
+           record->doubted_us >= 0 && record->tombstone_us >= 0 && record->once_ttl_us >= 0 &&
+           record->once_until >= 0 && record->created_at >= 0 && record->started_at >= 0 &&
+           record->lease_until >= 0 && record->completed_at >= 0 && record->expires_at >= 0 &&
+           record->gone_at >= 0;
 }
 
 bool record_is_sound(const struct record *record)

@@ -110,6 +110,7 @@ struct rule {
     int64_t in_progress_wait_us; /* 0: conflict at once */
     int64_t settle_us;
     enum record_unknown unknown;
+    int64_t hold_us;             /* with RECORD_UNKNOWN_HOLD: 0: without an end */
     struct template probe;       /* target, with RECORD_UNKNOWN_PROBE; always GET */
     int probe_status;            /* 0: the probe's own */
     bool probes_alone;           /* it is sent in the background, too, */

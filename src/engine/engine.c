@@ -179,6 +179,7 @@ static void take_result(struct attempt *attempt)
         .kept = op->kept,
         .alone = op->alone,
         .closed = closed ? op->status : STORE_DONE,
+        .outlived_hold = op->outlived_hold,
         .is_lost = op->is_lost,
         .may_have_met = op->waits || op->status == STORE_NO_MEMORY,
         .conflicts = op->status == STORE_CONFLICT,

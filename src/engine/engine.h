@@ -63,6 +63,7 @@ struct attempt_result {
     bool kept;               /* finish: its outcome could be kept */
     bool alone;              /* finish: no participant had completed what it stored */
     bool may_have_met;       /* undecided: it has waited for a record, or may have met one */
+    bool outlived_hold;      /* ENGINE_PROCEED: behind the end of a hold */
     bool is_lost;            /* ENGINE_STALE: with that, what this attempt had acquired */
     bool conflicts; /* ENGINE_STORE_DOWN, ENGINE_LOST: by what it brings (STORE_CONFLICT) */
     /* Acquired in doubt: how its key was spelled to the service; else KEY_FORWARD_BY_SYNTAX. */

@@ -40,6 +40,12 @@ void participant_missed(const struct server *server, struct slice rule)
     metrics_participant_missed(counters(server, rule));
 }
 
+void hold_ended(const struct server *server, struct slice rule)
+{
+    CHECK(rule.len > 0);
+    metrics_hold_ended(counters(server, rule));
+}
+
 void retry_began(const struct server *server, enum retry_profile profile)
 {
     struct gateway_shared *shared = server->shared;

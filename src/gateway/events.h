@@ -31,6 +31,9 @@ void upstream_ended(const struct server *server, const struct http_call *call,
 /* Counts an operation that its participant had not completed. */
 void participant_missed(const struct server *server, struct slice rule);
 
+/* It proceeds on what was in doubt, as the hold of that has ended. */
+void hold_ended(const struct server *server, struct slice rule);
+
 /* Of a rule that retries: counts an operation, for the budget, too; takes a retry from the budget
  * (false: there is none); counts one, with the wait before it; and an operation that ended although
  * it could have been retried. From any loop. */

@@ -146,6 +146,11 @@ void metrics_participant_missed(struct metrics_rule *rule)
     count(&rule->participant_missing, 1);
 }
 
+void metrics_hold_ended(struct metrics_rule *rule)
+{
+    count(&rule->holds_ended, 1);
+}
+
 void metrics_retry_began(struct metrics *metrics, enum retry_profile profile)
 {
     CHECK(profile < RETRY_PROFILE_COUNT);

@@ -27,6 +27,8 @@
       "Duration of exchanges with the upstream, probes included.")                                 \
     X(PARTICIPANT_MISSING, "pawl_participant_missing_total", COUNTER, "rule",                      \
       "2xx responses under `unknown: participant` whose operation the service had not completed.") \
+    X(HOLDS_ENDED, "pawl_holds_ended_total", COUNTER, "rule",                                      \
+      "Holds of records in doubt that ended by `unknown: {hold: DURATION}`.")                      \
     X(SQL_DECISIONS, "pawl_sql_decisions_total", COUNTER, "rule,decision",                         \
       "Decisions of the SQL functions for applications, as the store counts them.")                \
     X(PROBES, "pawl_background_probes_total", COUNTER, "result",                                   \
@@ -232,6 +234,9 @@ void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us);
 
 /* Counts an operation that its participant had not completed. From any thread. */
 void metrics_participant_missed(struct metrics_rule *rule);
+
+/* Counts a hold that ended by its rule. From any thread. */
+void metrics_hold_ended(struct metrics_rule *rule);
 
 /* Counts an operation under a profile, one more attempt and the wait before it, and the end of an
  * operation that could not be retried any more. From any thread. */

@@ -22,6 +22,7 @@ struct metrics_rule {
     struct histogram request;
     struct histogram upstream;
     atomic_ullong participant_missing;
+    atomic_ullong holds_ended;
     struct slice name;
     char text[]; /* the name's bytes */
 };

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "core/probe_due.h"
+#include "operator/hold_end.h"
 #include "operator/keys.h"
 #include "operator/probe.h"
 #include "operator/round.h"
@@ -17,13 +18,15 @@
 #define SLICE_MOST 256 /* records that are looked at in one second, of each kind */
 #define FIBERS_SPARE 4
 #define LOOK_US CLOCK_US_PER_S
+#define REST_US (60 * CLOCK_US_PER_S) /* where nothing is probed, when all holds were looked at */
 
 /* The settings of the probes that began under them: freed with the last. */
 struct plan {
     size_t refs; /* the loop's, once it is in force */
     struct prober_settings settings;
     struct http_pool *pool;
-    size_t wanted; /* how many rules want it */
+    size_t wanted; /* how many rules want probes */
+    bool ends_holds;
     char *host;
 };
 
@@ -58,6 +61,7 @@ struct prober {
         struct keys_row *next; /* to be looked at */
     } unknown, lapsed;
     struct round round; /* over what is lapsed */
+    int64_t look_at;    /* boot time */
     struct job jobs[AT_ONCE];
     size_t running;        /* of them */
     struct parker *parker; /* of the fiber that looks */
@@ -83,6 +87,14 @@ static size_t count_wanting(const struct rule_set *rules)
     return n;
 }
 
+static bool has_holds(const struct rule_set *rules)
+{
+    for (size_t i = 0; i < rules->n; i++)
+        if (hold_has_end(&rules->rules[i]))
+            return true;
+    return false;
+}
+
 bool prober_is_wanted(const struct rule_set *rules)
 {
     return count_wanting(rules) > 0;
@@ -96,6 +108,7 @@ static struct plan *plan_make(const struct prober_settings *settings)
     plan->refs = 1;
     plan->settings = *settings;
     plan->wanted = count_wanting(settings->rules);
+    plan->ends_holds = has_holds(settings->rules);
     plan->host = mem_copy(settings->host.host.at, settings->host.host.len);
     plan->settings.host.host = slice_make(plan->host, settings->host.host.len);
     if (plan->wanted > 0)
@@ -338,6 +351,26 @@ static bool list(struct prober *prober, struct slice_of_records *slice, enum key
     return listed == STORE_DONE;
 }
 
+/* Of what was listed. The rules stay, whatever a reload brings meanwhile. */
+static void end_holds(struct prober *prober, const struct slice_of_records *slice)
+{
+    struct plan *plan = prober->plan;
+    struct store *store = prober->config.store;
+    plan->refs++;
+    for (const struct keys_row *row = slice->next; plan->ends_holds && row; row = row->next) {
+        const struct rule *rule = rule_set_named(plan->settings.rules, row->store.rule);
+        if (rule && hold_has_end(rule) && !prober->draining &&
+            hold_end(store, rule, row, store_now(store), fiber_parker()))
+            metrics_hold_ended(metrics_rule(prober->config.metrics, rule->name));
+    }
+    plan_drop(plan);
+}
+
+static bool is_settled_by(const struct rule *rule)
+{
+    return rule && (rule->probes_alone || hold_has_end(rule));
+}
+
 static void list_lapsed(struct prober *prober, int64_t stale)
 {
     bool found = false;
@@ -345,8 +378,9 @@ static void list_lapsed(struct prober *prober, int64_t stale)
         return;
     for (const struct keys_row *row = prober->lapsed.next; row; row = row->next) {
         const struct rule *rule = rule_set_named(prober->plan->settings.rules, row->store.rule);
-        found |= rule && rule->probes_alone;
+        found |= is_settled_by(rule);
     }
+    end_holds(prober, &prober->lapsed);
     round_note(&prober->round, found, prober->lapsed.after == 0, clock_boot_us(), stale);
 }
 
@@ -356,8 +390,8 @@ static void look(struct prober *prober)
     struct store_counts counts = store_counts(prober->config.store);
     if (prober->running == AT_ONCE)
         return;
-    if (counts.unknown > 0)
-        (void)list(prober, &prober->unknown, KEYS_UNKNOWN);
+    if (counts.unknown > 0 && list(prober, &prober->unknown, KEYS_UNKNOWN))
+        end_holds(prober, &prober->unknown);
     if (round_is_due(&prober->round, clock_boot_us(), counts.stale))
         list_lapsed(prober, counts.stale);
 }
@@ -368,22 +402,35 @@ static void start_slices(struct prober *prober)
     start_slice(prober, &prober->lapsed);
 }
 
-/* Looks once a second, and between that refills what has ended. Without a rule that wants it, waits
- * until a reload brings one. */
+/* In a second, or where only holds may end and all were looked at, in a minute. */
+static int64_t next_look(const struct prober *prober)
+{
+    bool goes_on =
+        prober->plan->wanted > 0 || prober->unknown.after != 0 || prober->lapsed.after != 0;
+    return clock_after(clock_boot_us(), goes_on ? LOOK_US : REST_US);
+}
+
+static bool is_wanted(const struct plan *plan)
+{
+    return plan->wanted > 0 || plan->ends_holds;
+}
+
+/* Between two looks refills what has ended. Without a rule that wants it, waits until a reload
+ * brings one. */
 static void run_prober(void *argument)
 {
     struct prober *prober = argument;
-    int64_t next = 0;
     prober->parker = fiber_parker();
     while (!prober->draining) {
-        if (prober->plan->wanted > 0 && clock_boot_us() >= next) {
+        if (is_wanted(prober->plan) && clock_boot_us() >= prober->look_at) {
+            prober->look_at = CLOCK_NEVER; /* sooner, if a reload comes meanwhile */
             look(prober);
-            next = clock_after(clock_boot_us(), LOOK_US);
+            prober->look_at = clock_first(prober->look_at, next_look(prober));
         }
         if (prober->plan->wanted > 0 && !prober->draining)
             start_slices(prober);
         if (!prober->draining)
-            fiber_wait(NULL, 0, prober->plan->wanted > 0 ? next : CLOCK_NEVER);
+            fiber_wait(NULL, 0, is_wanted(prober->plan) ? prober->look_at : CLOCK_NEVER);
     }
     while (prober->running > 0)
         fiber_wait(NULL, 0, CLOCK_NEVER);
@@ -406,6 +453,7 @@ static void take_plan(void *argument)
     prober->plan = prober->next;
     prober->next = NULL;
     prober->round = (struct round){0};
+    prober->look_at = 0;
     wake_prober(prober);
     atomic_store(&prober->reloading, false);
     parker_wake(&prober->reloaded.parker);

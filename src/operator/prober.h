@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prober: probes unknown records in the background (contract section 10), for rules that want it
- * (rule->probes_alone). One thread with a loop of its own; once a second it looks at one slice of
- * what is unknown, and of what a dead owner left behind, and probes what is due by
- * probe_due, a few at a time: as one ends the next begins, and each rule has its share of them, by
- * their number and by the memory that its responses may take. So a probe that hangs delays none of
- * another rule. A probe is an acquisition of the token that was found, so of
- * several processes on one store one probes. What a killed one was at is due again.
+ * prober: settles records in doubt in the background (contract section 10), for rules that want it:
+ * probes them (rule->probes_alone), or ends their hold (operator/hold_end.h). One thread with a
+ * loop of its own; once a second it looks at one slice of what is unknown, and of what a dead owner
+ * left behind, and probes what is due by probe_due, a few at a time: as one ends the next begins,
+ * and each rule has its share of them, by their number and by the memory that its responses may
+ * take. So a probe that hangs delays none of another rule. A probe is an acquisition of the token
+ * that was found, so of several processes on one store one probes. What a killed one was at is due
+ * again.
  */
 #ifndef PAWL_OPERATOR_PROBER_H
 #define PAWL_OPERATOR_PROBER_H
@@ -37,7 +38,7 @@ struct prober_settings {
     bool log_keys_hashed;
 };
 
-/* Whether some rule wants it. Without one the upstream is not looked at. */
+/* Whether some rule wants probes. Without one the upstream is not looked at. */
 bool prober_is_wanted(const struct rule_set *rules);
 
 /* Starts its thread. NULL: no memory or thread. */

@@ -15,7 +15,7 @@ static const struct table_column columns[] = {
 };
 
 static const struct table_relation relations[] = {
-    TABLE_GROWS(2, STORE_ACT_RESOLVE, STORE_ACT_FORGET),
+    TABLE_GROWS(2, STORE_ACT_RESOLVE, STORE_ACT_HOLD),
     TABLE_GROWS(7, RECORD_ABSENT, RECORD_UNKNOWN),
     TABLE_GROWS(8, RECORD_ABSENT, RECORD_UNKNOWN),
 };
@@ -23,7 +23,7 @@ static const struct table_relation relations[] = {
 static void hold(void *row)
 {
     struct store_audit *audit = row;
-    if (audit->act < STORE_ACT_RESOLVE || audit->act > STORE_ACT_FORGET)
+    if (audit->act < STORE_ACT_RESOLVE || audit->act > STORE_ACT_HOLD)
         audit->act = STORE_ACT_ODD;
     if ((unsigned)audit->from > RECORD_UNKNOWN)
         audit->from = RECORD_ABSENT;
@@ -64,7 +64,8 @@ const char *store_act_name(enum store_act act)
     static const char *const names[] = {[STORE_ACT_ODD] = "odd_row",
                                         [STORE_ACT_RESOLVE] = "resolve",
                                         [STORE_ACT_RELEASE] = "release",
-                                        [STORE_ACT_FORGET] = "forget"};
-    CHECK(act >= STORE_ACT_ODD && act <= STORE_ACT_FORGET);
+                                        [STORE_ACT_FORGET] = "forget",
+                                        [STORE_ACT_HOLD] = "hold"};
+    CHECK(act >= STORE_ACT_ODD && act <= STORE_ACT_HOLD);
     return names[act];
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit: what operators did to records by hand, each act written in the transaction that did it.
- * What changed nothing is not among them. */
+/* audit: what operators did to records by hand, and where a hold ended, each act written in the
+ * transaction that did it. What changed nothing is not among them. */
 #ifndef PAWL_STORE_AUDIT_H
 #define PAWL_STORE_AUDIT_H
 
@@ -10,13 +10,17 @@
 #define STORE_ACTOR_MAX 256 /* bytes of an actor's name; the rest is cut off */
 #define STORE_AUDIT_KEEP_US (400 * INT64_C(86400) * CLOCK_US_PER_S) /* then an act is swept */
 
-/* What operators do; the store keeps these numbers. */
+/* The store keeps these numbers. */
 enum store_act {
     STORE_ACT_ODD = 0, /* of a row that no pawl wrote */
     STORE_ACT_RESOLVE = 1,
     STORE_ACT_RELEASE = 2,
     STORE_ACT_FORGET = 3,
+    STORE_ACT_HOLD = 4, /* its hold ended (`unknown: {hold: 10m}`) */
 };
+
+/* The actor of an end of a hold: no person. */
+#define STORE_ACTOR_RULE SLICE("rule")
 
 /* As commands and programs call it: "resolve". */
 const char *store_act_name(enum store_act act);

@@ -27,12 +27,13 @@ enum store_op_kind {
     STORE_DOUBT,           /* the owner: nobody knows */
     STORE_ASK,             /* the same, and acquires it for a probe under `begin` */
     STORE_EXTEND,
-    STORE_RESOLVE, /* an operator's outcome */
-    STORE_FORGET,  /* an operator deletes the record */
-    STORE_LOOK,    /* read one record, and its outcome */
-    STORE_LIST,    /* read many: `list` is called for each, on the committer's thread */
-    STORE_QUERY,   /* read rows of a table: `query` */
-    STORE_ROWS,    /* write them: what it `brings`, alone; and `terms` */
+    STORE_RESOLVE,  /* an operator's outcome */
+    STORE_FORGET,   /* an operator deletes the record */
+    STORE_END_HOLD, /* released, as its hold has ended by the rule that `begin` says */
+    STORE_LOOK,     /* read one record, and its outcome */
+    STORE_LIST,     /* read many: `list` is called for each, on the committer's thread */
+    STORE_QUERY,    /* read rows of a table: `query` */
+    STORE_ROWS,     /* write them: what it `brings`, alone; and `terms` */
 };
 
 enum store_status {
@@ -147,8 +148,8 @@ struct store_op {
     struct fingerprint *found_fingerprint; /* begin, NULL: not asked for: gets the record's, with
                                               a mismatch under its own key */
     struct slice origin;                   /* core/origin.h; with begin */
-    struct record_begin begin;             /* with begin and ask; of an act its attempt id */
-    bool has_epoch; /* begin: it was named by what identities were made of in `epoch` */
+    struct record_begin begin; /* with begin, ask and end_hold; of an act its attempt id */
+    bool has_epoch;            /* begin: it was named by what identities were made of in `epoch` */
     int64_t epoch;
     int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
     int64_t token;           /* all but begin, look, list; with forget 0: any */
@@ -200,6 +201,7 @@ struct store_op {
     bool by_bound;               /* found by a key that is bound to it */
     bool by_once;                /* decided by the once value, not by the record of its own key */
     bool acknowledges;           /* replay: that it was done, and no more */
+    bool outlived_hold;          /* begin: acquired behind the end of a hold */
     bool alone;                  /* finish: no participant had completed what it stored */
     bool is_lost;                /* stale: the store lost what this owner had acquired */
     bool held;                   /* withdrawn: when last tried, another transaction held its row */

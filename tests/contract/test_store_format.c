@@ -86,7 +86,8 @@ static void a_store_from_before_the_terms_gets_them_and_keeps_its_format(void **
     int64_t token = proceed(bed, 2);
     bed_close(bed);
 #define X(name) "ALTER TABLE pawl_state DROP COLUMN " #name ";"
-    bed_exec(bed, "ALTER TABLE pawl_state DROP COLUMN revision;" TERMS(X));
+    bed_exec(bed, "ALTER TABLE pawl_pending DROP COLUMN hold_us;"
+                  "ALTER TABLE pawl_state DROP COLUMN revision;" TERMS(X));
 #undef X
     bed_open(bed);
     assert_int_equal(number(bed, "SELECT revision FROM pawl_state"), SQLITE_REVISION);

@@ -270,7 +270,7 @@ static void values_of_rules_are_checked_where_they_stand(void **state)
         {HEAD "defaults: {unknown: {probe: POST /a}}\n", "3:29: probe: ", "expected a GET request"},
         {HEAD "defaults: {unknown: {probe: GET a}}\n", "3:29: probe: ", "(expected a GET request"},
         {HEAD "defaults: {unknown: {}}\n",
-         "3:21: unknown: ", "holds 0 names (expected one: probe)"},
+         "3:21: unknown: ", "holds 0 names (expected one: probe|hold)"},
         {HEAD "defaults: {unknown: \"{probe: REQUEST}\"}\n",
          "3:21: unknown: ", "'{probe: REQUEST}' is not valid here"},
         {HEAD "defaults: {in_progress: {wait: 10}}\n", "3:32: wait: ", "a duration"},

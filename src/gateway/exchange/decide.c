@@ -282,6 +282,8 @@ enum exchange_step decide_attempt(struct exchange *x)
     switch (verdict) {
     case ENGINE_PROCEED:
         CRASH_POINT(after_claim_commit);
+        if (x->attempt.result.outlived_hold)
+            hold_ended(x->server, x->rule->name);
         own(x);
         return x->client_state == CLIENT_REFUSED ? forward_give_back(x) : EXCHANGE_FORWARD;
     case ENGINE_PROBE:

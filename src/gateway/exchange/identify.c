@@ -464,6 +464,7 @@ static bool fill_attempt(struct exchange *x)
     attempt->begin.tombstone_us = rule->tombstone_us;
     attempt->begin.settle_us = rule->settle_us;
     attempt->begin.unknown = rule->unknown;
+    attempt->begin.hold_us = rule->hold_us;
     attempt->begin.paced = rule->probes_alone;
     return identify_name(x) || no_memory(x);
 }

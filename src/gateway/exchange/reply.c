@@ -165,14 +165,28 @@ static void make_unreached_exact(const struct exchange *x, struct problem *probl
                              "Retry with backoff under the same key.");
 }
 
+static int64_t seconds_up(int64_t duration_us)
+{
+    int64_t seconds = (duration_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S;
+    return seconds > 0 ? seconds : 1;
+}
+
+/* Seconds until the hold of what is in doubt ends; 0: it has no end. */
+static int64_t hold_left(const struct exchange *x)
+{
+    const struct attempt_result *result = &x->attempt.result;
+    int64_t until = record_held_until(&result->record, &x->attempt.begin, result->lease);
+    return until == CLOCK_NEVER || x->unprobed.at ? 0 : seconds_up(until - result->store_now);
+}
+
 /* Completes an error that leaves the operation in doubt by what the rule's `unknown:` does next. */
 static void make_doubt_exact(const struct exchange *x, struct problem *problem)
 {
     bool probes = x->rule->unknown == RECORD_UNKNOWN_PROBE && !x->unprobed.at;
     bool holds = x->rule->unknown == RECORD_UNKNOWN_HOLD || x->unprobed.at;
     if (problem->error == ERROR_OUTCOME_UNKNOWN)
-        problem->retryable = probes || exchange_is_spent(x);
-    else if (holds && !x->reply.early)
+        problem->retryable = probes || hold_left(x) > 0 || exchange_is_spent(x);
+    else if (holds && hold_left(x) == 0 && !x->reply.early)
         make_unretryable(problem);
 }
 
@@ -208,12 +222,6 @@ static struct slice shown_key(struct exchange *x)
     return x->attempt.begin.window && known ? operation_key(x) : buf_slice(&x->key);
 }
 
-static int64_t seconds_up(int64_t duration_us)
-{
-    int64_t seconds = (duration_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S;
-    return seconds > 0 ? seconds : 1;
-}
-
 /* Seconds; 0: not said. */
 static uint64_t retry_after(const struct exchange *x, enum error error)
 {
@@ -222,6 +230,8 @@ static uint64_t retry_after(const struct exchange *x, enum error error)
     bool not_found = is_in_doubt(error) && x->not_found_yet && !x->reply.early;
     if (is_in_doubt(error) && x->rule->probes_alone && !x->reply.early)
         return (uint64_t)seconds_up(probe_due(&result->record) - result->store_now);
+    if (is_in_doubt(error) && !x->reply.early && hold_left(x) > 0)
+        return (uint64_t)hold_left(x);
     if (error == ERROR_OUTCOME_UNKNOWN || not_found)
         return (uint64_t)settle_wait(result);
     switch (error) {

@@ -184,6 +184,8 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
                               op->force, &apply->world);
     case STORE_FORGET:
         return record_forget(record, op->token, op->force, &apply->world);
+    case STORE_END_HOLD:
+        return record_end_hold(record, op->token, &op->begin, &apply->world);
     default:
         UNREACHABLE();
     }
@@ -216,6 +218,8 @@ static enum store_act act_of(enum store_op_kind kind)
 {
     if (kind == STORE_RESOLVE || kind == STORE_FINISH)
         return STORE_ACT_RESOLVE;
+    if (kind == STORE_END_HOLD || kind == STORE_BEGIN)
+        return STORE_ACT_HOLD;
     return kind == STORE_FORGET ? STORE_ACT_FORGET : STORE_ACT_RELEASE;
 }
 
@@ -276,20 +280,21 @@ static void write_reason(struct apply *apply, const struct store_op *op,
     bring_row(apply, &said->change, false);
 }
 
-/* `before` is the record that the act met; `row` names it, and holds it as it is now. */
-static void audit_act(struct apply *apply, struct store_op *op, const struct record *before,
-                      const struct store_row *row)
+void apply_audit(struct apply *apply, struct store_op *op, const struct record *before,
+                 const struct store_row *row)
 {
     struct act {
         struct table_change change;
         struct store_audit entry;
     } *act = arena_alloc(&apply->rows->arena, sizeof *act);
+    CHECK(before->status != RECORD_ABSENT);
     if (!act)
         return;
     act->change = (struct table_change){.table = &audit_table, .row = &act->entry.row};
+    struct slice actor = op->kind == STORE_BEGIN ? STORE_ACTOR_RULE : op->actor;
     act->entry = (struct store_audit){
         .at = apply->world.now,
-        .actor = slice_first(op->actor, STORE_ACTOR_MAX),
+        .actor = slice_first(actor, STORE_ACTOR_MAX),
         .act = act_of(op->kind),
         .tenant = row->tenant,
         .rule = row->rule,
@@ -408,6 +413,10 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
 {
     struct store_row row;
     bool done = false;
+    if (op->kind == STORE_END_HOLD && apply->closed != STORE_DONE) { /* as for a begin */
+        op->status = apply->closed;
+        return BACKEND_OK;
+    }
     rowset_find(apply->rows, &op->key_hash, op->row_hint, &row);
     enum backend_status found = find_saved(apply, op, &done);
     if (found != BACKEND_OK || done)
@@ -426,7 +435,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
         *ret_touched = true;
     }
     if (op->write == RECORD_WRITTEN && op->actor.len > 0)
-        audit_act(apply, op, &before, &row);
+        apply_audit(apply, op, &before, &row);
     if (op->write == RECORD_WRITTEN)
         apply_bring(apply, op);
     if (op->write == RECORD_WRITTEN)

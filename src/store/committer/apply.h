@@ -51,6 +51,11 @@ bool apply_lags(struct apply *apply, const struct record *before, const struct r
 /* What the operation brings is saved with what else it changes. */
 void apply_bring(struct apply *apply, const struct store_op *op);
 
+/* Writes who did what to a record, beside it. `before` is the record that the act met; `row` names
+ * it, and holds it as it is now. */
+void apply_audit(struct apply *apply, struct store_op *op, const struct record *before,
+                 const struct store_row *row);
+
 /* Fills in what the owner of the operation learns of the record. */
 void apply_report(const struct apply *apply, struct store_op *op, const struct store_row *row);
 

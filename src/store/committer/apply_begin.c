@@ -120,6 +120,20 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
     rowset_update(apply->rows, row, NULL);
 }
 
+/* Proceeds on a record that was held, and whose hold has ended: who reads of a second effect finds
+ * why. `now`: the row that it ended on, which may be a new one. */
+static void note_end_of_hold(struct apply *apply, struct store_op *op, const struct store_row *held,
+                             const struct store_row *now)
+{
+    op->outlived_hold =
+        op->verdict == RECORD_PROCEED && record_outlived_hold(&held->record, &now->record);
+    if (!op->outlived_hold)
+        return;
+    struct store_row row = *held;
+    row.record.status = RECORD_PENDING;
+    apply_audit(apply, op, &held->record, &row);
+}
+
 static char *copy_text(struct slice text)
 {
     return mem_copy(text.at, text.len);
@@ -318,9 +332,9 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
     if (may_begin(apply, op))
         make_room(apply, own);
     find_holder(apply, op->once, &row);
-    struct record before = row.record;
+    struct store_row held = row;
     struct once_decision answer = decide_on_holder(apply, op, &row);
-    if (apply_lags(apply, &before, &row.record))
+    if (apply_lags(apply, &held.record, &row.record))
         return BACKEND_OK;
     bool writes = answer.changed || answer.act != ONCE_NOTHING;
     op->by_once = true;
@@ -328,6 +342,8 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
     if (writes && refuses(apply, op))
         return BACKEND_OK;
     store_decision(apply, op, &answer, &row);
+    if (writes)
+        note_end_of_hold(apply, op, &held, &row);
     *ret_touched = writes;
     return conclude_begin(apply, op, &row);
 }
@@ -400,6 +416,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
     bool lacks = changed && lacks_value(op, old) && op->verdict == RECORD_PROCEED;
     if (changed && (!lacks || take_value(apply, op, &row))) {
         store_begin(apply, op, old, &row);
+        note_end_of_hold(apply, op, old, &row);
         *ret_touched = true;
     }
     return conclude_begin(apply, op, &row);
@@ -408,7 +425,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
 static enum backend_status decide_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row old = {.record.status = RECORD_ABSENT};
-    op->by_once = false;
+    op->by_once = op->outlived_hold = false;
     if (op->once && op->once->keyless)
         op->key_hash = op->named;
     else

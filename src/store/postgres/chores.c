@@ -133,7 +133,7 @@ static void read_odd(struct postgres_backend *postgres, struct backend_chores *c
 static void queue_odd_records(struct postgres_backend *postgres,
                               const struct backend_chores *chores)
 {
-    static const char query[] = "SELECT r.id, r.version" POSTGRES_RECORD(
+    static const char query[] = "SELECT r.id, r.version" POSTGRES_READ(
         POSTGRES_NAME) " FROM pawl.record r WHERE r.id = ANY ($1)";
     const struct backend_odd *odd = &postgres->backend.odd_records;
     (void)chores;

@@ -2,7 +2,8 @@
 /*
  * Which column of pawl.record holds which field of a struct store_row, once: X(kind, column,
  * field), with the kinds of sqlite/columns.h. In schema/ the types pawl.saved_row and
- * pawl.loaded have them in this order. A new column is a line here, its field, and a migration.
+ * pawl.loaded have them in this order. Older clients read those by position, so a new column is a
+ * line of POSTGRES_READ, its field, a migration, and a parameter of pawl.save of its own.
  */
 #ifndef PAWL_STORE_POSTGRES_COLUMNS_H
 #define PAWL_STORE_POSTGRES_COLUMNS_H
@@ -50,6 +51,8 @@
     X(INT, kept, record.kept)                                                                      \
     X(INT, http_code, record.http_status)                                                          \
     X(TEXT, result_ref, location)
+
+#define POSTGRES_READ(X) POSTGRES_RECORD(X) X(INT, hold_us, record.hold_us)
 
 #define POSTGRES_COUNT(kind, column, field) +1
 #define POSTGRES_NAME(kind, column, field) ", r." #column

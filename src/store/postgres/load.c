@@ -56,7 +56,7 @@ void postgres_read_row(struct postgres_backend *postgres, const PGresult *result
     ret_row->version = postgres_number(result, row, at + 1);
     bool fits = true;
     at += 2;
-    POSTGRES_RECORD(READ)
+    POSTGRES_READ(READ)
     if (!fits || !backend_row_is_sound(ret_row))
         backend_hold_row(&postgres->backend, ret_row);
 }

@@ -158,6 +158,20 @@ static void write_row(struct postgres_backend *postgres, const struct backend_ch
     postgres_row_end(params);
 }
 
+/* Of what was begun under a hold that has an end. */
+static void write_hold(struct postgres_backend *postgres, const struct backend_change *change,
+                       int64_t group)
+{
+    struct postgres_params *params = &postgres->params;
+    if (!stays(change) || change->row->record.hold_us == 0)
+        return;
+    postgres_row_begin(params);
+    postgres_column_number(params, group);
+    postgres_column_number(params, change->row->id);
+    postgres_column_number(params, change->row->record.hold_us);
+    postgres_row_end(params);
+}
+
 /* headers, body; none: what is kept is that there was a response. */
 static void write_content(struct postgres_params *params, const struct outcome *outcome)
 {
@@ -395,9 +409,10 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     add_terms(params, sets ? &sets->wanted : NULL);
     postgres_add_number(params, postgres->removals);
     postgres_add_mark(postgres, params);
+    add_changes(postgres, groups, TYPE_saved_hold, write_hold);
     postgres_queue(postgres,
                    "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,"
-                   " $14, $15, $16, $17, $18, $19)",
+                   " $14, $15, $16, $17, $18, $19, $20)",
                    params);
     return takes;
 }

@@ -22,7 +22,7 @@
     " WHERE u.status = 4 AND u.id > $1 ORDER BY u.id LIMIT $2),"
 #define LIST_REST                                                                                  \
     " seen AS (SELECT max(id) AS last, count(*) AS n FROM slice)"                                  \
-    " SELECT s.last, s.n, o.beat_at, r.id, r.version" POSTGRES_RECORD(POSTGRES_NAME) WANTED
+    " SELECT s.last, s.n, o.beat_at, r.id, r.version" POSTGRES_READ(POSTGRES_NAME) WANTED
 
 enum { AT_LAST, AT_SEEN, AT_BEAT, AT_ROW };
 

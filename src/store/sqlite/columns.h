@@ -48,6 +48,9 @@
     X(INT, cause, record.cause)                                                                    \
     X(RARE, origin, origin)
 
+/* The same of rules alone: not in a file of an application, where OWN drops them. */
+#define SQLITE_CLAIM_OF_RULE(X) X(INT, hold_us, record.hold_us)
+
 /* Behind a once value, in each of the tables: rows without one leave them out. */
 #define SQLITE_CLAIM_ONCE(X)                                                                       \
     X(INT, once_template, once_template)                                                           \
@@ -112,9 +115,9 @@
 
 #define IDENTITY_NAMES SQLITE_IDENTITY(SQLITE_NAME)
 #define IDENTITY_PLACES SQLITE_IDENTITY(SQLITE_PLACE)
-#define CLAIM_NAMES SQLITE_CLAIM(SQLITE_NAME)
-#define CLAIM_PLACES SQLITE_CLAIM(SQLITE_PLACE)
-#define CLAIM_CHANGES SQLITE_CLAIM(SQLITE_SET)
+#define CLAIM_NAMES SQLITE_CLAIM(SQLITE_NAME) OWN(SQLITE_CLAIM_OF_RULE(SQLITE_NAME))
+#define CLAIM_PLACES SQLITE_CLAIM(SQLITE_PLACE) OWN(SQLITE_CLAIM_OF_RULE(SQLITE_PLACE))
+#define CLAIM_CHANGES SQLITE_CLAIM(SQLITE_SET) OWN(SQLITE_CLAIM_OF_RULE(SQLITE_SET))
 #define FINAL_NAMES SQLITE_FINAL(SQLITE_NAME)
 #define FINAL_PLACES SQLITE_FINAL(SQLITE_PLACE)
 #define CLAIM_ONCE_NAMES ", once" SQLITE_CLAIM_ONCE(SQLITE_NAME)

@@ -59,6 +59,9 @@ static void bind_claim(struct sqlite_binding *binding, const struct store_row *r
     else
         sqlite_bind_null(binding);
     SQLITE_CLAIM(BIND)
+    if (!binding->sqlite->is_foreign) {
+        SQLITE_CLAIM_OF_RULE(BIND)
+    }
 }
 
 /* A row that is being read, column by column. */
@@ -128,6 +131,9 @@ static bool read_pending(struct columns *columns, struct store_row *row)
     bool expires = sqlite3_column_type(columns->statement, columns->at) != SQLITE_NULL;
     row->record.expires_at = sqlite3_column_int64(columns->statement, columns->at++);
     SQLITE_CLAIM(READ)
+    if (!columns->sqlite->is_foreign) {
+        SQLITE_CLAIM_OF_RULE(READ)
+    }
     SQLITE_IDENTITY(READ)
     if (read_once(columns, row)) {
         SQLITE_CLAIM_ONCE(READ)

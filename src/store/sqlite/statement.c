@@ -45,11 +45,15 @@ bool sqlite_fail(struct sqlite_backend *sqlite, int code)
 
 static int prepare(struct sqlite_backend *sqlite, enum sqlite_statement name)
 {
-    static const char *const texts[SQL_COUNT] = {
 #define X(name, sql) [SQL_##name] = sql,
-        SQLITE_STATEMENTS(X)
+#define OWN(sql) sql
+    static const char *const own[SQL_COUNT] = {SQLITE_STATEMENTS(X)};
+#undef OWN
+#define OWN(sql) ""
+    static const char *const foreign[SQL_COUNT] = {SQLITE_STATEMENTS(X)};
+#undef OWN
 #undef X
-    };
+    const char *const *texts = sqlite->is_foreign ? foreign : own;
     return sqlite3_prepare_v3(sqlite->db, texts[name], -1, SQLITE_PREPARE_PERSISTENT,
                               &sqlite->statements[name], NULL);
 }

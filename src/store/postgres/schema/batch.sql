@@ -25,8 +25,8 @@ DECLARE
 BEGIN
     RETURN r.status BETWEEN 1 AND 4 AND r.token BETWEEN 1 AND 7258118400000000 AND r.attempts > 0
         AND r.unknown BETWEEN 0 AND 3 AND r.cause >= 0 AND r.http_code BETWEEN 0 AND 999
-        AND least(r.lease_us, r.settle_us, r.quiet_at, r.ttl_us, r.least_us, r.doubted_us,
-            r.tombstone_us, r.once_ttl_us, r.once_until, r.created_at, r.started_at, r.lease_until,
+        AND least(r.lease_us, r.hold_us, r.settle_us, r.quiet_at, r.ttl_us, r.least_us,
+            r.doubted_us, r.tombstone_us, r.once_ttl_us, r.once_until, r.created_at, r.started_at, r.lease_until,
             r.completed_at, r.expires_at, r.gone_at) >= 0
         AND least(r.probing, r.windowed, r.doubt, r.provisional, r.once_window, r.once_replay,
             r.kept) >= 0
@@ -57,7 +57,7 @@ RETURN QUERY
         r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
         r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
         r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref
+        r.result_ref, r.hold_us
     FROM unnest(hashes, hints) WITH ORDINALITY n(hash, hint, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k
         WHERE k.key_hash = n.hash AND k.named OFFSET 0) r
@@ -78,7 +78,7 @@ IF EXISTS (SELECT FROM pawl.bound) THEN
         r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
         r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
         r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref
+        r.result_ref, r.hold_us
     FROM unnest(hashes) WITH ORDINALITY n(hash, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.bound k WHERE k.key_hash = n.hash OFFSET 0) b
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k WHERE k.id = b.holder OFFSET 0) r
@@ -97,7 +97,7 @@ IF 0 <> ANY (hints) THEN
         r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
         r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
         r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref
+        r.result_ref, r.hold_us
     FROM unnest(hashes, hints) WITH ORDINALITY n(hash, hint, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k
         WHERE k.id = n.hint AND k.key_hash = n.hash OFFSET 0) r
@@ -115,7 +115,7 @@ IF cardinality(onces) > 0 THEN
         r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
         r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
         r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref
+        r.result_ref, r.hold_us
     FROM unnest(onces) WITH ORDINALITY n(hash, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k
         WHERE k.once_name = n.hash OFFSET 0) r
@@ -305,7 +305,8 @@ END $$;
 -- 3 a begin whose terms are held: what has ended is saved beside it; stale: one for each row
 -- brought, 1: it did not fit. begins: groups that are saved only under those terms; sets: what
 -- they are from now on, if group 0 is saved; removals: as the load found them, NULL: an older
--- pawl's; mark: pawl.keep_mark's, NULL: the same.
+-- pawl's; mark: pawl.keep_mark's, NULL: the same; holds: of saved rows, how long a hold of theirs
+-- lasts, where it has an end. What is acquired without being among them has none.
 DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
     pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
     pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[]);
@@ -316,12 +317,17 @@ DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name
     pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
     pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea,
     bigint[], bigint[], bigint[]);
+DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
+    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
+    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea,
+    bigint[], bigint[], bigint[], bigint, bigint[]);
 CREATE OR REPLACE FUNCTION pawl.save(self bigint, at bigint, new_version bigint, groups bigint,
     names pawl.seen_name[], seen pawl.seen_row[], saved pawl.saved_row[],
     outcomes pawl.saved_outcome[], bounds pawl.saved_bound[], unhelds pawl.saved_unheld[],
     brought pawl.saved_brought[], vals pawl.saved_value[], tallies pawl.saved_tally[],
     identity bytea DEFAULT NULL, begins bigint[] DEFAULT '{}', terms bigint[] DEFAULT '{}',
     sets bigint[] DEFAULT '{}', removals bigint DEFAULT NULL, mark bigint[] DEFAULT NULL,
+    holds pawl.saved_hold[] DEFAULT '{}',
     OUT results text, OUT stale text, OUT now bigint, OUT pending bigint, OUT complete bigint,
     OUT failed bigint, OUT unknown bigint, OUT released bigint, OUT forgets bigint)
     LANGUAGE plpgsql VOLATILE AS $$
@@ -472,7 +478,8 @@ BEGIN
             once = w.once, once_template = w.once_template, once_ttl_us = w.once_ttl_us,
             once_window = w.once_window, once_replay = w.once_replay, once_until = w.once_until,
             completed_at = w.completed_at, expires_at = w.expires_at, gone_at = w.gone_at,
-            kept = w.kept, http_code = w.http_code, result_ref = w.result_ref
+            kept = w.kept, http_code = w.http_code, result_ref = w.result_ref,
+            hold_us = CASE WHEN r.token = w.token THEN r.hold_us ELSE 0 END
         FROM unnest(saved) w
         CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.record k WHERE k.id = w.id OFFSET 0) k
         WHERE r.ctid = k.place AND w.is_new = 0 AND w.status <> 0 AND w.grp <> ALL (bad);
@@ -482,6 +489,11 @@ BEGIN
     IF written < cardinality(saved) AND written < (SELECT count(*) FROM unnest(saved) w
             WHERE (w.is_new = 1 OR w.status <> 0) AND w.grp <> ALL (bad)) THEN
         RAISE EXCEPTION 'a trigger or rule on pawl.record keeps a row from being written';
+    END IF;
+
+    IF cardinality(holds) > 0 THEN
+        UPDATE pawl.record r SET hold_us = h.hold_us FROM unnest(holds) h
+        WHERE r.id = h.id AND r.hold_us <> h.hold_us AND h.grp <> ALL (bad);
     END IF;
 
     IF cardinality(outcomes) > 0 THEN

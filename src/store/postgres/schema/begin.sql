@@ -165,7 +165,7 @@ BEGIN
         status = r.status, token = r.token, attempt_id = r.attempt_id, attempts = r.attempts,
         started_at = r.started_at, lease_until = r.lease_until, lease_us = r.lease_us,
         owner = r.owner, probing = r.probing, windowed = r.windowed, unknown = r.unknown,
-        quiet_at = r.quiet_at, ttl_us = r.ttl_us, least_us = r.least_us,
+        hold_us = r.hold_us, quiet_at = r.quiet_at, ttl_us = r.ttl_us, least_us = r.least_us,
         doubted_us = r.doubted_us, tombstone_us = r.tombstone_us, doubt = r.doubt,
         cause = r.cause, origin = r.origin, provisional = r.provisional, once = r.once,
         once_template = r.once_template, once_ttl_us = r.once_ttl_us,
@@ -246,6 +246,7 @@ BEGIN
         r.owner := -(pg_current_xact_id()::text::bigint);
         r.probing := 0;
         r.unknown := 3;
+        r.hold_us := 0;
         r.ttl_us := asked.ttl_us;
         r.least_us := asked.least_us;
         r.doubted_us := asked.ttl_us;

@@ -56,7 +56,7 @@ COMMIT;
 
 BEGIN;
 SET LOCAL pawl.format = 2;
-SET LOCAL pawl.revision = 3;
+SET LOCAL pawl.revision = 4;
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
 DO $$
@@ -111,6 +111,7 @@ CREATE TABLE IF NOT EXISTS pawl.record(
     expires_at bigint NOT NULL, gone_at bigint NOT NULL, kept smallint NOT NULL,
     http_code integer NOT NULL, result_ref bytea NOT NULL)
     WITH (fillfactor = 70);
+ALTER TABLE pawl.record ADD COLUMN IF NOT EXISTS hold_us bigint NOT NULL DEFAULT 0;
 
 -- Of every final record: what is kept of its response (headers NULL: nothing), and when that, or
 -- the record, is to go. A migration may partition it by the day of sweep_at.
@@ -216,5 +217,9 @@ IF to_regtype('pawl.seen_name') IS NULL THEN
     once_template bigint, once_ttl_us bigint, once_window smallint, once_replay smallint,
     once_until bigint, completed_at bigint, expires_at bigint, gone_at bigint, kept smallint,
     http_code integer, result_ref bytea);
+END IF;
+IF to_regtype('pawl.saved_hold') IS NULL THEN
+    CREATE TYPE pawl.saved_hold AS (grp bigint, id bigint, hold_us bigint);
+    ALTER TYPE pawl.loaded ADD ATTRIBUTE hold_us bigint;
 END IF;
 END $$;
