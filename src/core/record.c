@@ -39,7 +39,9 @@ static bool is_other(const struct record *record, const struct record_begin *beg
            digest_differs(&record->target_hash, &begin->target_hash);
 }
 
-bool record_begins_anew(const struct record *record, const struct record_begin *begin, int64_t now)
+/* A begin that proceeds starts a new life of the key: there is none, or it takes the place of what
+ * was released (record_begin.replaces). */
+static bool begins_anew(const struct record *record, const struct record_begin *begin, int64_t now)
 {
     bool is_free = record_is_released(record) && !record->doubt;
     return record_key_is_absent(record, now) ||
@@ -227,32 +229,6 @@ static enum record_verdict begin_released(struct record *record, const struct re
     return begin_in_doubt(record, begin, world, token, silent_at);
 }
 
-/* What begins under `hold` today, and is without an end in either: 0. */
-static int64_t longer_hold(const struct record *record, const struct record_begin *begin)
-{
-    if (record_repeats(record->unknown))
-        return begin->hold_us;
-    bool endless = record->unknown == RECORD_UNKNOWN_PROBE || record->hold_us == 0;
-    return endless || begin->hold_us == 0 ? 0 : max64(record->hold_us, begin->hold_us);
-}
-
-/* As begin_in_doubt leaves it. */
-int64_t record_held_until(const struct record *record, const struct record_begin *begin,
-                          enum record_lease lease)
-{
-    struct record held = *record;
-    bool lapsed = record->status == RECORD_PENDING && lease == RECORD_LEASE_LAPSED;
-    int64_t hold_us = longer_hold(record, begin);
-    if (begin->unknown != RECORD_UNKNOWN_HOLD || record->odd || hold_us == 0 ||
-        (record->status != RECORD_UNKNOWN && !lapsed))
-        return CLOCK_NEVER;
-    held.unknown = RECORD_UNKNOWN_HOLD;
-    held.settle_us = max64(record->settle_us, begin->settle_us);
-    if (lapsed)
-        note_silence(&held, record->lapsed_at);
-    return clock_after(held.quiet_at, hold_us);
-}
-
 /* False: it has not ended, and nothing changed. */
 static bool end_hold(struct record *record, const struct record_begin *begin,
                      const struct record_world *world)
@@ -264,13 +240,6 @@ static bool end_hold(struct record *record, const struct record_begin *begin,
     record->cause = RECORD_CAUSE_HOLD_ENDED;
     set_released(record, ended_at);
     return true;
-}
-
-bool record_outlived_hold(const struct record *met, const struct record *acquired)
-{
-    bool lapsed = met->status == RECORD_PENDING && met->lease_until != 0;
-    return (lapsed || met->status == RECORD_UNKNOWN) && acquired->token != met->token &&
-           !acquired->doubt;
 }
 
 static bool is_attempt(const struct record *record, const struct record_begin *begin)
@@ -337,7 +306,7 @@ static enum record_verdict decide(struct record *record, const struct record_beg
                                   bool *ret_changed)
 {
     *ret_changed = false;
-    if (record_begins_anew(record, begin, world->now)) {
+    if (begins_anew(record, begin, world->now)) {
         *ret_changed = true;
         return start_life(record, begin, world, next_token);
     }

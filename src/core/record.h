@@ -144,10 +144,6 @@ bool record_is_absent(const struct record *record, int64_t now);
 /* The same for its keys alone: its once value may live longer. */
 bool record_key_is_absent(const struct record *record, int64_t now);
 
-/* Whether a begin that proceeds starts a new life of the key: there is none, or it takes the place
- * of what was released (record_begin.replaces). */
-bool record_begins_anew(const struct record *record, const struct record_begin *begin, int64_t now);
-
 /* Longer than a save may stay unsure, as far as anybody can say: an owner that stores its outcome
  * again finds that it was stored, however short the ttl. */
 #define RECORD_ROW_LEAST_US 60000000 /* a plain number: SQL uses it, too */

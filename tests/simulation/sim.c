@@ -12,7 +12,8 @@
 /* What each needs so that an operation has its effect once: time to settle, an upstream that
  * dedupes, or one that fences (docs/model). */
 const struct sim_rule sim_rules[SIM_RULES] = {
-    {RECORD_UNKNOWN_HOLD, UPSTREAM_PLAIN, SETTLE, 2 * SECOND, SECOND / 2, SETTLE - 1},
+    {RECORD_UNKNOWN_HOLD, UPSTREAM_PLAIN, SETTLE, 2 * SECOND, SECOND / 2, SETTLE - 1,
+     .hold = SECOND / 2},
     {RECORD_UNKNOWN_PROBE, UPSTREAM_PLAIN, SETTLE, SECOND, 0, SETTLE - 1},
     {RECORD_UNKNOWN_RETRY, UPSTREAM_DEDUPE, SETTLE, SECOND, 0, 4 * SECOND},
     {RECORD_UNKNOWN_PROBE, UPSTREAM_FENCE, 0, SECOND, SECOND, 8 * SECOND},

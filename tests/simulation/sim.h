@@ -71,6 +71,9 @@
     X(NEW_LIFE, "a key started another life")                                                      \
     X(HELD_RELEASED, "what was released in doubt was held under a stricter rule")                  \
     X(ASK_RELEASED, "what was released in doubt was asked about under a stricter rule")            \
+    X(HOLD_ENDED, "a hold ended")                                                                  \
+    X(HOLD_ENDED_DONE, "a hold ended, and what had been done was done once more")                  \
+    X(HOLD_ENDED_ALONE, "a hold ended without a begin")                                            \
     X(FREED_LATE, "a late release freed what was unknown")                                         \
     X(OUTLIVED, "a record outlived its window")                                                    \
     X(DROPPED, "a redirect deleted the record")                                                    \
@@ -200,6 +203,7 @@ struct sim_rule {
     int64_t delay_most; /* of a request on its way */
     bool changes;       /* the config changes between this policy, hold and probe */
     bool window;        /* ttl is a window's */
+    int64_t hold;       /* how long a hold lasts; 0: it has no end */
 };
 #define SIM_RULES 6
 extern const struct sim_rule sim_rules[SIM_RULES];
@@ -226,6 +230,7 @@ struct proc {
 struct life {
     int64_t row;
     int effects;
+    int before;   /* of them, before its hold ended last */
     bool dropped; /* by a redirect */
     bool refused; /* for good: it has no effect */
     bool strict;  /* it had its effect under hold or probe */

@@ -87,6 +87,7 @@ static void fill_attempt(struct sim *sim, struct actor *actor)
                                                 .window = rule->window,
                                                 .tombstone_us = rule->tombstone,
                                                 .settle_us = rule->settle,
+                                                .hold_us = rule->hold,
                                                 .unknown = rule->unknown}};
     if (sim->mutant == SIM_MUTANT_NO_SETTLE_TIME)
         actor->attempt.begin.settle_us = 0;

@@ -29,6 +29,15 @@ static void forget_plan(struct operator_act *act)
     *act = (struct operator_act){0};
 }
 
+/* `serve`, which knows the rule. */
+static void end_hold(struct sim *sim)
+{
+    const struct sim_rule *rule = sim_rule(sim, sim->operator.rule);
+    plan(sim, STORE_END_HOLD, false);
+    sim->operator.op.begin =(struct record_begin){
+        .unknown = rule->unknown, .hold_us = rule->hold, .settle_us = rule->settle};
+}
+
 /* "It did not happen" is concluded only from a look after the record's quiet_at, and never where
  * fencing replaces the settle time: this look carries no token. */
 static void look(struct sim *sim)
@@ -44,6 +53,10 @@ static void look(struct sim *sim)
     }
     if (row->record.status != RECORD_UNKNOWN)
         return;
+    if (sim_rule(sim, act->rule)->hold > 0 && sim_below(sim, 2)) {
+        end_hold(sim);
+        return;
+    }
     if (life_of(sim, act->rule, row->id)->effects > 0)
         plan(sim, STORE_RESOLVE, false);
     else if (sim_rule(sim, act->rule)->upstream != UPSTREAM_FENCE &&
@@ -76,6 +89,7 @@ static void judge(struct sim *sim)
         return;
     sim->reached[SIM_RESOLVED] += op->kind == STORE_RESOLVE;
     sim->reached[SIM_OPERATOR_RELEASED] += op->kind == STORE_RELEASE_SETTLED;
+    sim->reached[SIM_HOLD_ENDED_ALONE] += op->kind == STORE_END_HOLD;
     sim->reached[SIM_FORGOTTEN] += op->kind == STORE_FORGET;
 }
 

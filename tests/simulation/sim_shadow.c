@@ -43,21 +43,46 @@ static void check_same_life(struct sim *sim, const struct store_row *was,
         SIM_CHECK(sim, after->lease_until >= before->lease_until);
 }
 
+/* A hold ended: from then on the operation may be done once more. */
+static void note_end_of_hold(struct sim *sim, int rule, const struct store_row *was,
+                             const struct store_row *now)
+{
+    const struct record *before = &was->record, *after = &now->record;
+    bool doubted = before->status == RECORD_UNKNOWN || before->lease_until != 0;
+    bool moved = after->token != before->token || record_is_released(after);
+    if (!doubted || !moved || after->doubt || after->cause != RECORD_CAUSE_HOLD_ENDED)
+        return;
+    SIM_CHECK(sim, sim_rule(sim, rule)->hold > 0);
+    sim->reached[SIM_HOLD_ENDED]++;
+    struct life *life = life_of(sim, rule, was->id);
+    life->before = life->effects;
+}
+
 /* From one life to none or to the next. */
 static void check_end_of_life(struct sim *sim, const struct store_row *was,
-                              const struct store_row *now, bool forgotten, bool dropped)
+                              const struct store_row *now, bool may_end)
 {
-    SIM_HOLDS(sim, SIM_WAITED,
-              forgotten || dropped || record_is_absent(&was->record, sim->read.now));
+    SIM_HOLDS(sim, SIM_WAITED, may_end);
     if (now->record.status != RECORD_ABSENT)
         SIM_CHECK(sim, now->id > was->id && now->record.token > was->record.token);
 }
 
+/* Its hold has ended, and what was released then has expired since. */
+static bool outlived(struct sim *sim, int rule, const struct store_row *was)
+{
+    const struct sim_rule *known = sim_rule(sim, rule);
+    struct record_begin begin = {
+        .unknown = known->unknown, .hold_us = known->hold, .settle_us = known->settle};
+    enum record_lease lease = was->record.lapsed_at != 0 ? RECORD_LEASE_LAPSED : RECORD_LEASE_NONE;
+    int64_t end = record_held_until(&was->record, &begin, lease);
+    return sim->read.now >= clock_after(end, known->ttl);
+}
+
 static void end_life(struct sim *sim, int rule, const struct store_row *was, bool forgotten)
 {
-    bool gone = record_is_absent(&was->record, sim->read.now);
+    bool gone = record_is_absent(&was->record, sim->read.now) || outlived(sim, rule, was);
     bool dropped = !gone && !forgotten && sim->dropping[rule];
-    check_end_of_life(sim, was, &sim->shadow[rule], forgotten, dropped);
+    check_end_of_life(sim, was, &sim->shadow[rule], forgotten || dropped || gone);
     if (!gone)
         sim->deleted_at[rule] = sim->boot;
     if (!dropped)
@@ -68,7 +93,7 @@ static void end_life(struct sim *sim, int rule, const struct store_row *was, boo
     life->dropped = true;
     /* Once quiet, the doubt may have been settled earlier in the same batch. */
     bool doubted = was->record.doubt && sim->read.now < was->record.quiet_at;
-    SIM_HOLDS(sim, SIM_LEFT, !doubted && life->effects == 0);
+    SIM_HOLDS(sim, SIM_LEFT, !doubted && life->effects == life->before);
 }
 
 /* As a batch sees what a name leads to. */
@@ -122,9 +147,11 @@ static void check_rows(struct sim *sim, const struct store_row *before, bool for
         const struct store_row *was = &before[rule], *now = &sim->shadow[rule];
         if (was->record.status == RECORD_ABSENT)
             continue;
-        if (now->record.status != RECORD_ABSENT && now->id == was->id)
+        bool same = now->record.status != RECORD_ABSENT && now->id == was->id;
+        if (same) {
             check_same_life(sim, was, now);
-        else if (!sim->once)
+            note_end_of_hold(sim, rule, was, now);
+        } else if (!sim->once)
             end_life(sim, rule, was, forgotten);
     }
 }
@@ -243,10 +270,12 @@ static void count_row(struct sim *sim, int rule, size_t proc, const struct store
         return;
     sim->reached[SIM_LATE_UNKNOWN] += was->record.status == RECORD_UNKNOWN;
     /* What is released has settled, and then nothing happens any more: the rules exclude it. That
-     * the upstream refused it may be stored late, by an owner that stood still meanwhile. */
+     * the upstream refused it may be stored late, by an owner that stood still meanwhile; the end
+     * of a hold has settled nothing. */
     bool refused = now->record.status == RECORD_FAILED;
+    bool outlives = was->record.cause == RECORD_CAUSE_HOLD_ENDED;
     SIM_HOLDS(sim, SIM_RELEASED,
-              was->record.status != RECORD_PENDING || row_is_held(was) || refused ||
+              was->record.status != RECORD_PENDING || row_is_held(was) || refused || outlives ||
                   sim->participant);
 }
 

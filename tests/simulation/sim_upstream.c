@@ -74,14 +74,15 @@ void upstream_execute(struct sim *sim, const struct flight *flight)
 {
     struct life *life = life_of(sim, flight->rule, flight->row);
     life->strict |= flight->strict;
-    SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == 0 || !life->strict);
+    SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == life->before || !life->strict);
+    sim->reached[SIM_HOLD_ENDED_DONE] += life->before > 0;
     if (sim_rule(sim, flight->rule)->upstream == UPSTREAM_DEDUPE && life->effects > 0) {
         sim->reached[SIM_DEDUPED]++;
         return;
     }
     life->effects++;
     SIM_HOLDS(sim, SIM_LEFT, !life->dropped);
-    SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == 1 && !life->refused);
+    SIM_HOLDS(sim, SIM_ONE_EFFECT, life->effects == life->before + 1 && !life->refused);
     if (sim->once)
         once_effect(sim, flight);
     struct actor *actor = &sim->actors[flight->actor];

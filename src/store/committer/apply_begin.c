@@ -107,7 +107,7 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
 {
     CHECK(!row->record.provisional);
     apply_use_token(apply, row->record.token);
-    if (record_begins_anew(&old->record, &op->begin, apply->world.now)) {
+    if (op->verdict == RECORD_PROCEED && row->record.attempts == 1) { /* a new life */
         if (record_key_is_absent(&old->record, apply->world.now))
             make_room(apply, old);
         else

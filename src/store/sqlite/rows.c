@@ -26,11 +26,6 @@ static void bind_identity(struct sqlite_binding *binding, const struct store_row
     SQLITE_IDENTITY(BIND)
 }
 
-static void bind_final(struct sqlite_binding *binding, const struct store_row *row)
-{
-    SQLITE_FINAL(BIND)
-}
-
 static void bind_final_once(struct sqlite_binding *binding, const struct store_row *row)
 {
     sqlite_bind_text(binding, row->once);
@@ -364,7 +359,7 @@ static void bind_new_final(struct sqlite_binding *binding, const struct backend_
     sqlite_bind_number(binding, row->record.status);
     sqlite_bind_number(binding, backend_sweep_at(&row->record, change->outcome));
     bind_outcome(binding, change->outcome);
-    bind_final(binding, row);
+    SQLITE_FINAL(BIND)
     bind_identity(binding, row);
 }
 

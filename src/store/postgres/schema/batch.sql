@@ -26,8 +26,8 @@ BEGIN
     RETURN r.status BETWEEN 1 AND 4 AND r.token BETWEEN 1 AND 7258118400000000 AND r.attempts > 0
         AND r.unknown BETWEEN 0 AND 3 AND r.cause >= 0 AND r.http_code BETWEEN 0 AND 999
         AND least(r.lease_us, r.hold_us, r.settle_us, r.quiet_at, r.ttl_us, r.least_us,
-            r.doubted_us, r.tombstone_us, r.once_ttl_us, r.once_until, r.created_at, r.started_at, r.lease_until,
-            r.completed_at, r.expires_at, r.gone_at) >= 0
+            r.doubted_us, r.tombstone_us, r.once_ttl_us, r.once_until, r.created_at, r.started_at,
+            r.lease_until, r.completed_at, r.expires_at, r.gone_at) >= 0
         AND least(r.probing, r.windowed, r.doubt, r.provisional, r.once_window, r.once_replay,
             r.kept) >= 0
         AND greatest(r.probing, r.windowed, r.doubt, r.provisional, r.once_window, r.once_replay,

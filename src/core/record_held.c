@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the hold of a record in doubt ends. */
+#include "core/record.h"
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* 0: without an end. */
+static int64_t longer_hold(const struct record *record, const struct record_begin *begin)
+{
+    if (record_repeats(record->unknown))
+        return begin->hold_us;
+    bool endless = record->unknown == RECORD_UNKNOWN_PROBE || record->hold_us == 0;
+    return endless || begin->hold_us == 0 ? 0 : max64(record->hold_us, begin->hold_us);
+}
+
+int64_t record_held_until(const struct record *record, const struct record_begin *begin,
+                          enum record_lease lease)
+{
+    bool lapsed = record->status == RECORD_PENDING && lease == RECORD_LEASE_LAPSED;
+    int64_t hold_us = longer_hold(record, begin), quiet_at = record->quiet_at;
+    if (begin->unknown != RECORD_UNKNOWN_HOLD || record->odd || hold_us == 0 ||
+        (record->status != RECORD_UNKNOWN && !lapsed))
+        return CLOCK_NEVER;
+    if (lapsed && !record->probing) /* as a begin that finds it so notes it */
+        quiet_at = max64(
+            quiet_at, clock_after(record->lapsed_at, max64(record->settle_us, begin->settle_us)));
+    return clock_after(quiet_at, hold_us);
+}
+
+bool record_outlived_hold(const struct record *met, const struct record *acquired)
+{
+    bool lapsed = met->status == RECORD_PENDING && met->lease_until != 0;
+    return (lapsed || met->status == RECORD_UNKNOWN) && acquired->token != met->token &&
+           !acquired->doubt;
+}
