@@ -88,6 +88,11 @@ const struct json *json_at_as(const struct json *root, struct slice pointer, enu
 /* Whether `pointer` is "" or well-formed (RFC 6901 section 3). */
 bool json_pointer_valid(struct slice pointer);
 
+/* Whether `text` is written as where there are wildcards: it starts with '$' or '.', or has a
+ * member
+ * '*' or '-', which a JSON pointer takes for names. */
+bool json_pointer_is_meant_wild(struct slice text);
+
 /* Sorts `n` members by name in UTF-16 code units (RFC 8785 3.2.3). `scratch` has room for `n`.
  * Equal names keep their order. */
 void json_sort_members(const struct json **members, size_t n, const struct json **scratch);

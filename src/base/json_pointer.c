@@ -14,6 +14,17 @@ bool json_pointer_valid(struct slice pointer)
     return utf8_valid(pointer);
 }
 
+bool json_pointer_is_meant_wild(struct slice text)
+{
+    struct slice token, rest = text;
+    if (text.len > 0 && (text.at[0] == '$' || text.at[0] == '.'))
+        return true;
+    while (slice_next(&rest, '/', &token))
+        if (slice_eq(token, SLICE("*")) || slice_eq(token, SLICE("-")))
+            return true;
+    return false;
+}
+
 /* Whether `token`, with its ~0 and ~1, spells `name` (RFC 6901 section 4). */
 static bool token_is(struct slice token, struct slice name)
 {

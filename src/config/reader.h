@@ -169,6 +169,9 @@ void rules_compile(struct reader *reader, const struct node *node, const struct 
 /* Complains of what one protected rule cannot mean, and warns of what it seldom means. */
 void rule_review(struct reader *reader, struct rule_draft *draft);
 
+/* Whether the target of its probe says whose operation is meant. */
+bool rule_probe_names_tenant(const struct rule *rule);
+
 /* The same of all rules, and of what is wrong between them. */
 void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_t n);
 

@@ -90,6 +90,11 @@ static bool holds_for_a_while(const struct rule *rule)
     return rule->unknown == RECORD_UNKNOWN_HOLD && rule->hold_us > 0;
 }
 
+static bool probes_without_tenant(const struct rule *rule)
+{
+    return rule->unknown == RECORD_UNKNOWN_PROBE && !rule_probe_names_tenant(rule);
+}
+
 static bool has_participant(const struct rule *rule)
 {
     return rule->unknown == RECORD_UNKNOWN_PARTICIPANT;
@@ -107,6 +112,10 @@ static const struct rule_note {
      "what is in doubt is done at most once until its hold ends, and may be done once more after "
      "each end; the time is the store's",
      "hold: forever keeps it until an operator settles it"},
+    {WARNING_PROBE_TENANT, probes_without_tenant,
+     "the probe names no tenant: only the caller's headers say whose operation is meant, and a "
+     "service that looks for the key among all tenants' gives one tenant another's response",
+     "look only among the caller's own, or add {tenant} to the target unless it is a credential"},
     {WARNING_PROBE_KEY, probes_any_key,
      "a key such as a,b is quoted in Idempotency-Key and bare in the probe's {key}, and one with "
      "a / cannot be probed",
@@ -212,19 +221,19 @@ static struct rule_draft *find_maker(struct rule_draft *const *drafts, size_t n,
     return NULL;
 }
 
-static void warn_of_reverse(struct reader *reader, struct rule_draft *const *drafts, size_t n,
-                            size_t row)
+static void note_reverse(struct reader *reader, struct rule_draft *const *drafts, size_t n,
+                         size_t row)
 {
     struct rule_draft *maker = find_maker(drafts, n, reverses[row].noun);
     bool reversed = !maker;
     for (size_t i = 0; i < n && !reversed; i++)
         reversed = reverses_it(&drafts[i]->rule, &maker->rule, row);
-    if (reversed)
+    if (reversed || warning_is_allowed(maker->allowed, WARNING_REVERSE_MISSING))
         return;
-    reader->draft = maker;
-    reader_warn(reader, WARNING_REVERSE_MISSING, maker->set[OPTION_match],
-                "%s have a rule, and no rule covers their reversal (such as /%s or DELETE)",
-                reverses[row].noun, reverses[row].words[0]);
+    complaints_add(reader->notes, maker->set[OPTION_match]->place, SLICE("match"),
+                   "%s have a rule, and no rule covers their reversal (such as /%s or DELETE) [%s]",
+                   reverses[row].noun, reverses[row].words[0],
+                   warning_name(WARNING_REVERSE_MISSING));
 }
 
 void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_t n)
@@ -239,7 +248,7 @@ void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_
             rule_review(reader, drafts[later]);
     }
     for (size_t row = 0; row < N_REVERSES; row++)
-        warn_of_reverse(reader, drafts, n, row);
+        note_reverse(reader, drafts, n, row);
     for (size_t i = 0; i < sizeof(rule_notes) / sizeof(rule_notes[0]); i++)
         note_rules(reader, drafts, n, &rule_notes[i]);
 }

@@ -96,6 +96,12 @@ static bool names_tenant(const struct template *target, const struct template *t
     return whole;
 }
 
+bool rule_probe_names_tenant(const struct rule *rule)
+{
+    const struct template_part *lacks;
+    return rule->tenant_none || names_tenant(&rule->probe, &rule->tenant, &lacks);
+}
+
 /* A request of pawl's own whose response decides about a tenant's records must be about that
  * tenant.
  */
@@ -105,7 +111,6 @@ static void check_target(struct reader *reader, const struct rule_draft *draft,
     const struct rule *rule = &draft->rule;
     const struct node *node = draft->set[id];
     const struct template_part *lacks;
-    bool authorizes = id == OPTION_authorize;
     if (!node || rule->tenant_none)
         return;
     bool named = names_tenant(target, &rule->tenant, &lacks);
@@ -118,14 +123,10 @@ static void check_target(struct reader *reader, const struct rule_draft *draft,
                         "the tenant of rule '%.*s' comes from {%.*s}, which this request does not "
                         "carry (expected {tenant} in it)",
                         SLICE_ARG(rule->name), SLICE_ARG(lacks->written));
-    else if (!named && !rule_hides_tenant(rule) && (authorizes || !rule->trust_tenant))
-        reader_warn(reader, authorizes ? WARNING_AUTHORIZE_TENANT : WARNING_PROBE_TENANT, node,
-                    authorizes ? "names no {tenant}: the service must judge by the headers whether "
-                                 "this caller may act as this tenant (better GET "
-                                 "/tenants/{tenant}/access)"
-                               : "names no {tenant}: the service must see from the caller's "
-                                 "headers whose operation is meant, or one tenant gets another's "
-                                 "outcome");
+    else if (!named && !rule_hides_tenant(rule) && id == OPTION_authorize)
+        reader_warn(reader, WARNING_AUTHORIZE_TENANT, node,
+                    "names no {tenant}: the service must judge by the headers whether this caller "
+                    "may act as this tenant (better GET /tenants/{tenant}/access)");
 }
 
 /* ---- probes ---- */

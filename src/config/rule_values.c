@@ -197,6 +197,20 @@ static bool is_pointer(struct slice text)
     return text.len > 0 && json_pointer_valid(text);
 }
 
+/* It would name nothing, without a word. */
+static bool has_wildcard(struct reader *reader, const struct node *list)
+{
+    const struct node *item = list->kind == NODE_LIST ? list->first : NULL;
+    while (item && !(item->kind == NODE_SCALAR && json_pointer_is_meant_wild(item->text)))
+        item = item->next;
+    if (item)
+        reader_complain(reader, item,
+                        "'%.*s': pointers have no wildcards (expected names and numbers from the "
+                        "root, such as /lines/0/id, or /lines for all that is in it)",
+                        SLICE_ARG(item->written));
+    return item;
+}
+
 OPTION_READER(payload)
 {
     static const enum payload_mode scalars[] = {PAYLOAD_ALL, PAYLOAD_RAW, PAYLOAD_IGNORE};
@@ -213,7 +227,8 @@ OPTION_READER(payload)
     struct reader_texts texts = {.max = PAYLOAD_POINTERS_MAX, .at = selection->pointers};
     if (list->kind == NODE_LIST && list->count == 0)
         complain(reader, list, SLICE("is empty"), A_PAYLOAD);
-    else if (reader_list(reader, list, is_pointer, A_POINTER, &texts)) {
+    else if (!has_wildcard(reader, list) &&
+             reader_list(reader, list, is_pointer, A_POINTER, &texts)) {
         selection->mode = index == 0 ? PAYLOAD_INCLUDE : PAYLOAD_EXCLUDE;
         selection->n_pointers = texts.n;
     }

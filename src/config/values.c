@@ -138,6 +138,22 @@ static bool in_range(const struct option *option, uint64_t value)
     return value >= (uint64_t)option->lowest && value <= (uint64_t)option->highest;
 }
 
+/* A number that lacks its unit may be hours, minutes or seconds. */
+static void add_units(const struct option *option, struct slice digits, struct buf *meant)
+{
+    static const char units[] = "hms";
+    for (size_t i = 0; units[i]; i++) {
+        BUF_AUTO struct buf text = buf_make(64);
+        int64_t us;
+        buf_printf(&text, "%.*s%c", SLICE_ARG(digits), units[i]);
+        if (!buf_ok(&text) || !duration_parse(buf_slice(&text), &us) ||
+            !in_range(option, (uint64_t)us))
+            continue;
+        buf_add_str(meant, meant->len > 0 ? "' or '" : "");
+        buf_add_slice(meant, buf_slice(&text));
+    }
+}
+
 /* Complains of a value that is not written as `quantity` is. */
 static void refuse_quantity(struct reader *reader, const struct option *option,
                             const struct quantity *quantity, const struct node *node,
@@ -145,7 +161,9 @@ static void refuse_quantity(struct reader *reader, const struct option *option,
 {
     BUF_AUTO struct buf meant = buf_make(64);
     uint64_t value;
-    if (meant_quantity(node->text, quantity->units, &value) && in_range(option, value))
+    if (quantity == &durations && slice_digits(node->text) == node->text.len)
+        add_units(option, node->text, &meant);
+    else if (meant_quantity(node->text, quantity->units, &value) && in_range(option, value))
         quantity->add(&meant, value);
     reader_expected_near(reader, node, expected, &meant);
 }

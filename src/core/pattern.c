@@ -2,6 +2,7 @@
 /* Glushkov's construction: a state is the position in the pattern that matched the last byte. */
 #include "core/pattern.h"
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/mem.h"
 
@@ -62,11 +63,12 @@ struct builder {
     struct set follow[PATTERN_POSITIONS_MAX]; /* what may come next */
 };
 
-static void fail(struct builder *builder, const char *problem)
+static bool fail(struct builder *builder, const char *problem)
 {
     if (!builder->problem)
         builder->problem = problem;
     builder->rest = slice_make(NULL, 0);
+    return false;
 }
 
 /* The byte at the front; NUL, which is in no pattern: its end. */
@@ -144,9 +146,12 @@ static size_t class_length(struct builder *builder)
     for (size_t i = 2; i + 1 < rest.len; i++)
         if (rest.at[i] == rest.at[1] && rest.at[i + 1] == ']')
             return i + 2;
-    fail(builder, "a [: in a bracket expression is not closed with :]");
-    return 0;
+    return fail(builder, "a [: in a bracket expression is not closed with :]");
 }
+
+static const char in_brackets[] =
+    "a backslash in a bracket expression is itself; write 0-9 for \\d, A-Za-z0-9_ for \\w, "
+    "[:space:] for \\s, the character itself for \\x41, and - at the end, [a-z-], for \\-";
 
 /* One end of a range, or an element alone: a byte, [.x.] or, alone, [=x=]. False: it is none. */
 static bool take_element(struct builder *builder, bool alone, unsigned char *ret_byte)
@@ -156,6 +161,8 @@ static bool take_element(struct builder *builder, bool alone, unsigned char *ret
     if (rest.len == 0 || (length > 0 && (length != 5 || rest.at[1] == ':')) ||
         (length > 0 && rest.at[1] == '=' && !alone))
         return false;
+    if (rest.len > 1 && rest.at[0] == '\\' && (ascii_is_letter(rest.at[1]) || rest.at[1] == '-'))
+        return fail(builder, in_brackets);
     *ret_byte = (unsigned char)rest.at[length > 0 ? 2 : 0];
     builder->rest = slice_skip(rest, length > 0 ? length : 1);
     return true;
@@ -219,6 +226,9 @@ static struct fragment read_group(struct builder *builder, bool at_start)
     if (builder->depth == DEPTH_MAX)
         fail(builder, "groups are nested deeper than 16");
     pass(builder, '(', NULL);
+    if (front(builder) == '?')
+        fail(builder, "'(?' is not taken; write (abc) for (?:abc) and [Aa] for a letter in either "
+                      "case, and the whole key instead of (?!..) or (?=..)");
     builder->depth++;
     struct fragment group = read_choice(builder, at_start);
     builder->depth--;
@@ -238,7 +248,7 @@ static void pass_backslash(struct builder *builder)
     else if (!strchr(".[](){}*+?|^$\\/-", c))
         fail(builder,
              "a backslash is allowed only before . [ ] ( ) { } * + ? | ^ $ / - and itself; "
-             "write [0-9] for a digit, [A-Za-z0-9_] for a word character");
+             "write [0-9] for \\d, [A-Za-z0-9_] for \\w, [[:space:]] for \\s, itself for \\x41");
 }
 
 static bool is_quantifier(char c)

@@ -20,8 +20,9 @@ struct pattern;
 
 /* Compiles `text` into `arena`. Refused are back-references, nested repeats, bounds over 255 (over
  * 320 in all), more than 256 bytes or 1024 positions, '^' elsewhere than at the start and '$'
- * elsewhere than at the end, and what POSIX leaves undefined, such as \d. NULL: `*ret_problem`
- * says why, in a sentence that lives for ever. */
+ * elsewhere than at the end, and what POSIX leaves undefined, such as \d and (?:..); also a
+ * backslash in brackets before a letter or '-': there it is itself. NULL: `*ret_problem` says why,
+ * in a sentence that lives for ever. */
 const struct pattern *pattern_compile(struct slice text, struct arena *arena,
                                       struct slice *ret_problem);
 

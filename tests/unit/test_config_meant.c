@@ -35,7 +35,6 @@ static void what_a_message_asks_about_is_valid(void **state)
         {"admin: ", "8081", "", "127.0.0.1:8081"},
         {"store: ", "/var/lib/pawl.db", "", "sqlite:/var/lib/pawl.db"},
         {"public_url: ", "api.shop.example", "", "https://api.shop.example"},
-        {"drain: ", "30", "", "30s"},
         {"drain: ", "1min", "", "1m"},
         {"drain: ", "1.5 m", "", "90s"},
         {"defaults: {ttl: ", "1w", "}", "7d"},
@@ -67,6 +66,24 @@ static void what_a_message_asks_about_is_valid(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         is_mended(&cases[i]);
+}
+
+static void a_number_without_its_unit_may_be_hours_minutes_or_seconds(void **state)
+{
+    static const char *const cases[][2] = {
+        {"defaults: {ttl: 24}", "did you mean '24h' or '24m' or '24s'? expected a duration"},
+        {"defaults: {in_progress: {wait: 10}}", "'10s'?"},
+        {"drain: 120", "'120s'?"},
+        {"defaults: {ttl: 007}", "'007' is not valid here (expected a duration"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        snprintf(text, sizeof text, HEAD "%s\n", cases[i][0]);
+        char *complaints = refused(text);
+        assert_holds(complaints, cases[i][1]);
+        mem_free(complaints);
+    }
 }
 
 static void an_upstream_without_its_scheme_is_asked_about(void **state)
@@ -179,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_message_asks_about_is_valid),
+        cmocka_unit_test(a_number_without_its_unit_may_be_hours_minutes_or_seconds),
         cmocka_unit_test(an_upstream_without_its_scheme_is_asked_about),
         cmocka_unit_test(nothing_is_asked_about_that_would_be_refused),
         cmocka_unit_test(a_long_value_is_refused_like_a_short_one),

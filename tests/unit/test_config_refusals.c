@@ -95,7 +95,8 @@ static void a_wrong_name_is_answered_with_the_nearest_right_one(void **state)
 static void values_of_the_wrong_kind_or_size_are_refused(void **state)
 {
     static const struct bad cases[] = {
-        {HEAD "drain: 10\n", "3:8: drain: ", "'10' is not valid here (did you mean '10s'?"},
+        {HEAD "drain: 10\n",
+         "3:8: drain: ", "'10' is not valid here (did you mean '10m' or '10s'?"},
         {HEAD "drain: 10\n", "3:8: drain: ", "expected a duration with its unit, such as 150ms"},
         {HEAD "drain: 7200\n", "3:8: drain: ", "here (expected a duration with its unit"},
         {HEAD "drain: 2h\n", "3:8: drain: ", "'2h' is out of range (expected 0 to 1h)"},
@@ -263,6 +264,7 @@ static void a_match_that_was_refused_hides_no_other_rule(void **state)
     mem_free(complaints);
 }
 
+/* found: L7 */
 static void values_of_rules_are_checked_where_they_stand(void **state)
 {
     static const struct bad cases[] = {
@@ -278,6 +280,11 @@ static void values_of_rules_are_checked_where_they_stand(void **state)
          "3:25: in_progress: ", "conflict or {wait: DURATION}"},
         {HEAD "defaults: {payload: {include: []}}\n", "3:31: include: ", "is empty"},
         {HEAD "defaults: {payload: {exclude: [a]}}\n", "3:32: exclude: ", "a JSON pointer"},
+        {HEAD "defaults: {payload: {exclude: [/a, /lines/*/ts]}}\n",
+         "3:36: exclude: ", "'/lines/*/ts': pointers have no wildcards"},
+        {HEAD "defaults: {payload: {exclude: [/lines/-/ts]}}\n", "3:32: exclude: ", "no wildcards"},
+        {HEAD "defaults: {payload: {include: [$.order.id]}}\n", "3:32: include: ", "no wildcards"},
+        {HEAD "defaults: {payload: {include: [.id]}}\n", "3:32: include: ", "no wildcards"},
         {HEAD "defaults: {payload: {exclude: /a}}\n",
          "3:31: exclude: ", "is not a list (did you mean [/a]?"},
         {HEAD "defaults: {query: []}\n", "3:19: query: ", "is empty"},

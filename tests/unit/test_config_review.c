@@ -47,6 +47,22 @@ static void check_warned(const struct row *rows, size_t n)
     }
 }
 #define CHECK_REFUSED(rows) check_refused(rows, sizeof(rows) / sizeof(rows[0]))
+/* The first note of that class, and no other one of it; NULL: none. */
+static void check_noted(const struct row *rows, size_t n, const char *class)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct config *config = good(rows[i].text);
+        MEM_AUTO char *notes = mem_copy(config->notes.at, config->notes.len);
+        const char *end = strstr(notes, class);
+        config_free(config);
+        if (!rows[i].part ? end != NULL : !end || !strstr(notes, rows[i].part))
+            fail_msg("%s: not '%s' but:\n%s", rows[i].text, rows[i].part ? rows[i].part : "nothing",
+                     notes);
+        if (end)
+            assert_null(strstr(end + 1, class));
+    }
+}
+#define CHECK_NOTED(rows, class) check_noted(rows, sizeof(rows) / sizeof(rows[0]), class)
 #define CHECK_WARNED(rows) check_warned(rows, sizeof(rows) / sizeof(rows[0]))
 
 #define ASKS_PATH TOP "tenant: \"{path:id}\"\ntrust_tenant: true\n" RULES "  authorize: "
@@ -132,15 +148,33 @@ static void what_asks_about_a_tenant_holds_what_the_headers_do_not_carry(void **
         {ASKS_HEADER "\"GET /t/{header:X-T}\"\n", NULL},
         {ASKS_SECRET "  authorize: GET /me\n", NULL},
         {ASKS_SECRET "  unknown: {probe: \"GET /r/{key}\"}\n", NULL},
-        {ASKS_HEADER "\"GET /t/{tenant}\"\n  unknown: {probe: \"GET /r/{key}\"}\n",
-         "unknown: names no {tenant}"},
-        {TOP "tenant: \"{header:X-T}\"\ntrust_tenant: true\n" RULES
-             "  unknown: {probe: \"GET /r/{key}\"}\n",
-         NULL},
     };
     (void)state;
     CHECK_REFUSED(bad);
     CHECK_WARNED(good_ones);
+}
+
+/* found: L8 */
+static void a_probe_that_leaves_the_tenant_to_the_callers_headers_is_noted(void **state)
+{
+#define BY_KEY "  unknown: {probe: \"GET /r/{key}\"}\n"
+    static const struct row rows[] = {
+        {TOP "tenant: \"{header:X-Api-Key}\"\n" RULES BY_KEY, "4:9: unknown: the probe names no"},
+        {TOP "tenant: \"{header:X-T}\"\ntrust_tenant: true\n" RULES BY_KEY, "in a (look only"},
+        {ASKS_SECRET BY_KEY, "the probe names no tenant"},
+        {TOP "tenant: \"{cookie:sid}\"\n" RULES BY_KEY, "the probe names no tenant"},
+        {TOP "tenant: \"{header:X-T}\"\ndefaults: {unknown: {probe: \"GET /r/{key}\"}}\n" RULES
+             "- {name: b, match: POST /b}\n",
+         "in a, b (look only"},
+        {TOP "tenant: \"{header:X-T}\"\n" RULES "  unknown: {probe: \"GET /{tenant}/{key}\"}\n",
+         NULL},
+        {TOP "tenant: \"{header:X-T}\"\n" RULES "  unknown: {probe: \"GET /{header:X-T}/{key}\"}\n",
+         NULL},
+        {TOP "tenant: \"{header:X-T}\"\n" RULES BY_KEY "  allow: [probe-tenant]\n", NULL},
+        {HEAD RULES BY_KEY, NULL},
+    };
+    (void)state;
+    CHECK_NOTED(rows, "[probe-tenant]");
 }
 
 /* found: A-F */
@@ -271,7 +305,7 @@ static void addresses_that_may_meet_are_refused(void **state)
 }
 
 /* found: B-F14 */
-static void what_is_made_without_a_reverse_is_warned_of(void **state)
+static void what_is_made_without_a_reverse_is_noted(void **state)
 {
     static const struct row rows[] = {
         {HEAD "rules:\n- {name: a, match: POST /charges}\n",
@@ -292,9 +326,10 @@ static void what_is_made_without_a_reverse_is_warned_of(void **state)
          NULL},
         {HEAD "rules:\n- {name: a, match: POST /orders, protect: false}\n", NULL},
         {HEAD "rules:\n- {name: a, match: POST /things}\n", NULL},
+        {HEAD "rules:\n- {name: a, match: POST /holds, allow: [reverse-missing]}\n", NULL},
     };
     (void)state;
-    CHECK_WARNED(rows);
+    CHECK_NOTED(rows, "[reverse-missing]");
 }
 
 static void a_class_that_is_allowed_is_not_warned_of(void **state)
@@ -308,7 +343,6 @@ static void a_class_that_is_allowed_is_not_warned_of(void **state)
         {TOP "tenant: \"{header:X-Api-Key}\"\n" RULES "  unknown: retry\n  allow: "
              "[upstream-remembers]\n- {name: b, match: POST /b, unknown: retry}\n",
          "pawl.yaml:8:38: unknown"},
-        {HEAD "rules:\n- {name: a, match: POST /holds, allow: [reverse-missing]}\n", NULL},
     };
     static const struct row bad[] = {
         {HEAD "allow: [tenant-opn]\n",
@@ -413,7 +447,8 @@ int main(void)
         cmocka_unit_test(headers_that_end_at_this_hop_cannot_count),
         cmocka_unit_test(a_body_that_could_never_fit_is_refused),
         cmocka_unit_test(addresses_that_may_meet_are_refused),
-        cmocka_unit_test(what_is_made_without_a_reverse_is_warned_of),
+        cmocka_unit_test(a_probe_that_leaves_the_tenant_to_the_callers_headers_is_noted),
+        cmocka_unit_test(what_is_made_without_a_reverse_is_noted),
         cmocka_unit_test(a_class_that_is_allowed_is_not_warned_of),
         cmocka_unit_test(a_token_that_everybody_can_read_is_warned_of),
         cmocka_unit_test(a_private_key_that_others_can_read_is_warned_of),

@@ -159,7 +159,7 @@ static void what_matches_is_what_regexec_says(void **state)
 static void brackets_mean_what_posix_says(void **state)
 {
     static const char *const patterns[] = {
-        "[a-c-e]",   "[--0]", "[a\\]", "[\\d]",        "[[:digit:]-z]", "[a-[:digit:]]",
+        "[a-c-e]",   "[--0]", "[a\\]", "[\\.]",        "[[:digit:]-z]", "[a-[:digit:]]",
         "[z-a]",     "[]-a]", "[^-a]", "[a^]",         "[[:nope:]]",    "[[.ab.]]",
         "[[=a=]-c]", "[.]",   "[a-a]", "[[:cntrl:]a]", "[[:xdigit:]]",  "[[:blank:][:graph:]]",
         "[!-~]",     "[ -]+", "[*-]",  "[[]",          "[[a]",          "x[^[:print:]]?",
@@ -201,6 +201,34 @@ static void anchors_count_at_both_ends_and_are_refused_elsewhere(void **state)
         struct slice problem = {NULL, 0};
         if (pattern_compile(slice_of(refused[i]), &arena, &problem) || problem.len == 0)
             fail_msg("pattern <%s> was taken", refused[i]);
+    }
+}
+
+/* found: L6 */
+static void what_other_expressions_mean_otherwise_is_refused_with_what_to_write(void **state)
+{
+    static const char *const rows[][2] = {
+        {"[a-zA-Z0-9\\-_]+", "- at the end, [a-z-], for \\-"},
+        {"^[^\\s]{1,40}$", "[:space:] for \\s"},
+        {"^[\\w-]{1,64}$", "A-Za-z0-9_ for \\w"},
+        {"[\\d]+", "0-9 for \\d"},
+        {"^[\\x21-\\x7E]+$", "the character itself for \\x41"},
+        {"[A-\\d]", "is itself"},
+        {"^(?!\\s)(.*)(\\S)$", "'(?' is not taken"},
+        {"(?:abc)+", "write (abc) for (?:abc)"},
+        {"\\d+", "[0-9] for \\d"},
+        {"\\w", "[A-Za-z0-9_] for \\w"},
+        {"a\\s", "[[:space:]] for \\s"},
+        {"\\x41", "itself for \\x41"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ARENA_AUTO struct arena arena = arena_make(COMPILED_MAX);
+        struct slice problem = {NULL, 0};
+        if (pattern_compile(slice_of(rows[i][0]), &arena, &problem))
+            fail_msg("pattern <%s> was taken", rows[i][0]);
+        if (!strstr(problem.at, rows[i][1]))
+            fail_msg("pattern <%s>: %s", rows[i][0], problem.at);
     }
 }
 
@@ -269,6 +297,7 @@ int main(void)
         cmocka_unit_test(what_matches_is_what_regexec_says),
         cmocka_unit_test(brackets_mean_what_posix_says),
         cmocka_unit_test(anchors_count_at_both_ends_and_are_refused_elsewhere),
+        cmocka_unit_test(what_other_expressions_mean_otherwise_is_refused_with_what_to_write),
         cmocka_unit_test(a_class_that_is_not_closed_is_refused),
         cmocka_unit_test(a_pattern_that_bounds_make_longer_than_1024_positions_is_refused),
         cmocka_unit_test(a_text_over_255_bytes_never_matches),
