@@ -88,8 +88,7 @@ const struct json *json_at_as(const struct json *root, struct slice pointer, enu
 /* Whether `pointer` is "" or well-formed (RFC 6901 section 3). */
 bool json_pointer_valid(struct slice pointer);
 
-/* Whether `text` is written as where there are wildcards: it starts with '$' or '.', or has a
- * member
+/* Whether it is written as where there are wildcards: it starts with '$' or '.', or has a member
  * '*' or '-', which a JSON pointer takes for names. */
 bool json_pointer_is_meant_wild(struct slice text);
 

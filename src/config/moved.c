@@ -55,24 +55,44 @@ static struct telling start_telling(const struct config *before, const struct co
 
 /* ---- a path that two patterns take ---- */
 
-static bool has_literal(const struct rule_set *set, struct slice text)
+static bool holds(struct slice text, struct slice part)
+{
+    return text.len > 0 && memmem(text.at, text.len, part.at, part.len);
+}
+
+/* Whether a literal holds `part`; `beside`: one of those round parameters. */
+static bool is_held_in(const struct rule_set *set, bool beside, struct slice part)
 {
     for (size_t i = 0; set && i < set->n; i++)
-        for (size_t k = 0; k < set->rules[i].match.n_segments; k++)
-            if (slice_eq(set->rules[i].match.segments[k].text, text))
+        for (size_t k = 0; k < set->rules[i].match.n_segments; k++) {
+            const struct rule_segment *segment = &set->rules[i].match.segments[k];
+            if (holds(segment->before, part) || holds(segment->after, part) ||
+                (!beside && !segment->is_param && holds(segment->text, part)))
                 return true;
+        }
     return false;
 }
 
-/* A path with such a value is taken by a rule only if all paths of its pattern are. */
+static bool is_held(const struct telling *telling, bool beside, struct slice part)
+{
+    return is_held_in(telling->before, beside, part) ||
+           is_held_in(telling->before->inboxes, beside, part) ||
+           is_held_in(telling->after, beside, part) ||
+           is_held_in(telling->after->inboxes, beside, part);
+}
+
+/* A path with such a value is taken by a rule only if all paths of its pattern are: its first and
+ * last characters are in no literal beside a parameter, as long as one of them is left for that. */
 static void choose_value(const struct telling *telling, struct buf *value)
 {
-    buf_add_str(value, "any-value");
-    while (buf_ok(value) && (has_literal(telling->before, buf_slice(value)) ||
-                             has_literal(telling->before->inboxes, buf_slice(value)) ||
-                             has_literal(telling->after, buf_slice(value)) ||
-                             has_literal(telling->after->inboxes, buf_slice(value))))
-        buf_add_char(value, '-');
+    static const char edges[] = "-abcdefghijklmnopqrstuvwxyz0123456789";
+    bool as_it_is = !is_held(telling, true, SLICE("a")) && !is_held(telling, true, SLICE("e"));
+    size_t at = 0;
+    while (at + 2 < sizeof(edges) && is_held(telling, true, slice_make(edges + at, 1)))
+        at++;
+    buf_printf(value, as_it_is ? "any-value" : "%cany-value%c", edges[at], edges[at]);
+    while (buf_ok(value) && is_held(telling, false, buf_slice(value)))
+        buf_add_char(value, edges[at]);
 }
 
 static bool has_length(const struct rule_match *match, size_t n)
@@ -80,10 +100,36 @@ static bool has_length(const struct rule_match *match, size_t n)
     return n == match->n_segments || (match->rest && n > match->n_segments);
 }
 
-static const struct slice *literal_at(const struct rule_match *match, size_t i)
+/* Behind the end of a pattern that takes any rest: any. */
+static struct rule_segment segment_at(const struct rule_match *match, size_t i)
 {
-    bool is_literal = i < match->n_segments && !match->segments[i].is_param;
-    return is_literal ? &match->segments[i].text : NULL;
+    return i < match->n_segments ? match->segments[i] : (struct rule_segment){.is_param = true};
+}
+
+/* The longer literal, if it begins (or ends) as the other does. False: both cannot be. */
+static bool join(struct slice a, struct slice b, bool at_front, struct slice *ret_both)
+{
+    struct slice shorter = a.len < b.len ? a : b;
+    *ret_both = a.len < b.len ? b : a;
+    return slice_eq(shorter, at_front ? slice_first(*ret_both, shorter.len)
+                                      : slice_skip(*ret_both, ret_both->len - shorter.len));
+}
+
+/* A segment that both take. False: there is none. */
+static bool write_segment(const struct telling *telling, const struct rule_segment *a,
+                          const struct rule_segment *b, struct buf *path)
+{
+    struct slice value, before, after;
+    const struct rule_segment *literal = a->is_param ? b : a, *other = a->is_param ? a : b;
+    if (!literal->is_param) {
+        buf_add_slice(path, literal->text);
+        return rule_segment_takes(other, literal->text, false, &value);
+    }
+    if (!join(a->before, b->before, true, &before) || !join(a->after, b->after, false, &after))
+        return false;
+    buf_printf(path, "%.*s%.*s%.*s", SLICE_ARG(before), SLICE_ARG(telling->value),
+               SLICE_ARG(after));
+    return true;
 }
 
 /* A path of `n` segments that both patterns take. False: there is none. */
@@ -95,12 +141,10 @@ static bool write_path(const struct telling *telling, const struct rule_match *a
         return false;
     buf_add_str(path, n == 0 ? "/" : "");
     for (size_t i = 0; i < n; i++) {
-        const struct slice *one = literal_at(a, i), *other = literal_at(b, i);
-        if (one && other && !slice_eq(*one, *other))
-            return false;
-        one = one ? one : other;
+        struct rule_segment one = segment_at(a, i), other = segment_at(b, i);
         buf_add_char(path, '/');
-        buf_add_slice(path, one ? *one : telling->value);
+        if (!write_segment(telling, &one, &other, path))
+            return false;
     }
     return buf_ok(path);
 }

@@ -161,11 +161,15 @@ static void note_rules(struct reader *reader, struct rule_draft *const *drafts, 
 
 /* ---- what takes, and what gives back ---- */
 
+/* As a segment, or as a verb behind one: /orders/{id}:cancel. */
 static bool has_segment(const struct rule_match *match, struct slice text)
 {
-    for (size_t i = 0; i < match->n_segments; i++)
-        if (!match->segments[i].is_param && slice_eq(match->segments[i].text, text))
+    for (size_t i = 0; i < match->n_segments; i++) {
+        const struct rule_segment *segment = &match->segments[i];
+        bool is_verb = segment->after.len > 0 && segment->after.at[0] == ':';
+        if (slice_eq(segment->is_param ? slice_skip(segment->after, is_verb) : segment->text, text))
             return true;
+    }
     return false;
 }
 

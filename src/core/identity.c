@@ -34,13 +34,16 @@ static void add_lower(struct buf *buf, struct slice text)
         buf_add_char(buf, ascii_lower(text.at[i]));
 }
 
-static size_t param_at(const struct rule_match *match, struct slice name)
+static void add_param(struct buf *buf, const struct rule_match *match, struct slice name)
 {
     size_t i = 0;
     while (i < match->n_segments &&
            !(match->segments[i].is_param && slice_eq(match->segments[i].text, name)))
         i++;
-    return i;
+    buf_printf(buf, "%zu", i);
+    const struct rule_segment *param = i < match->n_segments ? &match->segments[i] : NULL;
+    if (param && param->before.len + param->after.len > 0)
+        buf_printf(buf, " %.*s{}%.*s", SLICE_ARG(param->before), SLICE_ARG(param->after));
 }
 
 static bool folds(const struct rule *rule, const struct template *template,
@@ -67,7 +70,7 @@ static void add_part(struct buf *buf, const struct rule *rule, const struct temp
     if (part->source == TEMPLATE_HEADER)
         add_lower(buf, part->text);
     else if (part->source == TEMPLATE_PATH)
-        buf_printf(buf, "%zu", param_at(&rule->match, part->text));
+        add_param(buf, &rule->match, part->text);
     else
         buf_add_slice(buf, part->text);
     if (part->source == TEMPLATE_PAYLOAD) {

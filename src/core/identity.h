@@ -12,7 +12,8 @@
  *      formerly paid            one line for each former name
  *
  * What only says which values are taken is not in it: `key_syntax`, a format that folds nothing.
- * Parameters of the path are numbered: their names are the config's own affair.
+ * Parameters of the path are numbered: their names are the config's own affair. The literals round
+ * one are what its value lacks, and so are named.
  */
 #ifndef PAWL_CORE_IDENTITY_H
 #define PAWL_CORE_IDENTITY_H

@@ -3,6 +3,7 @@
 #include "core/rule.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/percent.h"
 #include "core/path.h"
 
 #include <stdarg.h>
@@ -117,8 +118,9 @@ static bool read_param(struct match_compiler *compiler, struct slice name)
     if (name.len == 0)
         return refuse_match(compiler, "a path parameter needs a name, as in {id}");
     if (!slice_is_word(name, "_-"))
-        return refuse_match(compiler, "a path parameter is a whole segment, and its name is made "
-                                      "of letters, digits, '_' and '-', as in /matches/{id}");
+        return refuse_match(compiler,
+                            "the name of a path parameter is made of letters, digits, '_' "
+                            "and '-', as in /matches/{id}");
     if (has_param(&compiler->match, name))
         return refuse_match(compiler, "two path parameters have one name");
     return true;
@@ -131,7 +133,7 @@ static bool check_pattern(struct match_compiler *compiler, struct slice text)
     if (slice_find(text, '*') >= 0)
         return refuse_match(compiler, "'%.*s' is not a pattern of pawl (%s)", SLICE_QUOTED(text),
                             advice);
-    if (text.at[0] == ':')
+    if (text.at[0] == ':' && slice_find(text, '{') < 0)
         return refuse_match(compiler, "':%.*s' is written {%.*s}",
                             SLICE_QUOTED(slice_skip(text, 1)), SLICE_QUOTED(slice_skip(text, 1)));
     for (size_t i = 0; i < text.len; i++)
@@ -144,19 +146,32 @@ static bool check_pattern(struct match_compiler *compiler, struct slice text)
     return true;
 }
 
+static size_t count(struct slice text, char c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.len; i++)
+        n += text.at[i] == c;
+    return n;
+}
+
 static bool read_segment(struct match_compiler *compiler, struct slice text)
 {
     struct rule_segment segment = {.text = text};
-    size_t end = text.len - 1;
+    struct slice rest = slice_cut(text, '{', &segment.before);
     if (compiler->match.n_segments == TEMPLATE_PATH_PARAMS_MAX)
         return refuse_match(compiler, "a path has at most 16 segments");
-    if (text.at[0] == '{' && text.at[end] == '}') {
-        segment = (struct rule_segment){slice_make(text.at + 1, end - 1), true};
-        if (!read_param(compiler, segment.text))
-            return false;
-    } else if (slice_find(text, '{') >= 0 || slice_find(text, '}') >= 0) {
-        return refuse_match(compiler, "a path parameter is a whole segment, as in /matches/{id}");
+    if (rest.at) {
+        segment.is_param = true;
+        segment.after = slice_cut(rest, '}', &segment.text);
+    } else {
+        segment.before = slice_make(NULL, 0);
     }
+    if ((segment.is_param && !segment.after.at) || count(text, '{') > 1 ||
+        count(text, '}') > segment.is_param)
+        return refuse_match(compiler, "a segment has one path parameter, perhaps with a literal "
+                                      "before or behind it, as in /orders/{id}:cancel");
+    if (segment.is_param && !read_param(compiler, segment.text))
+        return false;
     compiler->match.segments[compiler->match.n_segments++] = segment;
     return true;
 }
@@ -233,6 +248,50 @@ bool rule_match_compile(struct slice text, struct arena *arena, struct rule_matc
     return true;
 }
 
+/* Takes what `literal` spells off the front of `text`. */
+static bool cut_front(struct slice *text, struct slice literal, bool raw)
+{
+    bool starts = !raw || slice_starts(*text, literal);
+    while (starts && literal.len > 0)
+        starts = text->len > 0 && percent_take(text, false) == percent_take(&literal, false);
+    return starts;
+}
+
+/* The last character of a normalised path, in which each '%' starts an escape. */
+static struct slice last_of(struct slice text)
+{
+    bool escaped = text.len >= PERCENT_SIZE && text.at[text.len - PERCENT_SIZE] == '%';
+    return slice_skip(text, text.len - (escaped ? PERCENT_SIZE : 1));
+}
+
+static bool cut_back(struct slice *text, struct slice literal, bool raw)
+{
+    while (literal.len > 0) {
+        if (text->len == 0)
+            return false;
+        struct slice one = last_of(*text), other = last_of(literal);
+        if (raw && !slice_eq(one, other))
+            return false;
+        text->len -= one.len;
+        literal.len -= other.len;
+        if (percent_take(&one, false) != percent_take(&other, false))
+            return false;
+    }
+    return true;
+}
+
+bool rule_segment_takes(const struct rule_segment *segment, struct slice text, bool raw,
+                        struct slice *ret_value)
+{
+    *ret_value = text;
+    if (!segment->is_param)
+        return cut_front(ret_value, segment->text, raw) && ret_value->len == 0;
+    if (segment->before.len == 0 && segment->after.len == 0)
+        return true;
+    return cut_front(ret_value, segment->before, raw) && cut_back(ret_value, segment->after, raw) &&
+           ret_value->len > 0;
+}
+
 static void write_methods(const struct rule_match *match, struct buf *buf)
 {
     bool first = true;
@@ -261,9 +320,9 @@ void rule_match_write(const struct rule_match *match, struct buf *buf)
     buf_add_str(buf, match->n_segments == 0 && !match->rest ? " /" : " ");
     for (size_t i = 0; i < match->n_segments; i++) {
         const struct rule_segment *segment = &match->segments[i];
-        buf_add_str(buf, segment->is_param ? "/{" : "/");
-        buf_add_slice(buf, segment->text);
-        buf_add_str(buf, segment->is_param ? "}" : "");
+        buf_add_char(buf, '/');
+        buf_printf(buf, segment->is_param ? "%.*s{%.*s}%.*s" : "%.*s%.*s%.*s",
+                   SLICE_ARG(segment->before), SLICE_ARG(segment->text), SLICE_ARG(segment->after));
     }
     buf_add_str(buf, match->rest ? "/**" : "");
 }
@@ -310,17 +369,24 @@ bool rule_names_callers(const struct rule *rule)
     return !rule->tenant_none;
 }
 
+/* Whether it takes every segment that `narrow` takes. */
+static bool segment_covers(const struct rule_segment *wide, const struct rule_segment *narrow)
+{
+    struct slice value, before = narrow->before, after = narrow->after;
+    if (!narrow->is_param)
+        return rule_segment_takes(wide, narrow->text, false, &value);
+    return wide->is_param && cut_front(&before, wide->before, false) &&
+           cut_back(&after, wide->after, false);
+}
+
 unsigned rule_match_covers(const struct rule_match *earlier, const struct rule_match *later)
 {
     bool longer = later->rest || later->n_segments > earlier->n_segments;
     if (later->n_segments < earlier->n_segments || (longer && !earlier->rest))
         return 0;
-    for (size_t i = 0; i < earlier->n_segments; i++) {
-        const struct rule_segment *wide = &earlier->segments[i];
-        const struct rule_segment *narrow = &later->segments[i];
-        if (!wide->is_param && (narrow->is_param || !slice_eq(wide->text, narrow->text)))
+    for (size_t i = 0; i < earlier->n_segments; i++)
+        if (!segment_covers(&earlier->segments[i], &later->segments[i]))
             return 0;
-    }
     return earlier->methods & later->methods;
 }
 

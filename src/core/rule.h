@@ -39,6 +39,8 @@ struct rule_match {
     struct rule_segment {
         struct slice text; /* literal, or the parameter's name */
         bool is_param;
+        struct slice before; /* literals round the parameter, as in v{n} and {id}:cancel */
+        struct slice after;
     } segments[TEMPLATE_PATH_PARAMS_MAX];
 };
 
@@ -170,9 +172,16 @@ const struct rule *rule_set_named(const struct rule_set *set, struct slice name)
 
 /* Compiles `METHOD[,METHOD] /path`: POST, PUT, PATCH, DELETE, or `*` for every method but GET,
  * HEAD, OPTIONS, CONNECT and TRACE; {name} for one segment, two stars as the last segment for any
- * rest. False: `*ret_problem` says what is wrong, and the right spelling of a pattern. */
+ * rest; a literal may be before or behind {name}. False: `*ret_problem` says what is wrong, and the
+ * right spelling of a pattern. */
 bool rule_match_compile(struct slice text, struct arena *arena, struct rule_match *ret_match,
                         struct slice *ret_problem);
+
+/* Whether a segment of a normalised path fits, and the value of the parameter (of a literal:
+ * empty). Literals are compared decoded; `raw`: as they are spelled, as servers do that decode no
+ * escape. A parameter that has a literal beside it is not empty. */
+bool rule_segment_takes(const struct rule_segment *segment, struct slice text, bool raw,
+                        struct slice *ret_value);
 
 /* Appends `METHOD[,METHOD] /path/{param}`, the path normalised. */
 void rule_match_write(const struct rule_match *match, struct buf *buf);

@@ -108,12 +108,11 @@ static struct slice join_methods(const struct rule_request *request, struct aren
 /* ---- one reading ---- */
 
 /* The rules that one path meets, under each of the methods: one, or none of them. */
-static bool is_met_alike(const struct rule_set *set, const struct said *said, struct slice text,
-                         struct rule_path *path, const struct rule **ret_rule)
+static bool is_met_alike(const struct rule_set *set, const struct said *said,
+                         const struct rule_path *path, const struct rule **ret_rule)
 {
     bool first = !said->safe;
     const struct rule *rule = NULL;
-    rule_path_split(text, path);
     for (unsigned bit = 1; bit <= RULE_OTHER; bit <<= 1) {
         if (!(said->ruled & bit))
             continue;
@@ -142,13 +141,25 @@ struct search {
     char *text; /* room for one reading */
 };
 
+/* Whether a server that decodes no escape would meet another rule. */
+static bool differs_raw(const struct search *search, struct slice text, struct rule_path *path)
+{
+    const struct rule *rule;
+    if (slice_find(text, '%') < 0)
+        return false;
+    path->raw = true;
+    return !is_met_alike(search->set, search->said, path, &rule) || (rule && rule != search->rule);
+}
+
 static bool leads_elsewhere(const struct search *search, struct slice text)
 {
     struct rule_path path;
     const struct rule *rule;
-    if (!is_met_alike(search->set, search->said, text, &path, &rule))
+    rule_path_split(text, &path);
+    if (!is_met_alike(search->set, search->said, &path, &rule))
         return true;
-    return rule != search->rule && (rule || search->ambiguous);
+    return (rule != search->rule && (rule || search->ambiguous)) ||
+           differs_raw(search, text, &path);
 }
 
 static bool is_reading(unsigned reading, unsigned choices)
@@ -204,6 +215,8 @@ static enum rule_find check_readings(struct search *search, struct slice path, s
 {
     if (is_plain(path))
         return RULE_FOUND;
+    if (leads_elsewhere(search, normal))
+        return RULE_PATH_AMBIGUOUS;
     unsigned choices = path_choices(normal);
     struct slice decoded = path_decode_again(normal, arena);
     if (!decoded.at)
@@ -237,9 +250,12 @@ static void fill_facts(const struct rule *rule, const struct rule_path *path,
     facts->route = rule->name;
     facts->n_params = 0;
     for (size_t i = 0; i < rule->match.n_segments; i++)
-        if (rule->match.segments[i].is_param)
-            facts->params[facts->n_params++] =
-                (struct template_path_param){rule->match.segments[i].text, path->segments[i]};
+        if (rule->match.segments[i].is_param) {
+            struct template_path_param *param = &facts->params[facts->n_params++];
+            param->name = rule->match.segments[i].text;
+            (void)rule_segment_takes(&rule->match.segments[i], path->segments[i], false,
+                                     &param->value);
+        }
 }
 
 /* What every reading of method and path meets. */
@@ -250,7 +266,8 @@ static enum rule_find find_alike(struct search *search, const struct rule_reques
     struct slice normal = path_normalise(request->path, arena);
     if (!normal.at)
         return RULE_NO_MEMORY;
-    if (!is_met_alike(search->set, search->said, normal, &path, &search->rule))
+    rule_path_split(normal, &path);
+    if (!is_met_alike(search->set, search->said, &path, &search->rule))
         return RULE_METHOD_AMBIGUOUS;
     enum rule_find find = check_readings(search, request->path, normal, arena);
     if (find != RULE_FOUND)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/rule_index.h"
 
+#include "base/percent.h"
+
 #define HASH_START UINT64_C(14695981039346656037) /* FNV-1a */
 #define HASH_STEP UINT64_C(1099511628211)
 
@@ -29,14 +31,15 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static uint64_t hash_text(struct slice text)
 {
     uint64_t hash = HASH_START;
-    for (size_t i = 0; i < text.len; i++)
-        hash = (hash ^ (unsigned char)text.at[i]) * HASH_STEP;
+    while (text.len > 0)
+        hash = (hash ^ (unsigned char)percent_take(&text, false)) * HASH_STEP;
     return hash;
 }
 
 void rule_path_split(struct slice path, struct rule_path *ret_path)
 {
     ret_path->n = 0;
+    ret_path->raw = false;
     if (path.len > 0 && path.at[0] == '/')
         path = slice_skip(path, 1);
     for (struct slice rest = path; rest.at && path.len > 0; ret_path->n++) {
@@ -123,9 +126,11 @@ static bool is_match(const struct rule_match *match, const struct rule_path *pat
 {
     if (match->rest ? path->n < match->n_segments : path->n != match->n_segments)
         return false;
-    for (size_t i = 0; i < match->n_segments; i++)
-        if (!match->segments[i].is_param && !slice_eq(match->segments[i].text, path->segments[i]))
+    for (size_t i = 0; i < match->n_segments; i++) {
+        struct slice value;
+        if (!rule_segment_takes(&match->segments[i], path->segments[i], path->raw, &value))
             return false;
+    }
     return true;
 }
 

@@ -13,7 +13,8 @@
 struct rule_path {
     size_t n; /* segments in all; of those beyond the maximum only the number is known */
     struct slice segments[TEMPLATE_PATH_PARAMS_MAX];
-    uint64_t hashes[TEMPLATE_PATH_PARAMS_MAX];
+    uint64_t hashes[TEMPLATE_PATH_PARAMS_MAX]; /* of the decoded segments */
+    bool raw; /* literals are compared as they are spelled (rule_segment_takes) */
 };
 
 void rule_path_split(struct slice path, struct rule_path *ret_path);

@@ -271,9 +271,10 @@ static bool is_parameter(const struct rule_set *rules, const struct slice *segme
     for (size_t i = 0; i < rules->n; i++) {
         const struct rule_match *match = &rules->rules[i].match;
         size_t same = 0;
+        struct slice value;
         while (same < at && same < match->n_segments &&
                (match->segments[same].is_param ||
-                slice_eq(match->segments[same].text, segments[same])))
+                rule_segment_takes(&match->segments[same], segments[same], false, &value)))
             same++;
         if (same == at && at < match->n_segments && match->segments[at].is_param)
             return true;

@@ -109,6 +109,8 @@ MOVES = {
     "another pointer": (keyed("{body:/order}"), keyed("{body:/other}"), "key"),
     "a parameter of the path": (rule(), keyed(KEY + "{path:a}"), "key"),
     "another parameter": (keyed(KEY + "{path:a}"), keyed(KEY + "{path:b}"), "key"),
+    "a literal beside it": (rule(f"key: '{KEY}{{path:b}}'", match="POST /@/{a}/{b}"),
+                            rule(f"key: '{KEY}{{path:b}}'", match="POST /@/{a}/b{b}"), "key"),
     "a parameter of the query": (rule(), keyed(KEY + "{query:q}"), "key"),
     "the method": (rule(), keyed(KEY + "{method}"), "key"),
     "the tenant in the key": (rule(T), rule(f"key: '{KEY}{{tenant}}', {T}"), "key"),

@@ -152,6 +152,21 @@ static void a_path_that_nothing_protects_any_more_is_told(void **state)
          "DELETE /items/any-value had rule 'item'" NONE},
         {"a value that a rule has", "- {name: a, match: 'POST /{x}'}\n",
          "- {name: a, match: POST /any-value}\n", "POST /any-value- had rule 'a'" NONE},
+        {"a verb of a catch-all", "- {name: a, match: 'POST /o/{x}'}\n",
+         "- {name: b, match: 'POST /o/{x}:cancel'}\n- {name: a, match: 'POST /o/{x}'}\n",
+         "POST /o/-any-value-:cancel had rule 'a' and now has rule 'b'" OTHER_KEYS
+         " (to find it, add key_space: a to the rule)\n"},
+        {"two literals beside parameters", "- {name: a, match: 'POST /v{x}'}\n",
+         "- {name: b, match: 'POST /{x}:end'}\n- {name: a, match: 'POST /v{x}'}\n",
+         "POST /v-any-value-:end had rule 'a' and now has rule 'b'" OTHER_KEYS
+         " (to find it, add key_space: a to the rule)\n"},
+        {"a literal that one beside a parameter begins like",
+         "- {name: c, match: 'POST /va{y}'}\n- {name: a, match: 'POST /v{x}'}\n",
+         "- {name: c, match: 'POST /va{y}'}\n", "POST /v-any-value- had rule 'a'" NONE},
+        {"a path of a verb", "- {name: a, match: 'POST /{x}:end'}\n",
+         "- {name: b, match: 'POST /7:end'}\n- {name: a, match: 'POST /{x}:end'}\n",
+         "POST /7:end had rule 'a' and now has rule 'b'" OTHER_KEYS
+         " (to find it, add key_space: a to the rule)\n"},
         {"longer than all others",
          "- {name: a, match: 'POST /{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/**'}\n",
          "- {name: a, match: 'POST /{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}'}\n"
@@ -177,6 +192,8 @@ static void what_finds_its_records_or_meets_what_it_met_is_not_told(void **state
         {"behind the catch-all's exception", PAY ALL, PAY ITEM ALL, ""},
         {"the order of what shares no path", PAY ITEM, ITEM PAY, ""},
         {"names of parameters", ITEM, "- {name: item, match: 'PUT,DELETE /items/{key}'}\n", ""},
+        {"verbs that share no path", "- {name: a, match: 'POST /{x}:end'}\n",
+         "- {name: b, match: 'POST /{x}:begin'}\n- {name: a, match: 'POST /{x}:end'}\n", ""},
         {"a wider match", PAY, "- {name: pay, match: 'POST,PUT /pay/**'}\n", ""},
         {"a rule that was never met there",
          "- {name: a, match: 'POST /{x}'}\n- {name: b, match: 'POST,PUT /b'}\n",

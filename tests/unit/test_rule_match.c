@@ -28,7 +28,12 @@ static void what_is_no_match_is_refused_with_a_reason(void **state)
         "POST /a;b",
         "POST /{}",
         "POST /{a}{b}",
-        "POST /x{a}",
+        "POST /x{a}y{b}",
+        "POST /{a}{",
+        "POST /a}{b",
+        "POST /{a}}",
+        "POST /{a}*",
+        "POST /{a}/v{a}",
         "POST /{a",
         "POST /a}",
         "POST /{a b}",
@@ -90,7 +95,14 @@ static void a_pattern_of_another_gateway_is_refused_with_the_right_spelling(void
 
 static void a_match_is_written_as_it_was(void **state)
 {
-    static const char *const texts[] = {"POST /", "* /**", "POST,DELETE /a/{x}/**", "PUT /a"};
+    static const char *const texts[] = {"POST /",
+                                        "* /**",
+                                        "POST,DELETE /a/{x}/**",
+                                        "PUT /a",
+                                        "POST /orders/{id}:cancel",
+                                        "POST /{id}.json",
+                                        "POST /v{n}/a%20{x}%3Ab",
+                                        "POST /:{id}"};
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
@@ -132,6 +144,86 @@ static void a_rule_that_can_never_be_reached_is_seen(void **state)
                      RULE_POST | RULE_PUT | RULE_PATCH | RULE_DELETE);
 }
 
+/* found: L9 */
+static void a_literal_beside_a_parameter_counts_in_what_is_reached(void **state)
+{
+    (void)state;
+    assert_true(covers("POST /a/{x}", "POST /a/{x}:cancel"));
+    assert_true(covers("POST /a/{x}:cancel", "POST /a/o1:cancel"));
+    assert_true(covers("POST /a/{x}:cancel", "POST /a/o1%3Acancel"));
+    assert_true(covers("POST /v{n}", "POST /v1{n}.json"));
+    assert_true(covers("POST /{x}l", "POST /{x}:cancel"));
+    assert_true(covers("POST /a:b", "POST /a%3Ab"));
+    assert_false(covers("POST /a/{x}:cancel", "POST /a/{x}"));
+    assert_false(covers("POST /a/{x}:cancel", "POST /a/%3Acancel"));
+    assert_false(covers("POST /a/{x}:cancel", "POST /a/{x}:capture"));
+    assert_false(covers("POST /v1{n}", "POST /v{n}"));
+    assert_false(covers("POST /a{x}a", "POST /a"));
+    assert_false(covers("POST /{x}3Ab", "POST /o%3Ab"));
+}
+
+/* found: L9 */
+static void a_literal_may_stand_beside_a_parameter(void **state)
+{
+    static const char *const rules[] = {
+        "POST /orders/{id}:cancel", "POST /orders/{id}", "POST /{id}.json",    "POST /v{n}/a",
+        "POST /n%20{x}%20n",        "POST /a:b",         "PUT /{a}/{b}ab/{c}", NULL};
+    static const struct headers none;
+    static const struct {
+        const char *request;
+        enum rule_find found;
+        const char *rule;
+        const char *value; /* of the first parameter */
+    } rows[] = {
+        {"/orders/o1:cancel", RULE_FOUND, "POST /orders/{id}:cancel", "o1"},
+        {"/orders/o1:cancel:cancel", RULE_FOUND, "POST /orders/{id}:cancel", "o1:cancel"},
+        {"/orders/a%3Ab:cancel/", RULE_FOUND, "POST /orders/{id}:cancel", "a%3Ab"},
+        {"/orders/o1:cancelled", RULE_FOUND, "POST /orders/{id}", "o1:cancelled"},
+        {"/orders/:cancel", RULE_FOUND, "POST /orders/{id}", ":cancel"},
+        {"/orders/cancel", RULE_FOUND, "POST /orders/{id}", "cancel"},
+        {"/a.json", RULE_FOUND, "POST /{id}.json", "a"},
+        {"/a%2Ejson", RULE_FOUND, "POST /{id}.json", "a"},
+        {"/.json", RULE_NONE, NULL, NULL},
+        {"/v12/a", RULE_FOUND, "POST /v{n}/a", "12"},
+        {"/%7612/a", RULE_FOUND, "POST /v{n}/a", "12"},
+        {"/v/a", RULE_NONE, NULL, NULL},
+        {"/n%20a%20n", RULE_FOUND, "POST /n%20{x}%20n", "a"},
+        {"/n%20n", RULE_NONE, NULL, NULL},
+        {"/a:b", RULE_FOUND, "POST /a:b", NULL},
+        /* decoded, and nothing else as it is spelled */
+        {"/a%3Ab", RULE_FOUND, "POST /a:b", NULL},
+        {"/a%3ab", RULE_FOUND, "POST /a:b", NULL},
+        /* as it is spelled another rule */
+        {"/orders/o1%3Acancel", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        {"/orders/o1%3acance%6C", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        /* decoded twice, cut at a parameter, a NUL, a dot or a space: another rule */
+        {"/orders/o1%253Acancel", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        {"/orders/o1:cancel;x", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        {"/orders/o1:cancel%00", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        {"/orders/o1:cancel%3Fx", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        {"/orders/o1:cancel.", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        {"/orders/o1:cancel%20", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        {"/orders/x/../o1:cancel", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        {"/orders//o1:cancel", RULE_PATH_AMBIGUOUS, NULL, NULL},
+        {"/orders%2Fo1:cancel", RULE_PATH_AMBIGUOUS, NULL, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+        struct rule_set *set = make_set(rules);
+        struct rule_found met = {0};
+        struct rule_request request = {SLICE("POST"), slice_of(rows[i].request), &none};
+        enum rule_find result = rule_find_request(set, &request, &arena, &met);
+        if (result != rows[i].found)
+            fail_msg("%s: %d, not %d", rows[i].request, result, rows[i].found);
+        if (rows[i].rule && !slice_eq(met.rule->name, slice_of(rows[i].rule)))
+            fail_msg("%s: met %.*s", rows[i].request, SLICE_ARG(met.rule->name));
+        if (rows[i].value && !slice_eq(met.facts.params[0].value, slice_of(rows[i].value)))
+            fail_msg("%s: %.*s", rows[i].request, SLICE_ARG(met.facts.params[0].value));
+        rule_set_unref(set);
+    }
+}
+
 static void a_template_that_names_no_parameter_of_the_path_is_seen(void **state)
 {
     static const char *const rules[] = {"POST /a/{x}", NULL};
@@ -155,6 +247,8 @@ int main(void)
         cmocka_unit_test(a_pattern_of_another_gateway_is_refused_with_the_right_spelling),
         cmocka_unit_test(a_match_is_written_as_it_was),
         cmocka_unit_test(a_rule_that_can_never_be_reached_is_seen),
+        cmocka_unit_test(a_literal_beside_a_parameter_counts_in_what_is_reached),
+        cmocka_unit_test(a_literal_may_stand_beside_a_parameter),
         cmocka_unit_test(a_template_that_names_no_parameter_of_the_path_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
