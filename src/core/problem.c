@@ -124,8 +124,9 @@ void problem_write_fields(const struct problem *problem, struct buf *buf)
     add_link(buf, problem);
     buf_add_str(buf, ">; rel=\"describedby\"\r\n");
     buf_add_str(buf, "Cache-Control: no-store\r\n");
-    if (!problem->retryable)
-        buf_add_str(buf, "Stripe-Should-Retry: false\r\nX-Should-Retry: false\r\n");
+    buf_add_str(buf, problem->retryable
+                         ? "X-Should-Retry: true\r\n"
+                         : "Stripe-Should-Retry: false\r\nX-Should-Retry: false\r\n");
     if (problem->error == ERROR_METHOD_NOT_ALLOWED)
         buf_add_str(buf, "Allow: GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE\r\n");
     if (problem->error == ERROR_CODING_UNSUPPORTED)

@@ -46,7 +46,7 @@ void problem_name_once(struct problem *problem);
 void problem_write(const struct problem *problem, struct buf *buf);
 
 /* Appends the header lines that go with it: Content-Type, Error-Code, Link (rel="describedby"),
- * Cache-Control: no-store, Stripe-Should-Retry and X-Should-Retry: false where no retry heals, and
+ * Cache-Control: no-store, X-Should-Retry, Stripe-Should-Retry: false where no retry heals, and
  * what RFC 9110 asks for with the status (15.5.6, 15.5.16). */
 void problem_write_fields(const struct problem *problem, struct buf *buf);
 

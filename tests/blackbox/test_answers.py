@@ -54,9 +54,9 @@ def is_problem(answer: Answer, status: int, code: str, retryable: bool, new_key:
     assert (body["retryable"], body["safe_new_key"]) == (retryable, new_key)
     assert body["type"] == f"/.well-known/idempotency#{code}"
     assert answer["Link"] == f'</.well-known/idempotency#{code}>; rel="describedby"'
+    assert (answer["Error-Code"], answer["X-Should-Retry"]) == (code, str(retryable).lower())
     assert answer["Stripe-Should-Retry"] == (None if retryable else "false")
-    assert answer["Cache-Control"] == "no-store"
-    assert answer["Idempotent-Replayed"] is None
+    assert (answer["Cache-Control"], answer["Idempotent-Replayed"]) == ("no-store", None)
     assert body["error"]["type"] == "idempotency_error"
     assert body["error"]["code"] and body["error"]["message"] == body["detail"]
     assert body["title"] and body["hint"]
