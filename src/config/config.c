@@ -176,6 +176,7 @@ static void read_sections(struct reader *reader, const struct node *root)
     const struct node *defaults = base->set[OPTION_defaults];
     if (defaults && defaults->kind == NODE_MAP)
         options_read_map(reader, defaults, OPTION_DEFAULTS);
+    reader->config->gateway.errors = base->rule.errors;
     rules_compile(reader, base->set[OPTION_rules], base);
     reader->draft = base;
     inbox_compile(reader, base->set[OPTION_inbox]);

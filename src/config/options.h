@@ -235,6 +235,9 @@
     X(emit, OPTION_RULE, rule_draft, rule.emit, emit, 0, 0, "(none)",                              \
       "event to send to the endpoints of `webhooks` after a 2xx: {type: refund.created, data: "    \
       "response}")                                                                                 \
+    X(errors, SHARED, rule_draft, rule.errors, errors, 0, 0, "(none)",                             \
+      "bodies of pawl's own errors in the API's words: {templates: {default: '{\"error\": "        \
+      "\"{detail}\"}'}}; in defaults also for errors before a rule is known")                      \
     X(stream, SHARED, rule_draft, rule.stream, bool, 0, 0, "false",                                \
       "true: responses are passed on as they come and not kept; a duplicate gets 410")             \
     X(replay_cookies, SHARED, rule_draft, rule.replay_cookies, bool, 0, 0, "false",                \
@@ -266,6 +269,12 @@
       "time for each attempt; one that was cut after a byte was sent is in doubt")                 \
     X(retry, schedule, rule_retry, schedule, delays, 0, DAY, "(the profile's)",                    \
       "list of delays before further attempts, each spread upward by up to 10 %: [1s, 5s]")        \
+    X(errors, media_type, error_texts, media_type, json_type, 0, 0, "application/json",            \
+      "Content-Type of the bodies: application/json or a type that ends in +json")                 \
+    X(errors, templates, error_texts, at, error_templates, 0, 0, "(required)",                     \
+      "JSON by error, the last word of its code, or default, with {code}, {error_code}, {title}, " \
+      "{detail}, {hint}, {instance}, {key} and {trace_id} inside strings, and {status}, "          \
+      "{retry_after}, {retryable} and {safe_new_key} as values")                                   \
     X(emit, type, emit, type, event_type, 0, 0, "(required)", "such as refund.created")            \
     X(emit, data, emit, data, emit_data, 0, 0, "response",                                         \
       "the event's data, where that is JSON: the body of the response | request | none")           \

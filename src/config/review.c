@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is wrong between rules, and what is missing. */
 #include "base/buf.h"
+#include "config/option.h"
 #include "config/reader.h"
 
 static void check_names(struct reader *reader, const struct rule_draft *earlier,
@@ -95,6 +96,11 @@ static bool probes_without_tenant(const struct rule *rule)
     return rule->unknown == RECORD_UNKNOWN_PROBE && !rule_probe_names_tenant(rule);
 }
 
+static bool lacks_error(const struct rule *rule)
+{
+    return rule->errors && rule->errors->lacks_error;
+}
+
 static bool has_participant(const struct rule *rule)
 {
     return rule->unknown == RECORD_UNKNOWN_PARTICIPANT;
@@ -105,7 +111,11 @@ static const struct rule_note {
     bool (*applies)(const struct rule *rule);
     const char *what;
     const char *advice;
+    enum option_id option; /* it is of; 0: `unknown` */
 } rule_notes[] = {
+    {WARNING_ERROR_MEMBER, lacks_error,
+     "a template of a 409 has no member `error`: stripe-node takes such a response for a success",
+     "add one to each, unless no such client calls", OPTION_errors},
     {WARNING_HELD_500, holds_500, "after a 500 the outcome is unknown until an operator settles it",
      "add a probe, or not_done: [500] if the service rolls back on every error"},
     {WARNING_HOLD_ENDS, holds_for_a_while,
@@ -154,7 +164,8 @@ static void note_rules(struct reader *reader, struct rule_draft *const *drafts, 
     if (count > NAMES_SHOWN)
         buf_printf(&names, " and %zu more", count - NAMES_SHOWN);
     reader->scratch->failed |= !buf_ok(&names);
-    complaints_add(reader->notes, first->set[OPTION_name]->place, SLICE("unknown"),
+    complaints_add(reader->notes, first->set[OPTION_name]->place,
+                   note->option ? option_at(note->option)->name : SLICE("unknown"),
                    "%s, in %.*s (%s) [%s]", note->what, SLICE_ARG(buf_slice(&names)), note->advice,
                    warning_name(note->class));
 }

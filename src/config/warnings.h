@@ -36,6 +36,7 @@
     X(PARTICIPANT_COMPLETES, "participant-completes")                                              \
     X(INBOX_ID_UNSIGNED, "inbox-id-unsigned")                                                      \
     X(EMIT_UNHEARD, "emit-unheard")                                                                \
+    X(ERROR_MEMBER, "error-member")                                                                \
     X(ENDPOINT_UNSERVED, "endpoint-unserved")                                                      \
     X(MEMORY_LIMIT, "memory-limit")                                                                \
     X(ASYNC_STANDBY, "async-standby")                                                              \

@@ -118,7 +118,9 @@ void problem_write(const struct problem *problem, struct buf *buf)
 void problem_write_fields(const struct problem *problem, struct buf *buf)
 {
     const char *code = error_row(problem->error)->code;
-    buf_add_str(buf, "Content-Type: application/problem+json\r\n");
+    struct slice type = problem->media_type;
+    buf_printf(buf, "Content-Type: %.*s\r\n",
+               SLICE_ARG(type.len > 0 ? type : SLICE("application/problem+json")));
     buf_printf(buf, "Error-Code: %s\r\n", code);
     buf_add_str(buf, "Link: <");
     add_link(buf, problem);

@@ -29,7 +29,8 @@ struct problem {
     int64_t first_at;            /* wall-clock microseconds, when it was begun; 0: not said */
     int64_t window_ends_at; /* from then on the key counts as new; 0: not said, CLOCK_NEVER: null */
     const char *instance;   /* a URI of this occurrence, which the log line has, too; NULL: none */
-    struct slice base;      /* `public_url`; empty: links are relative */
+    struct slice media_type; /* of the body, if it is another one than problem_write's */
+    struct slice base;       /* `public_url`; empty: links are relative */
 };
 
 /* A problem with the table's status, retryable and safe_new_key. */

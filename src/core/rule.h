@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "core/disposition.h"
 #include "core/emit.h"
+#include "core/error_text.h"
 #include "core/key_header.h"
 #include "core/payload.h"
 #include "core/record.h"
@@ -132,6 +133,7 @@ struct rule {
     bool replay_cookies;
     bool stream;                      /* responses pass live, and leave a tombstone */
     struct emit emit;                 /* the event that tells of its success */
+    const struct error_texts *errors; /* bodies of pawl's own errors; NULL: problems */
     const struct inbox_source *inbox; /* what it receives (webhook/settings.h); NULL: nothing */
 };
 

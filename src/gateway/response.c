@@ -162,13 +162,32 @@ static const char *instance_of(struct client *client)
     return client->instance;
 }
 
-bool response_write_problem(struct response *r, struct problem *problem, uint64_t retry_after)
+/* In the API's own words, where it has some. */
+static void write_body(const struct client *client, struct problem *problem,
+                       const struct error_texts *texts, uint64_t retry_after, struct buf *body)
+{
+    const struct http_request *request = client->session.request;
+    struct slice wrong, text = error_texts_find(texts, problem->error);
+    struct error_facts facts = {problem, retry_after, slice_of(NULL)};
+    if (request)
+        facts.trace_id = request_trace_id(&request->headers);
+    if (text.at && error_text_fill(text, &facts, body, &wrong) && buf_ok(body)) {
+        problem->media_type = texts->media_type;
+        return;
+    }
+    buf_clear(body);
+    problem_write(problem, body);
+}
+
+bool response_write_problem(struct response *r, struct problem *problem,
+                            const struct error_texts *texts, uint64_t retry_after)
 {
     struct buf body BUF_AUTO = buf_make(PROBLEM_MAX);
     CHECK(problem->status == r->status && !r->as_is);
     problem->instance = instance_of(r->client);
     problem->base = r->client->plan->settings.public_url;
-    problem_write(problem, &body);
+    write_body(r->client, problem, texts ? texts : r->client->plan->settings.errors, retry_after,
+               &body);
     problem_write_fields(problem, &r->headers);
     if (retry_after > 0)
         headers_write_number(&r->headers, "Retry-After", retry_after);
@@ -189,7 +208,7 @@ bool response_refuse(struct client *client, struct event event, struct slice det
     struct response response RESPONSE_AUTO =
         response_make(client, problem.status, slice_of(NULL), event.result);
     response.keep_alive = response.keep_alive && keep_alive;
-    bool goes_on = response_write_problem(&response, &problem, again ? 1 : 0);
+    bool goes_on = response_write_problem(&response, &problem, NULL, again ? 1 : 0);
     request_log(client, &event);
     return goes_on;
 }

@@ -46,9 +46,10 @@ bool response_stream(struct response *response, const struct http_call *call, st
 /* Sends the 101 that ends HTTP on this connection. False: not all of it could be sent. */
 bool response_switch(struct response *response);
 
-/* pawl's own error; `retry_after` seconds, 0: not said. True: the connection may go on. */
+/* pawl's own error, in the rule's words (NULL: those for no rule); `retry_after` seconds, 0: not
+ * said. True: the connection may go on. */
 bool response_write_problem(struct response *response, struct problem *problem,
-                            uint64_t retry_after);
+                            const struct error_texts *texts, uint64_t retry_after);
 
 /* Answers with pawl's own error outside an exchange (status 0: the table's), and writes its log
  * line. `detail` may be empty. True: the connection may go on, if `keep_alive` lets it. */

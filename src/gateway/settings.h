@@ -26,6 +26,7 @@ struct gateway_settings {
     bool policy_off;          /* /.well-known/idempotency is the upstream's */
     struct networks trust_forwarded;
     struct cors_policy cors;
+    const struct error_texts *errors; /* where no rule is known; NULL: problems. Like public_url */
     struct slice
         public_url; /* without a slash at its end; empty: none. Both texts are of `rules` */
 };

@@ -13,6 +13,14 @@ CONFIG = """
 tenant: none
 threads: 1
 rules:
+  - name: worded
+    match: POST /worded/{id}:pay
+    key: "{header:Idempotency-Key}{path:id}"
+    errors:
+      media_type: application/vnd.shop+json
+      templates:
+        payload_mismatch: '{"error": {"code": "{code}", "is": "{detail}"}, "status": {status}}'
+        default: '{"error": "{title}", "id": "{instance}", "key": "{key}", "trace": "{trace_id}"}'
   - {name: success, match: POST /success, remember: success}
   - {name: all, match: POST /all, remember: all}
   - {name: lists, match: POST /lists, not_done: [409, 502], in_doubt: [500, 202]}
@@ -256,6 +264,44 @@ def test_a_mismatch_tells_what_differs(shared, behind, key, target, body, told):
     assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
     assert other.json["detail"] == f"the key was first used with {told}"
     assert behind.effects() == 1
+
+
+# ---- errors in the API's own words ----
+
+
+def test_an_error_has_the_rules_words_and_pawls_status_and_headers(shared, behind, key):
+    """found: L12, L9"""
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert marks(shared.post("/worded/a:pay", BODY, key=key)) == (201, "stored")
+    other = shared.post("/worded/a:pay", {"amount": 6}, key=key)
+    assert (other.status, other["Content-Type"]) == (409, "application/vnd.shop+json")
+    assert other["Error-Code"] == "CONFLICT.idempotency.payload_mismatch"
+    assert other["X-Should-Retry"] == "false" and "describedby" in other["Link"]
+    assert other.json["status"] == 409 and other.json["error"]["code"] == "PAYLOAD_MISMATCH"
+    lacks = shared.post("/worded/b:pay", BODY, key=None,
+                        headers=[("traceparent", f"00-{trace}-00f067aa0ba902b7-01")])
+    assert (lacks.status, lacks["Error-Code"]) == (400, "VALIDATION.idempotency.key_missing")
+    assert lacks.json["id"].startswith("urn:uuid:") and lacks.json["key"] == ""
+    assert (lacks.json["error"], lacks.json["trace"]) == ("Idempotency key missing", trace)
+    plain = shared.post("/success", BODY, key=None)
+    assert plain.is_problem(400, "VALIDATION.idempotency.key_missing")
+    assert behind.effects() == 1
+
+
+def test_errors_before_a_rule_is_known_have_the_words_of_the_defaults(pawl):
+    gateway = pawl("""tenant: none
+unmatched: refuse
+defaults: {errors: {templates: {default: '{"error": "{error_code}", "again": {retryable}}'}}}
+rules:
+  - {name: verb, match: "POST /o/{id}:pay"}
+  - {name: rest, match: "POST /o/{id}"}
+""")
+    for path, status, code in (("/x", 404, "VALIDATION.route_unknown"),
+                               ("/o/1%3Apay", 400, "VALIDATION.path_ambiguous")):
+        told = gateway.post(path, BODY, key="k1")
+        assert (told.status, told["Error-Code"]) == (status, code)
+        assert (told["Content-Type"], told.json) == ("application/json",
+                                                     {"error": code, "again": False})
 
 
 # ---- secret tenants ----

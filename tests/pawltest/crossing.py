@@ -176,7 +176,7 @@ NO_IDENTITY = {
     "unknown", "probe_status", "probe_headers",  # what becomes of a doubt
     "not_done", "in_doubt", "keep_request", "stream", "replay_cookies",  # what is kept of it
     "max_request_body", "max_response_body",  # what is taken at all
-    "authorize", "authorize_host", "emit", "allow", "moved"}
+    "authorize", "authorize_host", "emit", "errors", "allow", "moved"}
 
 
 def changes() -> dict[str, Change]:

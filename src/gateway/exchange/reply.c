@@ -276,7 +276,8 @@ static bool write_error(struct exchange *x)
         problem.status = 503;
     struct response response RESPONSE_AUTO = respond(x, problem.status);
     response.keep_alive = response.keep_alive && !ends_connection(error);
-    return response_write_problem(&response, &problem, retry_after(x, error));
+    return response_write_problem(&response, &problem, x->rule ? x->rule->errors : NULL,
+                                  retry_after(x, error));
 }
 
 static bool write_upstreams(struct exchange *x, const struct upstream_response *from)
