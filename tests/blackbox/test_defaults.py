@@ -238,6 +238,13 @@ def test_default_replay_cookies_is_false(gateway, upstream):
     assert gateway.post("/refunds", {}, key="k1")["Set-Cookie"] is None
 
 
+def test_default_errors_are_application_json(pawl):
+    gateway = pawl("tenant: none\ndefaults: {errors: {templates: {default: '{\"error\": 1}'}}}\n"
+                   "rules: [{name: r, match: POST /refunds}]\n")
+    told = gateway.post("/refunds", {}, key=None)
+    assert (told["Content-Type"], told.json) == ("application/json", {"error": 1})
+
+
 @pytest.mark.parametrize("option, value", [
     ("max_in_flight_per_tenant", "0"),
     ("cache", "auto"), ("store_timeout", "10s"), ("max_buffered", "auto"), ("drain", "25s"),

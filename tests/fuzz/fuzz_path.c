@@ -3,10 +3,12 @@
  * Paths: normalising an unambiguous one twice is the same as once and changes nothing that servers
  * read in different ways; the eager reading is stable and unambiguous; and no spelling of a ruled
  * path passes by: when the eager reading of a path meets a rule, the search finds the rule or calls
- * the path ambiguous. The first line is the path of a rule, the second the path of a request.
+ * the path ambiguous; what a rule takes as it is spelled it takes decoded, too. The first line is
+ * the path of a rule, the second the path of a request.
  */
 #include "../unit/eager_path.h"
 #include "base/check.h"
+#include "core/rule_index.h"
 #include "fuzz.h"
 
 /* Nothing in it is left for the eager reading to resolve. */
@@ -65,6 +67,15 @@ static struct rule_set *make_set(struct slice path)
     return set;
 }
 
+static void check_spelled(const struct rule_set *set, struct slice path, struct arena *arena)
+{
+    struct rule_path split;
+    rule_path_split(path_normalise(path, arena), &split);
+    const struct rule *decoded = rule_index_first(set, RULE_POST, &split);
+    split.raw = true;
+    CHECK(!rule_index_first(set, RULE_POST, &split) || decoded);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ARENA_AUTO struct arena arena = arena_make(1 << 22);
@@ -76,6 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rule_set *set = make_set(rule);
     if (!set)
         return 0;
+    check_spelled(set, path, &arena);
     enum rule_find result = find(set, path, &arena);
     enum rule_find eager = find(set, read, &arena);
     if (eager == RULE_FOUND)
