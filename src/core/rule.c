@@ -251,10 +251,15 @@ bool rule_match_compile(struct slice text, struct arena *arena, struct rule_matc
 /* Takes what `literal` spells off the front of `text`. */
 static bool cut_front(struct slice *text, struct slice literal, bool raw)
 {
-    bool starts = !raw || slice_starts(*text, literal);
-    while (starts && literal.len > 0)
-        starts = text->len > 0 && percent_take(text, false) == percent_take(&literal, false);
-    return starts;
+    bool starts = slice_starts(*text, literal);
+    if (starts || raw) {
+        *text = slice_skip(*text, starts ? literal.len : 0);
+        return starts;
+    }
+    while (literal.len > 0)
+        if (text->len == 0 || percent_take(text, false) != percent_take(&literal, false))
+            return false;
+    return true;
 }
 
 /* The last character of a normalised path, in which each '%' starts an escape. */

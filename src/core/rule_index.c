@@ -31,8 +31,14 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static uint64_t hash_text(struct slice text)
 {
     uint64_t hash = HASH_START;
-    while (text.len > 0)
-        hash = (hash ^ (unsigned char)percent_take(&text, false)) * HASH_STEP;
+    while (text.len > 0) {
+        char c = text.at[0];
+        if (c == '%')
+            c = percent_take(&text, false);
+        else
+            text = slice_skip(text, 1);
+        hash = (hash ^ (unsigned char)c) * HASH_STEP;
+    }
     return hash;
 }
 
