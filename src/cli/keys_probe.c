@@ -191,6 +191,7 @@ static void send_on_own_loop(struct query *query)
 static void describe_end(const struct query *query, char *what, size_t size)
 {
     static const char *const ends[] = {
+        [EXCHANGE_MALFORMED] = "the response of the service is malformed",
         [EXCHANGE_NOT_SENT] = "the service could not be reached",
         [EXCHANGE_BROKE] = "the service broke off its response",
         [EXCHANGE_TIMED_OUT] = "the service did not respond in time",
@@ -206,7 +207,8 @@ static void describe_end(const struct query *query, char *what, size_t size)
                  "is still unknown",
                  query->probe.call.response.status);
     else
-        snprintf(what, size, "%s; the outcome is still unknown", ends[query->probe.end]);
+        snprintf(what, size, "%s%s%s; the outcome is still unknown", ends[query->probe.end],
+                 query->probe.call.malformed[0] != '\0' ? ": " : "", query->probe.call.malformed);
 }
 
 /* Ends the lease and leaves the record unknown, as it was. */
@@ -220,7 +222,7 @@ static int doubt(struct query *query)
 
 static int stays_unknown(struct query *query)
 {
-    char what[160];
+    char what[160 + HTTP_MALFORMED_SIZE];
     describe_end(query, what, sizeof what);
     int code = doubt(query);
     return code == EXIT_DONE ? keys_say(query->session, query->row, KEYS_OPEN, what) : code;

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/crash.h"
+#include <stdio.h>
 
 #define HEADERS_OUT_MAX ((size_t)128 * 1024)
 #define ARENA_MAX ((size_t)1024 * 1024)
@@ -113,27 +114,29 @@ static struct remember_policy make_policy(void)
     return policy;
 }
 
-static int cause_of(enum exchange_end ended, enum http_call_result result, int status)
+static int cause_of(enum exchange_end ended, int status)
 {
     return ended == EXCHANGE_RESPONDED     ? status
            : ended == EXCHANGE_TIMED_OUT   ? RECORD_CAUSE_TIMEOUT
            : ended == EXCHANGE_TOKEN_STALE ? RECORD_CAUSE_REFUSED
-           : result == HTTP_CALL_MALFORMED ? RECORD_CAUSE_MALFORMED
+           : ended == EXCHANGE_MALFORMED   ? RECORD_CAUSE_MALFORMED
                                            : RECORD_CAUSE_RESET;
 }
 
-static const char *note_of(const struct http_call *call, enum exchange_end ended,
+static const char *note_of(struct client_http *http, enum exchange_end ended,
                            enum http_call_result result)
 {
+    const struct http_call *call = &http->call;
     switch (ended) {
     case EXCHANGE_RESPONDED:
         return NULL;
     case EXCHANGE_TIMED_OUT:
         return "timeout";
+    case EXCHANGE_MALFORMED:
+        snprintf(http->malformed, sizeof http->malformed, "malformed: %s", call->malformed);
+        return http->malformed;
     case EXCHANGE_BROKE:
-        return result == HTTP_CALL_MALFORMED   ? "the response is not valid HTTP"
-               : result == HTTP_CALL_NO_MEMORY ? "out of memory"
-                                               : "the connection broke off";
+        return result == HTTP_CALL_NO_MEMORY ? "out of memory" : "the connection broke off";
     case EXCHANGE_TOKEN_STALE:
         return "the service knows of a later attempt";
     case EXCHANGE_NOT_SENT:
@@ -167,9 +170,9 @@ static void judge(struct client_http *http, const struct runner_attempt *attempt
     end->class = retry_judge(RETRY_BY_CALL, answer, http->choices, attempt->in_doubt);
     end->write = write_of(end, answer);
     end->is_settled = attempt->in_doubt && ended == EXCHANGE_RESPONDED && end->class == RETRY_FINAL;
-    end->cause = cause_of(ended, result, end->status);
+    end->cause = cause_of(ended, end->status);
     end->reached = ended != EXCHANGE_NOT_SENT;
-    end->note = note_of(&http->call, ended, result);
+    end->note = note_of(http, ended, result);
     if (end->write != WRITE_COMPLETE || http->truncated || !buf_ok(&http->kept))
         return;
     end->outcome = outcome_new(http->status, false, buf_slice(&http->kept), buf_slice(&http->body));

@@ -16,7 +16,7 @@ void remember_policy_move(struct remember_policy *policy, int status, enum respo
 enum response_sort remember_policy_sort(const struct remember_policy *policy, int status)
 {
     if (!has_place(status))
-        return SORT_FINAL;
+        return status > REMEMBER_STATUS_MOST ? SORT_IN_DOUBT : SORT_FINAL;
     return (enum response_sort)policy->sorts[status - REMEMBER_STATUS_LEAST];
 }
 
@@ -117,6 +117,8 @@ struct disposition disposition_of_exchange(enum exchange_end end, int status,
         return (struct disposition){WRITE_RELEASE, NEXT_ERROR, ERROR_UPSTREAM_UNAVAILABLE};
     case EXCHANGE_BROKE:
         return doubt(unknown, ERROR_UPSTREAM_BROKE);
+    case EXCHANGE_MALFORMED:
+        return doubt(unknown, ERROR_UPSTREAM_MALFORMED);
     case EXCHANGE_TIMED_OUT:
         return doubt(unknown, ERROR_UPSTREAM_TIMEOUT);
     case EXCHANGE_TOKEN_STALE:

@@ -63,6 +63,11 @@ const char *exit_code_text(enum exit_code code)
 
 bool error_is_by_policy(const struct error_row *row)
 {
-    return row == &rows[ERROR_OUTCOME_UNKNOWN] || row == &rows[ERROR_UPSTREAM_BROKE] ||
-           row == &rows[ERROR_UPSTREAM_TIMEOUT];
+    return row == &rows[ERROR_OUTCOME_UNKNOWN] || error_is_lost_answer((enum error)(row - rows));
+}
+
+bool error_is_lost_answer(enum error error)
+{
+    return error == ERROR_UPSTREAM_BROKE || error == ERROR_UPSTREAM_MALFORMED ||
+           error == ERROR_UPSTREAM_TIMEOUT;
 }

@@ -93,6 +93,9 @@ const char *exit_code_text(enum exit_code code);
     X(UPSTREAM_BROKE, "TRANSIENT.upstream_broke", 502, "UPSTREAM_BROKE", true, false, 76,          \
       "The service broke off its response",                                                        \
       "Repeat under the same key; do not start over under a new one.")                             \
+    X(UPSTREAM_MALFORMED, "TRANSIENT.upstream_malformed", 502, "UPSTREAM_MALFORMED", true, false,  \
+      76, "The service sent a response that is not valid HTTP",                                    \
+      "Repeat under the same key; do not start over under a new one.")                             \
     X(UPSTREAM_TIMEOUT, "DEPENDENCY.timeout", 504, "TIMEOUT", true, false, 124,                    \
       "The service did not respond in time",                                                       \
       "Repeat under the same key; do not start over under a new one.")                             \
@@ -150,6 +153,10 @@ struct error_row {
     "`policy`: the rule's `unknown:` decides whether a retry can end differently, and\n"           \
     "`retryable` in the response says so. Under `hold` it cannot until an operator settles\n"      \
     "the record. While the first request under a key is not settled, no new key is safe."
+
+/* Whether the request went out and no response that can be read came back: what it did is in doubt.
+ */
+bool error_is_lost_answer(enum error error);
 
 /* Whether it depends on the rule's `unknown:` if the error is retryable: its row has the usual
  * case.

@@ -6,7 +6,8 @@
 enum exchange_end {
     EXCHANGE_RESPONDED,   /* a complete, well-formed final response */
     EXCHANGE_NOT_SENT,    /* no byte of the request may have left: connect refused, name unknown */
-    EXCHANGE_BROKE,       /* reset, closed early, malformed or truncated after bytes went out */
+    EXCHANGE_BROKE,       /* reset, closed early or truncated after bytes went out */
+    EXCHANGE_MALFORMED,   /* what came is not HTTP, after bytes went out */
     EXCHANGE_TIMED_OUT,   /* no complete response by the deadline, after bytes went out */
     EXCHANGE_TOKEN_STALE, /* a 4xx with Error-Code: CONFLICT.idempotency.token_stale */
 };

@@ -19,9 +19,7 @@ struct problem problem_of(enum error error)
 
 void problem_warn_unprotected(struct problem *problem)
 {
-    bool in_doubt =
-        problem->error == ERROR_UPSTREAM_BROKE || problem->error == ERROR_UPSTREAM_TIMEOUT;
-    if (in_doubt)
+    if (error_is_lost_answer(problem->error))
         problem->hint =
             "The request may have been done, and no record of it is kept here: a repeat "
             "may do it again. Find out first.";

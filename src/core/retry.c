@@ -148,6 +148,7 @@ static const struct {
     /* the first row that fits:            call and handler, webhook */
     {EXCHANGE_NOT_SENT, ANY, RETRY_LATER, RETRY_LATER},
     {EXCHANGE_BROKE, ANY, RETRY_LATER, RETRY_LATER},
+    {EXCHANGE_MALFORMED, ANY, RETRY_LATER, RETRY_LATER},
     {EXCHANGE_TIMED_OUT, ANY, RETRY_LATER, RETRY_LATER},
     /* decided anew: no retry of this one. No token leaves to receivers of webhooks */
     {EXCHANGE_TOKEN_STALE, ANY, RETRY_FINAL, RETRY_LATER},

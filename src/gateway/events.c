@@ -257,6 +257,8 @@ void event_end(struct log_line *line, const struct client *client, const struct 
         log_line_str(line, "error_code", slice_of(error_row(event->error)->code));
     if (event->unreached)
         log_line_str(line, "problem", slice_of(event->unreached));
+    if (event->malformed && event->malformed[0] != '\0')
+        log_line_str(line, "malformed", slice_of(event->malformed));
     if (client->session.request)
         add_ids(line, client, event);
     log_line_i64(line, "duration_us", took(client));
@@ -320,8 +322,7 @@ static void add_target(struct log_line *line, const struct client *client)
 
 static bool is_upstreams(enum error error)
 {
-    return error == ERROR_UPSTREAM_UNAVAILABLE || error == ERROR_UPSTREAM_BROKE ||
-           error == ERROR_UPSTREAM_TIMEOUT;
+    return error == ERROR_UPSTREAM_UNAVAILABLE || error_is_lost_answer(error);
 }
 
 void request_log(const struct client *client, const struct event *event)

@@ -53,6 +53,7 @@ struct event {
     enum result result;
     enum error error;       /* ERROR_NONE: the response was no error of pawl's own */
     const char *unreached;  /* why there was no connection to the upstream; NULL: there was one */
+    const char *malformed;  /* what of the upstream's response was; NULL or "": nothing */
     bool warns;             /* whatever its status */
     struct slice key, once; /* what the log may have to hide; `.at` NULL: not known */
 };

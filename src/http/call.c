@@ -44,8 +44,24 @@ enum http_call_result http_call_connect(struct http_call *call, int64_t until_us
 
 /* ---- receiving ---- */
 
-static enum http_call_result result_of_read(enum http_read read)
+void http_call_name_malformed(struct http_call *call)
 {
+    const struct http_conn *conn = call->conn;
+    if (conn->refusal == HTTP_REFUSAL_NONE)
+        return;
+    BUF_AUTO struct buf text = buf_make(sizeof call->malformed - 1);
+    if (conn->chunks.refusal != HTTP_REFUSAL_NONE)
+        http_chunks_refused(&conn->chunks, &text);
+    else
+        http_response_refused(buf_slice(&conn->in), conn->scan, &call->response, &text);
+    if (buf_ok(&text))
+        memcpy(call->malformed, text.at, text.len);
+}
+
+static enum http_call_result result_of_read(struct http_call *call, enum http_read read)
+{
+    if (read == HTTP_READ_REFUSED)
+        http_call_name_malformed(call);
     static const enum http_call_result results[] = {
         [HTTP_READ_OK] = HTTP_CALL_DONE,
         [HTTP_READ_CLOSED] = HTTP_CALL_BROKEN,
@@ -64,7 +80,7 @@ static enum http_call_result result_of_headers(struct http_call *call, enum http
 {
     const char *refusal = call->conn->tls != NULL ? tls_refusal(call->conn->tls) : NULL;
     if (refusal == NULL)
-        return result_of_read(read);
+        return result_of_read(call, read);
     call->unreached = call->tls_problem = refusal;
     call->sent = 0;
     return HTTP_CALL_TLS;
@@ -112,7 +128,7 @@ enum http_call_result http_call_read_body(struct http_call *call, uint64_t max, 
 {
     CHECK(call->state == HTTP_CALL_RESPONDED);
     enum http_call_result result =
-        result_of_read(http_conn_read_body(call->conn, max, part, until_us, body));
+        result_of_read(call, http_conn_read_body(call->conn, max, part, until_us, body));
     return result == HTTP_CALL_DONE && is_cut(call, buf_slice(body)) ? HTTP_CALL_BROKEN : result;
 }
 
@@ -217,6 +233,7 @@ enum exchange_end http_call_end(const struct http_call *call, enum http_call_res
     if (result == HTTP_CALL_TIMEOUT)
         return EXCHANGE_TIMED_OUT;
     return result == HTTP_CALL_DONE || result == HTTP_CALL_TOO_LARGE ? EXCHANGE_RESPONDED
+           : result == HTTP_CALL_MALFORMED                           ? EXCHANGE_MALFORMED
                                                                      : EXCHANGE_BROKE;
 }
 
@@ -228,8 +245,8 @@ static bool is_reusable(const struct http_call *call)
 {
     bool has_body = call->streams || call->body.len > 0;
     return call->state == HTTP_CALL_RESPONDED && call->response.keep_alive && !call->unsent &&
-           !call->upgrades && !http_conn_body_left(call->conn) &&
-           !(has_body && http_body_may_be_ignored(call->method));
+           !call->upgrades && !http_conn_body_left(call->conn) && !call->conn->is_odd &&
+           !call->conn->chunks.is_odd && !(has_body && http_body_may_be_ignored(call->method));
 }
 
 void http_call_cut(struct http_call *call)

@@ -38,7 +38,7 @@
     X(FORBIDDEN, "forbidden")     /* the guard refuses where it goes: call->unreached */           \
     X(TLS, "tls")                 /* no handshake: call->tls_problem */                            \
     X(BROKEN, "broken")           /* closed or reset, or it speaks another protocol now */         \
-    X(MALFORMED, "malformed")     /* what it sent is not HTTP: call->conn->refusal */              \
+    X(MALFORMED, "malformed")     /* what it sent is not HTTP: call->malformed */                  \
     X(TOO_LARGE, "too large")     /* the body is longer than `max`: the rest may be streamed */    \
     X(NO_MEMORY, "no memory")
 
@@ -54,6 +54,8 @@ enum http_call_state {
     HTTP_CALL_SENT,      /* what is in memory has left, or as much as the peer would take */
     HTTP_CALL_RESPONDED, /* call->response has the headers of the final response */
 };
+
+#define HTTP_MALFORMED_SIZE 192
 
 struct http_call {
     /* The caller's, set before http_call_connect. */
@@ -72,7 +74,10 @@ struct http_call {
     bool unsent; /* the peer may lack part of the request; also set while it is streamed */
     const char *unreached;   /* why there is no connection, a literal; NULL: there is one */
     const char *tls_problem; /* the same, where the handshake failed */
-    int interims;            /* 1xx responses since the request was sent */
+    char malformed[HTTP_MALFORMED_SIZE]; /* what is wrong with the response, where it is MALFORMED:
+                                          * the field and the byte, not its value; printable ASCII;
+                                          * outlives http_call_close */
+    int interims;                        /* 1xx responses since the request was sent */
     uint64_t sent;     /* bytes of headers and body that may have left; outlives http_call_close */
     int64_t sent_at;   /* boot time: of the write with the first of them; likewise */
     uint64_t received; /* by conn, when it was lent */
@@ -120,6 +125,10 @@ enum http_call_result http_call_run(struct http_call *call, const struct http_ca
 /* What a call's last result means for the operation. `stale`: the response refuses the token. */
 enum exchange_end http_call_end(const struct http_call *call, enum http_call_result result,
                                 bool stale);
+
+/* Names in call->malformed what of the response was refused, if anything was: for a caller that
+ * reads the body by http_conn_read_some. The steps above do it by themselves. */
+void http_call_name_malformed(struct http_call *call);
 
 /* Whether that failure means that a kept connection had died unused: no byte of a response came.
  * Then the call can be connected again, to a new one, if its request may be repeated. */

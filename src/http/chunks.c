@@ -10,6 +10,9 @@
  *                                                   | ^________________________|
  *                                                   `-> END_LF -> END
  *
+ * In responses BLANKS may follow SIZE, and where LF ends the lines the states that wait for it
+ * behind CR are passed at once.
+ *
  * Any byte that has no place leads to REFUSED, which like END is never left.
  */
 #include "http/fields.h"
@@ -18,9 +21,11 @@
 
 #define SIZE_DIGITS_MAX 16
 #define LINE_MAX_LEN 4096
+#define BLANKS_MAX 16
 
 enum state {
     STATE_SIZE, /* hex digits, at least one */
+    STATE_BLANKS,
     STATE_EXTENSION,
     STATE_SIZE_LF,
     STATE_DATA,
@@ -41,9 +46,50 @@ static enum state refuse(struct http_chunks *chunks, enum http_refusal refusal)
     return STATE_REFUSED;
 }
 
-static enum state expect(struct http_chunks *chunks, char c, char expected, enum state next)
+/* From a state that waits for LF. */
+static enum state behind_lf(struct http_chunks *chunks, enum state state)
 {
-    return c == expected ? next : refuse(chunks, HTTP_REFUSAL_CHUNK);
+    chunks->line_len = chunks->n_blanks = 0;
+    switch (state) {
+    case STATE_SIZE_LF:
+        return chunks->left > 0 ? STATE_DATA : STATE_LINE;
+    case STATE_DATA_LF:
+        return STATE_SIZE;
+    case STATE_VALUE_LF:
+        return STATE_LINE;
+    default:
+        return STATE_END;
+    }
+}
+
+/* Whether `c` ends a line. Of a response, the first one decides how all do. */
+static bool ends_line(struct http_chunks *chunks, char c)
+{
+    if (c != '\r' && !(c == '\n' && chunks->is_response))
+        return false;
+    if (chunks->line_end == '\0')
+        chunks->line_end = c;
+    chunks->is_odd = chunks->is_odd || c == '\n';
+    return chunks->line_end == c;
+}
+
+/* Behind the byte that ends a line; `lf` is the state that waits for the LF behind CR. */
+static enum state end_line(struct http_chunks *chunks, char c, enum state lf)
+{
+    return c == '\r' ? lf : behind_lf(chunks, lf);
+}
+
+/* Behind a size: blanks, in responses, and then what may follow it. */
+static enum state on_blanks(struct http_chunks *chunks, char c)
+{
+    if (ends_line(chunks, c))
+        return end_line(chunks, c, STATE_SIZE_LF);
+    if (c == ';')
+        return STATE_EXTENSION;
+    if (!chunks->is_response || (c != ' ' && c != '\t') || ++chunks->n_blanks > BLANKS_MAX)
+        return refuse(chunks, HTTP_REFUSAL_CHUNK);
+    chunks->is_odd = true;
+    return STATE_BLANKS;
 }
 
 /* Sixteen digits fit into `left`; what is larger than any length pawl counts is refused. */
@@ -59,22 +105,23 @@ static enum state on_size(struct http_chunks *chunks, char c)
     }
     if (chunks->line_len == 0 || chunks->left > HTTP_LENGTH_MAX)
         return refuse(chunks, HTTP_REFUSAL_CHUNK);
-    return c == ';' ? STATE_EXTENSION : expect(chunks, c, '\r', STATE_SIZE_LF);
+    return on_blanks(chunks, c);
 }
 
 static enum state on_extension(struct http_chunks *chunks, char c)
 {
-    if (c == '\r')
-        return STATE_SIZE_LF;
+    if (ends_line(chunks, c))
+        return end_line(chunks, c, STATE_SIZE_LF);
     if (++chunks->line_len > LINE_MAX_LEN || !header_is_text(slice_make(&c, 1)))
         return refuse(chunks, HTTP_REFUSAL_CHUNK);
     return STATE_EXTENSION;
 }
 
-static enum state on_size_lf(struct http_chunks *chunks, char c)
+static enum state on_data_end(struct http_chunks *chunks, char c)
 {
-    chunks->line_len = 0;
-    return expect(chunks, c, '\n', chunks->left > 0 ? STATE_DATA : STATE_LINE);
+    if (ends_line(chunks, c))
+        return end_line(chunks, c, STATE_DATA_LF);
+    return refuse(chunks, HTTP_REFUSAL_CHUNK);
 }
 
 static enum state on_name(struct http_chunks *chunks, char c);
@@ -82,7 +129,8 @@ static enum state on_name(struct http_chunks *chunks, char c);
 static enum state on_line(struct http_chunks *chunks, char c)
 {
     chunks->line_len = 0;
-    return c == '\r' ? STATE_END_LF : on_name(chunks, c);
+    chunks->name[0] = '\0';
+    return ends_line(chunks, c) ? end_line(chunks, c, STATE_END_LF) : on_name(chunks, c);
 }
 
 static bool is_forbidden(const struct http_chunks *chunks)
@@ -100,14 +148,15 @@ static enum state on_name(struct http_chunks *chunks, char c)
         return refuse(chunks, HTTP_REFUSAL_TRAILER);
     if (chunks->line_len < sizeof chunks->name)
         chunks->name[chunks->line_len] = c;
-    chunks->line_len++;
+    if (++chunks->line_len < sizeof chunks->name)
+        chunks->name[chunks->line_len] = '\0';
     return STATE_NAME;
 }
 
 static enum state on_value(struct http_chunks *chunks, char c)
 {
-    if (c == '\r')
-        return STATE_VALUE_LF;
+    if (ends_line(chunks, c))
+        return end_line(chunks, c, STATE_VALUE_LF);
     chunks->line_len++;
     if (!header_is_text(slice_make(&c, 1)))
         return refuse(chunks, HTTP_REFUSAL_TRAILER);
@@ -128,11 +177,9 @@ static enum state on_trailer(struct http_chunks *chunks, char c)
     case STATE_VALUE:
         next = on_value(chunks, c);
         break;
-    case STATE_VALUE_LF:
-        next = c == '\n' ? STATE_LINE : refuse(chunks, HTTP_REFUSAL_TRAILER);
-        break;
     default:
-        next = c == '\n' ? STATE_END : refuse(chunks, HTTP_REFUSAL_TRAILER);
+        next = c == '\n' ? behind_lf(chunks, (enum state)chunks->state)
+                         : refuse(chunks, HTTP_REFUSAL_TRAILER);
     }
     if (chunks->line_len > LINE_MAX_LEN || ++chunks->trailer_len > HTTP_HEADERS_SIZE_MAX)
         return refuse(chunks, HTTP_REFUSAL_TRAILER);
@@ -144,14 +191,16 @@ static enum state on_byte(struct http_chunks *chunks, char c)
     switch ((enum state)chunks->state) {
     case STATE_SIZE:
         return on_size(chunks, c);
+    case STATE_BLANKS:
+        return on_blanks(chunks, c);
     case STATE_EXTENSION:
         return on_extension(chunks, c);
-    case STATE_SIZE_LF:
-        return on_size_lf(chunks, c);
     case STATE_DATA_CR:
-        return expect(chunks, c, '\r', STATE_DATA_LF);
+        return on_data_end(chunks, c);
+    case STATE_SIZE_LF:
     case STATE_DATA_LF:
-        return expect(chunks, c, '\n', STATE_SIZE);
+        return c == '\n' ? behind_lf(chunks, (enum state)chunks->state)
+                         : refuse(chunks, HTTP_REFUSAL_CHUNK);
     case STATE_LINE:
     case STATE_NAME:
     case STATE_VALUE:
@@ -190,9 +239,19 @@ enum http_parse http_chunks_decode(struct http_chunks *chunks, struct slice byte
             chunks->state = (int)on_byte(chunks, bytes.at[used++]);
         }
     }
+    if (chunks->state == STATE_REFUSED && used > 0)
+        chunks->byte = bytes.at[used - 1];
     if (chunks->state == STATE_REFUSED)
         return HTTP_PARSE_REFUSED;
     *ret_used = used;
     *ret_data = data;
     return chunks->state == STATE_END ? HTTP_PARSE_DONE : HTTP_PARSE_MORE;
+}
+
+void http_chunks_refused(const struct http_chunks *chunks, struct buf *ret_text)
+{
+    buf_add_str(ret_text, http_refusal_text(chunks->refusal));
+    if (chunks->refusal == HTTP_REFUSAL_TRAILER && chunks->name[0] != '\0')
+        buf_printf(ret_text, ": %.*s", (int)sizeof chunks->name, chunks->name);
+    buf_printf(ret_text, ", byte 0x%02x", (unsigned)(unsigned char)chunks->byte);
 }

@@ -218,7 +218,13 @@ static enum http_parse parse(struct http_conn *conn, const struct wanted *wanted
     struct slice bytes = buf_slice(&conn->in);
     if (wanted->request != NULL)
         return http_parse_request(bytes, &conn->scan, wanted->request);
-    return http_parse_response(bytes, &conn->scan, wanted->method, wanted->response);
+    struct http_response *response = wanted->response;
+    enum http_parse parsed = http_parse_response(bytes, &conn->scan, wanted->method, response);
+    /* On a connection that has carried something it may be the end of that. */
+    if (parsed != HTTP_PARSE_DONE || !response->line_first || conn->received == conn->in.len)
+        return parsed;
+    response->refusal = HTTP_REFUSAL_LINE_FIRST;
+    return HTTP_PARSE_REFUSED;
 }
 
 /* Sees to room for the window. Growing moves the headers, so they are parsed once more. */
@@ -237,11 +243,12 @@ static enum http_read freeze(struct http_conn *conn, const struct wanted *wanted
     return HTTP_READ_OK;
 }
 
-static void begin_body(struct http_conn *conn, enum http_framing framing, uint64_t length)
+static void begin_body(struct http_conn *conn, enum http_framing framing, uint64_t length,
+                       bool is_response)
 {
     conn->framing = framing;
     conn->left = length;
-    conn->chunks = (struct http_chunks){0};
+    conn->chunks = (struct http_chunks){.is_response = is_response};
     conn->body_done =
         framing == HTTP_FRAMING_NONE || (framing == HTTP_FRAMING_LENGTH && length == 0);
 }
@@ -263,9 +270,10 @@ static enum http_read read_headers(struct http_conn *conn, const struct wanted *
         return HTTP_READ_REFUSED;
     }
     if (request != NULL)
-        begin_body(conn, request->framing, request->content_length);
+        begin_body(conn, request->framing, request->content_length, false);
     else
-        begin_body(conn, response->framing, response->content_length);
+        begin_body(conn, response->framing, response->content_length, true);
+    conn->is_odd = conn->is_odd || (response != NULL && response->is_odd);
     return freeze(conn, wanted, request != NULL ? request->headers_len : response->headers_len);
 }
 

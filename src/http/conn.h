@@ -30,6 +30,7 @@ struct http_conn {
     uint64_t left;             /* body bytes left, with HTTP_FRAMING_LENGTH */
     struct http_chunks chunks; /* with HTTP_FRAMING_CHUNKED */
     bool body_done;            /* the current message was read to its end */
+    bool is_odd;               /* a response on it was: it carries no other request */
     uint64_t received;         /* bytes read, ever */
     uint64_t sent;             /* bytes handed to the kernel, ever; with TLS as in http/tls.h */
     enum http_refusal refusal; /* with HTTP_READ_REFUSED */

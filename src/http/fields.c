@@ -19,7 +19,31 @@ bool http_is_load_bearing(struct slice name)
 
 static bool is_empty_line_at(const char *at, size_t lf)
 {
-    return lf >= 3 && memcmp(at + lf - 3, "\r\n\r\n", 4) == 0;
+    return (lf >= 3 && memcmp(at + lf - 3, "\r\n\r\n", 4) == 0) || (lf >= 1 && at[lf - 1] == '\n');
+}
+
+static bool is_bare(const char *at, size_t lf)
+{
+    return lf == 0 || at[lf - 1] != '\r';
+}
+
+/* A line end of a response: of the kind of the one before it, so that the first one decides. */
+static bool ends_as_before(const char *at, size_t lf)
+{
+    const char *before = memrchr(at, '\n', lf);
+    return !before || is_bare(at, (size_t)(before - at)) == is_bare(at, lf);
+}
+
+/* The byte at `i`, which is a control byte or behind CR. */
+static enum http_refusal judge_byte(const char *at, size_t i, enum http_line_ends ends)
+{
+    bool after_cr = i > 0 && at[i - 1] == '\r';
+
+    if (at[i] == '\n' && ends == HTTP_LINE_ENDS_ALIKE)
+        return ends_as_before(at, i) ? HTTP_REFUSAL_NONE : HTTP_REFUSAL_LINE_ENDS_MIXED;
+    if (at[i] == '\0' || (at[i] == '\n') != after_cr)
+        return HTTP_REFUSAL_LINE_END;
+    return HTTP_REFUSAL_NONE;
 }
 
 /* Where, from `i` on, is the first byte that could be CR, LF or NUL. */
@@ -32,7 +56,8 @@ static size_t skip_plain(const char *at, size_t i, size_t end)
     return i;
 }
 
-enum http_parse http_headers_scan(struct slice bytes, size_t *scan, enum http_refusal *ret_refusal)
+enum http_parse http_headers_scan(struct slice bytes, size_t *scan, enum http_line_ends ends,
+                                  enum http_refusal *ret_refusal)
 {
     size_t end = bytes.len < HTTP_HEADERS_SIZE_MAX ? bytes.len : HTTP_HEADERS_SIZE_MAX;
     size_t i = *scan;
@@ -44,12 +69,10 @@ enum http_parse http_headers_scan(struct slice bytes, size_t *scan, enum http_re
         if (!after_cr && (i = skip_plain(bytes.at, i, end)) == end)
             break;
         *scan = i;
-        /* LF follows CR and nothing else. Refused here, not when the headers are complete: bare LFs
-         * never complete them. */
-        if (bytes.at[i] == '\0' || (bytes.at[i] == '\n') != after_cr) {
-            *ret_refusal = HTTP_REFUSAL_LINE_END;
+        /* Refused here, not when the headers are complete: bare LFs may never complete them. */
+        *ret_refusal = judge_byte(bytes.at, i, ends);
+        if (*ret_refusal)
             return HTTP_PARSE_REFUSED;
-        }
         if (bytes.at[i] == '\n' && is_empty_line_at(bytes.at, i))
             return HTTP_PARSE_DONE;
     }
@@ -65,8 +88,9 @@ struct slice http_next_line(struct slice *rest)
     struct slice line;
 
     *rest = slice_cut(*rest, '\n', &line);
-    CHECK(line.len > 0 && line.at[line.len - 1] == '\r');
-    line.len--;
+    CHECK(line.at);
+    if (line.len > 0 && line.at[line.len - 1] == '\r')
+        line.len--;
     return line;
 }
 

@@ -8,15 +8,22 @@
 
 #include "http/message.h"
 
-/* Searches `bytes` for the empty line that ends the headers, from `*scan` onwards, and moves
- * `*scan`. DONE: the headers are the first `*scan + 1` bytes. REFUSED: a bare LF, a bare CR or a
- * NUL was met, or HTTP_HEADERS_SIZE_MAX bytes hold no end; `*ret_refusal` says which. `*scan` never
- * moves back, and a further call after DONE or REFUSED gives the same verdict at once. The first
- * offending byte decides, so the verdict does not depend on how the bytes arrived. */
-enum http_parse http_headers_scan(struct slice bytes, size_t *scan, enum http_refusal *ret_refusal);
+enum http_line_ends {
+    HTTP_LINE_ENDS_CRLF,  /* requests */
+    HTTP_LINE_ENDS_ALIKE, /* responses: all CR LF, or all a bare LF */
+};
 
-/* The first line of `*rest` without its CR LF; moves `*rest` behind it. Only for bytes that
- * http_headers_scan let through: there, every line ends with CR LF. */
+/* Searches `bytes` for the empty line that ends the headers, from `*scan` onwards, and moves
+ * `*scan`. DONE: the headers are the first `*scan + 1` bytes. REFUSED: a line end that is none of
+ * `ends`, a bare CR or a NUL was met at `*scan`, or HTTP_HEADERS_SIZE_MAX bytes hold no end;
+ * `*ret_refusal` says which. `*scan` never moves back, and a further call after DONE or REFUSED
+ * gives the same verdict at once. The first offending byte decides, so the verdict does not depend
+ * on how the bytes arrived. */
+enum http_parse http_headers_scan(struct slice bytes, size_t *scan, enum http_line_ends ends,
+                                  enum http_refusal *ret_refusal);
+
+/* The first line of `*rest` without its end; moves `*rest` behind it. Only for bytes that
+ * http_headers_scan let through: there, CR stands at the end of a line alone. */
 struct slice http_next_line(struct slice *rest);
 
 /* Reads `HTTP/1.x`: `malformed` when it has not that form, VERSION when x or 1 are others. */

@@ -19,6 +19,8 @@
  *   in the lines of Content-Length, Transfer-Encoding and Host, and in requests Content_Length,
  *   Transfer_Encoding, Idempotency_Key, _Token and _Attempt, which CGI-like servers take for the
  *   names with dashes.
+ * Responses are read with the leniency that their other receivers have, where all of these
+ * understand the same: see http_parse_response.
  * A host is letters, digits and `-._~`, or an IP literal in brackets; a port has 1 to 5 digits.
  * Bytes 0x80-0xFF in field values are passed on unchanged (obs-text).
  *
@@ -28,6 +30,7 @@
 #ifndef PAWL_HTTP_MESSAGE_H
 #define PAWL_HTTP_MESSAGE_H
 
+#include "base/buf.h"
 #include "base/headers.h"
 
 enum http_parse {
@@ -49,7 +52,9 @@ enum http_parse {
     X(VERSION, 505, "only HTTP/1.0 and HTTP/1.1 are served")                                       \
     X(HTTP2, 505, "this is HTTP/2; only HTTP/1.0 and HTTP/1.1 are served")                         \
     X(STATUS_LINE, 502, "malformed status line")                                                   \
+    X(LINE_FIRST, 502, "a line end comes before the status line")                                  \
     X(LINE_END, 400, "a line does not end with CR LF, or contains a bare CR or NUL")               \
+    X(LINE_ENDS_MIXED, 502, "some lines end with CR LF, and others with LF")                       \
     X(FIELD_NAME, 400, "a header field name is not a token, or has _ instead of -")                \
     X(FIELD_VALUE, 400, "a header field value contains a control byte or a misplaced tab")         \
     X(OBS_FOLD, 400, "a header field is folded over two lines")                                    \
@@ -112,15 +117,17 @@ struct http_request {
 };
 
 struct http_response {
-    int status;          /* 100 to 599 */
+    int status;          /* 100 to 999 */
     struct slice reason; /* may be empty */
     int minor_version;
     bool keep_alive;
+    bool is_odd;     /* taken for all that, but on a connection that nothing may follow on */
+    bool line_first; /* a line end came before the status line: also is_odd */
     enum http_framing framing;
     uint64_t content_length;
     size_t headers_len;
     enum http_refusal refusal;
-    struct headers headers;
+    struct headers headers; /* at most one Content-Length, and none beside Transfer-Encoding */
 };
 
 /* Parses the headers of a request at the start of `bytes`. `*scan` starts at 0 for each message and
@@ -136,19 +143,32 @@ enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http
 
 /* Parses the headers of a response to `method`. HEAD, 1xx, 204 and 304 have no body whatever the
  * fields say; a 1xx is returned like any response (the caller reads on). One of them that announces
- * a body is not kept alive: the bytes may come. Refusals of responses are the gateway's 502. */
+ * a body is not kept alive: the bytes may come. Refusals of responses are the gateway's 502.
+ * Odd, and taken (`is_odd`): bare LFs as all line ends; one line end before the status line; up to
+ * 8 blanks in it; a status above 599; lengths of equal digits, in lines or lists; a length beside
+ * `chunked` on HTTP/1.1, where chunked counts; `identity` alone. */
 enum http_parse http_parse_response(struct slice bytes, size_t *scan, struct slice method,
                                     struct http_response *ret);
 
+/* Appends why http_parse_response refused `bytes`, with `scan` as it left it: the field and the
+ * byte, not its value; of a line without a colon the start, escaped. */
+void http_response_refused(struct slice bytes, size_t scan, const struct http_response *response,
+                           struct buf *ret_text);
+
 /* ---- chunked bodies (RFC 9112 section 7.1) ---- */
 
-/* The decoder between two calls. Zeroed at the start. */
+/* The decoder between two calls. Zeroed at the start, but for `is_response`. */
 struct http_chunks {
     uint64_t left;      /* data bytes left in the current chunk */
     int state;          /* the decoder's */
-    char name[24];      /* how the current trailer's name starts */
+    char name[24];      /* how the current trailer's name starts; NUL behind it if it is shorter */
     size_t line_len;    /* bytes of the current size or trailer line, bounded */
+    size_t n_blanks;    /* behind the current size, bounded */
     size_t trailer_len; /* bytes of all trailers, bounded by HTTP_HEADERS_SIZE_MAX */
+    bool is_response;   /* the caller's: LF may end all lines, and blanks follow a size */
+    bool is_odd;        /* it did, or they do: nothing may follow on the connection */
+    char line_end;      /* of a response, the first byte of its first one: CR or LF; 0: none yet */
+    char byte;          /* the refused one */
     enum http_refusal refusal;
 };
 
@@ -158,9 +178,13 @@ struct http_chunks {
  * when bytes are left and data was yielded). REFUSED: nothing is written but `refusal`. DONE and
  * REFUSED are given again to every further call. Sizes have at most 16 hex digits and are at most
  * HTTP_LENGTH_MAX; extensions are skipped, a line holds at most 4096 bytes. Trailers must not be of
- * the names that Connection must not list (see http_parse_request). */
+ * the names that Connection must not list (see http_parse_request). In responses, up to 16 blanks
+ * may follow a size, and bare LFs may end all lines. */
 enum http_parse http_chunks_decode(struct http_chunks *chunks, struct slice bytes, size_t *ret_used,
                                    struct slice *ret_data);
+
+/* Appends why it was refused, as http_response_refused. */
+void http_chunks_refused(const struct http_chunks *chunks, struct buf *ret_text);
 
 /* ---- small readers shared by both ends ---- */
 

@@ -233,7 +233,7 @@ enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http
         ret->refusal = HTTP_REFUSAL_TLS;
         return HTTP_PARSE_REFUSED;
     }
-    found = http_headers_scan(bytes, scan, &ret->refusal);
+    found = http_headers_scan(bytes, scan, HTTP_LINE_ENDS_CRLF, &ret->refusal);
     if (found != HTTP_PARSE_DONE)
         return found;
     ret->headers_len = *scan + 1;

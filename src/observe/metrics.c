@@ -172,8 +172,9 @@ void metrics_retry_exhausted(struct metrics *metrics, enum retry_profile profile
 
 void metrics_upstream_responded(struct metrics *metrics, int status)
 {
-    CHECK(status >= 100 && status / 100 <= METRICS_CLASSES);
-    count(&metrics->responses[status / 100 - 1], 1);
+    CHECK(status >= 100);
+    int class = status < 600 ? status / 100 : METRICS_CLASSES; /* in doubt as 5xx */
+    count(&metrics->responses[class - 1], 1);
 }
 
 void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failure)

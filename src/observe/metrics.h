@@ -248,7 +248,8 @@ void metrics_retry_exhausted(struct metrics *metrics, enum retry_profile profile
  * those of this process. Series of RETRY_* only. From any thread. */
 void metrics_stored(struct metrics *metrics, enum metric metric, struct slice samples);
 
-/* Counts a response of the upstream (100 to 599), or why there was none. From any thread. */
+/* Counts a response of the upstream (100 to 999; 600 and above as 5xx), or why there was none. From
+ * any thread. */
 void metrics_upstream_responded(struct metrics *metrics, int status);
 void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failure);
 

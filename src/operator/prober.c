@@ -145,6 +145,8 @@ static void note(const struct prober *prober, const struct plan *plan, const str
     log_line_i64(&line, "token", probe->attempt.token);
     if (probe->end == EXCHANGE_RESPONDED)
         log_line_i64(&line, "status", probe->call.response.status);
+    if (probe->end == EXCHANGE_MALFORMED)
+        log_line_str(&line, "malformed", slice_of(probe->call.malformed));
     log_line_str(&line, "result", slice_of(results[result]));
     log_line_str(&line, "to_state", slice_of(record_status_name(record->status)));
     if (record->status == RECORD_UNKNOWN)

@@ -115,7 +115,7 @@ struct courier_result webhook_post_result(struct webhook_post *post, enum http_c
         /* What there is to show: the response, or why there is none. */
         .answer = responded         ? buf_slice(&post->response)
                   : call->unreached ? slice_of(call->unreached)
-                                    : SLICE(""),
+                                    : slice_of(call->malformed),
         .sent_at = call->sent > 0 ? call->sent_at : 0};
 }
 

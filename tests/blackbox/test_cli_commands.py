@@ -117,7 +117,8 @@ def test_errors_prints_the_whole_table():
     assert [line.split()[0] for line in table.splitlines()[1:]] == codes
     assert note.startswith("`policy`: the rule's `unknown:` decides")
     assert [line.split()[0] for line in table.splitlines() if line.split()[2] == "policy"] == [
-        "CONFLICT.idempotency.outcome_unknown", "TRANSIENT.upstream_broke", "DEPENDENCY.timeout"]
+        "CONFLICT.idempotency.outcome_unknown", "TRANSIENT.upstream_broke",
+        "TRANSIENT.upstream_malformed", "DEPENDENCY.timeout"]
     assert "  retryable     policy\n" in printed("errors", "DEPENDENCY.timeout")
 
 

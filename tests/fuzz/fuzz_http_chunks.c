@@ -2,7 +2,7 @@
 /*
  * Chunked bodies: data, verdict and the bytes used do not depend on how the input is cut, and what
  * was decoded, written as one chunk, is decoded to the same. The first byte is the size of the
- * pieces.
+ * pieces; its highest bit tells whether it is a response.
  */
 #include "base/buf.h"
 #include "base/check.h"
@@ -33,15 +33,20 @@ static void feed(struct http_chunks *chunks, struct slice bytes, struct outcome 
     }
 }
 
-static void decode(struct slice bytes, size_t step, struct outcome *outcome)
+static void decode(struct slice bytes, size_t step, bool is_response, struct outcome *outcome)
 {
-    struct http_chunks chunks = {0};
+    struct http_chunks chunks = {.is_response = is_response};
 
     outcome->data = buf_make(bytes.len + 1);
     for (size_t n = 0; n < bytes.len; n += step)
         feed(&chunks, slice_make(bytes.at + n, step < bytes.len - n ? step : bytes.len - n),
              outcome);
     CHECK(buf_ok(&outcome->data));
+    if (outcome->verdict == HTTP_PARSE_REFUSED) {
+        BUF_AUTO struct buf text = buf_make(191);
+        http_chunks_refused(&chunks, &text);
+        CHECK(buf_ok(&text) && memchr(text.at, '\0', text.len) == NULL);
+    }
 }
 
 static void check_rewritten(struct slice data)
@@ -54,7 +59,7 @@ static void check_rewritten(struct slice data)
     buf_add_slice(&body, data);
     buf_add_str(&body, data.len > 0 ? "\r\n0\r\n\r\n" : "0\r\n\r\n");
     CHECK(buf_ok(&body));
-    decode(buf_slice(&body), body.len, &again);
+    decode(buf_slice(&body), body.len, false, &again);
     CHECK(again.verdict == HTTP_PARSE_DONE && again.used == body.len);
     CHECK(slice_eq(buf_slice(&again.data), data));
     buf_fini(&again.data);
@@ -69,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2)
         return 0;
     bytes = slice_make(data + 1, size - 1);
-    decode(bytes, bytes.len, &whole);
-    decode(bytes, data[0] + (size_t)1, &pieces);
+    decode(bytes, bytes.len, data[0] > 127, &whole);
+    decode(bytes, data[0] % 128 + (size_t)1, data[0] > 127, &pieces);
     CHECK(whole.verdict == pieces.verdict && whole.refusal == pieces.refusal);
     CHECK(slice_eq(buf_slice(&whole.data), buf_slice(&pieces.data)));
     if (whole.verdict == HTTP_PARSE_DONE) {

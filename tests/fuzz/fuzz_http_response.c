@@ -23,8 +23,9 @@ static void check_same(const struct http_response *a, const struct http_response
 
 static void check_holds_no_doubt(const struct http_response *response, struct slice method)
 {
-    CHECK(response->status >= 100 && response->status <= 599);
+    CHECK(response->status >= 100 && response->status <= 999);
     CHECK(response->framing != HTTP_FRAMING_CLOSE || !response->keep_alive);
+    CHECK(!response->is_odd || !response->keep_alive);
     CHECK(response->framing == HTTP_FRAMING_NONE || !slice_eq(method, SLICE("HEAD")));
     CHECK(response->framing == HTTP_FRAMING_LENGTH || response->content_length == 0);
     CHECK(headers_count(&response->headers, SLICE("Content-Length")) +
@@ -54,7 +55,20 @@ static void check_rewritten(const struct http_response *response, struct slice m
         return;
     CHECK(http_parse_response(buf_slice(&head), &scan, method, again) == HTTP_PARSE_DONE);
     CHECK(again->headers_len == head.len);
+    /* What was odd about it may not be there any more. */
+    again->keep_alive = again->keep_alive && response->keep_alive;
     check_same(response, again);
+}
+
+/* Printable, of the size that callers keep, and the same however the bytes came. */
+static void check_named(struct slice bytes, size_t scan, const struct http_response *response)
+{
+    BUF_AUTO struct buf text = buf_make(191);
+
+    http_response_refused(bytes, scan, response, &text);
+    CHECK(buf_ok(&text) && text.len > 0);
+    for (size_t i = 0; i < text.len; i++)
+        CHECK(text.at[i] >= ' ' && text.at[i] <= '~');
 }
 
 static enum http_parse parse_in_pieces(struct slice bytes, size_t step, struct slice method,
@@ -87,8 +101,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     method = data[0] & 1 ? SLICE("HEAD") : SLICE("POST");
     verdict = http_parse_response(bytes, &scan, method, &whole);
     CHECK(parse_in_pieces(bytes, data[0] / 2 + (size_t)1, method, &pieces) == verdict);
-    if (verdict == HTTP_PARSE_REFUSED)
+    if (verdict == HTTP_PARSE_REFUSED) {
         CHECK(whole.refusal != HTTP_REFUSAL_NONE && whole.refusal == pieces.refusal);
+        check_named(bytes, scan, &whole);
+    }
     if (verdict != HTTP_PARSE_DONE)
         return 0;
     check_same(&whole, &pieces);

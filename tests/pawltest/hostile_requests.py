@@ -395,14 +395,10 @@ def good(name: str, sent: bytes, status: int, body: bytes, method: bytes = b"POS
 
 
 ANSWERS = [
-    answer("two equal lengths", OK + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\nok"),
     answer("two lengths", OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok!"),
-    answer("length list", OK + b"Content-Length: 2, 2\r\n\r\nok"),
-    answer("length and coding", OK + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
-                                     b"2\r\nok\r\n0\r\n\r\n"),
     answer("coding not chunked", OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
     answer("coding on 1.0", b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-    answer("bare LF", b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok"),
+    answer("bare LF", b"HTTP/1.1 200 OK\nContent-Length: 2\r\n\nok"),
     answer("bare CR in value", OK + b"X: a\rContent-Length: 9\r\nContent-Length: 2\r\n\r\nok"),
     answer("NUL in value", OK + b"X: a\0b\r\nContent-Length: 2\r\n\r\nok"),
     answer("folded field", OK + b"X: a\r\n b\r\nContent-Length: 2\r\n\r\nok"),
@@ -416,12 +412,18 @@ ANSWERS = [
     answer("interim flood", b"HTTP/1.1 100 Continue\r\n\r\n" * 10000 + OK +
            b"Content-Length: 2\r\n\r\nok"),
     answer("chunk size bad", OK + b"Transfer-Encoding: chunked\r\n\r\n2x\r\nok\r\n0\r\n\r\n"),
-    answer("chunk ended by LF", OK + b"Transfer-Encoding: chunked\r\n\r\n2\nok\n0\n\n"),
+    answer("chunk ended by LF", OK + b"Transfer-Encoding: chunked\r\n\r\n2\nok\r\n0\r\n\r\n"),
     answer("forbidden trailer", OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
                                      b"Content-Length: 9\r\n\r\n"),
     answer("body cut short", OK + b"Content-Length: 9\r\n\r\nok"),
     answer("chunks cut short", OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"),
     answer("nothing", b""),
+    good("two equal lengths", OK + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\nok", 200, b"ok"),
+    good("length list", OK + b"Content-Length: 2, 2\r\n\r\nok", 200, b"ok"),
+    good("length and coding", OK + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                   b"2\r\nok\r\n0\r\n\r\n", 200, b"ok"),
+    good("only LFs", b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", 200, b"ok"),
+    good("chunks of LFs", OK + b"Transfer-Encoding: chunked\r\n\r\n2 \nok\n0\n\n", 200, b"ok"),
     good("body on 204", b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\nok", 204, b""),
     good("chunks on 204", b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n"
                           b"2\r\nok\r\n0\r\n\r\n", 204, b""),

@@ -52,6 +52,7 @@ static void the_table_has_the_contracts_statuses_and_codes(void **state)
         {ERROR_RESULT_NOT_KEPT, 410, "CONFLICT.idempotency.result_not_kept"},
         {ERROR_UPSTREAM_UNAVAILABLE, 503, "DEPENDENCY.unavailable"},
         {ERROR_UPSTREAM_BROKE, 502, "TRANSIENT.upstream_broke"},
+        {ERROR_UPSTREAM_MALFORMED, 502, "TRANSIENT.upstream_malformed"},
         {ERROR_UPSTREAM_TIMEOUT, 504, "DEPENDENCY.timeout"},
         {ERROR_OUTCOME_NOT_STORED, 503, "DEPENDENCY.outcome_not_stored"},
         {ERROR_LIMITED, 429, "RATE_LIMIT.exceeded"},
@@ -69,7 +70,7 @@ static void nobody_is_told_to_start_over_while_the_first_attempt_may_have_happen
 {
     static const enum error risky[] = {
         ERROR_IN_PROGRESS,      ERROR_OUTCOME_UNKNOWN,    ERROR_UPSTREAM_BROKE,
-        ERROR_UPSTREAM_TIMEOUT, ERROR_OUTCOME_NOT_STORED,
+        ERROR_UPSTREAM_TIMEOUT, ERROR_OUTCOME_NOT_STORED, ERROR_UPSTREAM_MALFORMED,
     };
     static const enum error not_looked_at[] = {ERROR_LIMITED, ERROR_STORE_UNAVAILABLE,
                                                ERROR_REQUEST_TIMEOUT};
@@ -288,7 +289,7 @@ static void every_answer_without_a_probe_is_final_not_done_or_in_doubt(void **st
         enum disposition_write wanted = status / 100 == 4 ? WRITE_FAIL : WRITE_COMPLETE;
         if (is_one_of(status, not_done, 8))
             wanted = WRITE_RELEASE;
-        if (is_one_of(status, in_doubt, 3))
+        if (is_one_of(status, in_doubt, 3) || status > 599)
             wanted = WRITE_DOUBT;
         if (is_one_of(status, elsewhere, 3))
             wanted = WRITE_DROP;
@@ -327,6 +328,8 @@ static void a_broken_or_late_answer_is_in_doubt_under_every_policy(void **state)
         enum disposition_next next = p == RECORD_UNKNOWN_PROBE ? NEXT_PROBE : NEXT_ERROR;
         assert_disposition(forwarded(EXCHANGE_BROKE, 0, false, policies[p]), WRITE_DOUBT, next,
                            ERROR_UPSTREAM_BROKE);
+        assert_disposition(forwarded(EXCHANGE_MALFORMED, 0, false, policies[p]), WRITE_DOUBT, next,
+                           ERROR_UPSTREAM_MALFORMED);
         assert_disposition(forwarded(EXCHANGE_TIMED_OUT, 0, false, policies[p]), WRITE_DOUBT, next,
                            ERROR_UPSTREAM_TIMEOUT);
     }

@@ -144,9 +144,11 @@ static void feed(struct http_chunks *chunks, struct slice bytes, struct outcome 
     }
 }
 
+static bool of_response; /* what is decoded */
+
 static struct outcome decode_cut(struct slice bytes, size_t cut)
 {
-    struct http_chunks chunks = {0};
+    struct http_chunks chunks = {.is_response = of_response};
     struct outcome outcome = {.verdict = HTTP_PARSE_MORE, .data = buf_make(1 << 20)};
 
     feed(&chunks, slice_make(bytes.at, cut), &outcome);
@@ -156,7 +158,7 @@ static struct outcome decode_cut(struct slice bytes, size_t cut)
 
 static struct outcome decode_dripped(struct slice bytes)
 {
-    struct http_chunks chunks = {0};
+    struct http_chunks chunks = {.is_response = of_response};
     struct outcome outcome = {.verdict = HTTP_PARSE_MORE, .data = buf_make(1 << 20)};
 
     for (size_t i = 0; i < bytes.len; i++) {
@@ -209,6 +211,81 @@ static void chunks_are_decoded_however_they_arrive(void **state)
         for (size_t cut = 0; cut <= row->bytes.len; cut++)
             expect_accepted(row, decode_cut(row->bytes, cut), row->bytes.len);
         expect_accepted(row, decode_dripped(row->bytes), row->bytes.len);
+    }
+}
+
+/* Blanks behind a size, and bare LFs alone: as nginx and HAProxy take them. */
+static const struct accepted_row odd_rows[] = {
+    A("LFs", "5\nhello\n0\n\n", "hello"),
+    A("LFs, extension and trailer", "5;a\nhello\n0\nX: a\n\n", "hello"),
+    A("blank behind the size", "5 \r\nhello\r\n0\t\r\n\r\n", "hello"),
+    A("16 blanks behind each size", "5                \nhello\n0                \n\n", "hello"),
+    A("blank before an extension", "5 ;a\r\nhello\r\n0\r\n\r\n", "hello"),
+};
+
+static const struct refused_row odd_refused_rows[] = {
+    R("LF ends the size", "5\nhello\r\n0\r\n\r\n", CHUNK),
+    R("LF ends the data", "5\r\nhello\n0\r\n\r\n", CHUNK),
+    R("LF ends an extension", "5\r\nhello\r\n0;a\n", CHUNK),
+    R("LF ends the body", "0\r\n\n", TRAILER),
+    R("LF ends a trailer", "0\r\nX: a\n", TRAILER),
+    R("CR LF ends the body", "0\n\r\n", TRAILER),
+    R("17 blanks behind a size", "5                 \r\nhello\r\n0\r\n\r\n", CHUNK),
+    R("digit behind a blank", "5 5\r\n", CHUNK),
+    R("blank before the size", " 5\r\nhello\r\n", CHUNK),
+    R("blank behind a size over 2^53", "20000000000001 \r\n", CHUNK),
+    R("trailer Content-Length", "0\nContent-Length: 5\n\n", TRAILER),
+    R("trailer folded", "0\nX: a\n b\n\n", TRAILER),
+};
+
+static void odd_chunks_of_responses_are_decoded_and_close_the_connection(void **state)
+{
+    (void)state;
+    of_response = true;
+    for (size_t i = 0; i < COUNT(odd_rows); i++) {
+        const struct accepted_row *row = &odd_rows[i];
+        struct http_chunks chunks = {.is_response = true};
+        struct outcome outcome = {.verdict = HTTP_PARSE_MORE, .data = buf_make(1 << 20)};
+
+        for (size_t cut = 0; cut <= row->bytes.len; cut++)
+            expect_accepted(row, decode_cut(row->bytes, cut), row->bytes.len);
+        expect_accepted(row, decode_dripped(row->bytes), row->bytes.len);
+        feed(&chunks, row->bytes, &outcome);
+        expect_accepted(row, outcome, row->bytes.len);
+        assert_true(chunks.is_odd);
+    }
+    for (size_t i = 0; i < COUNT(odd_refused_rows); i++) {
+        for (size_t cut = 0; cut <= odd_refused_rows[i].bytes.len; cut++)
+            expect_refused(&odd_refused_rows[i], decode_cut(odd_refused_rows[i].bytes, cut));
+        expect_refused(&odd_refused_rows[i], decode_dripped(odd_refused_rows[i].bytes));
+    }
+    of_response = false;
+}
+
+static void what_a_chunk_is_refused_for_is_named(void **state)
+{
+    static const struct {
+        const char *bytes;
+        const char *text;
+    } rows[] = {
+        {"2x\r\n", "malformed chunk, byte 0x78"},
+        {"0\r\nHost: secret\r\n", "malformed or forbidden trailer: Host, byte 0x3a"},
+        {"0\r\nX-Longer: a\r\nX: secret\x02", "malformed or forbidden trailer: X, byte 0x02"},
+        {"0\r\na-name-that-is-longer-than-24-bytes\r",
+         "malformed or forbidden trailer: a-name-that-is-longer-th, byte 0x0d"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        BUF_AUTO struct buf text = buf_make(191);
+        struct http_chunks chunks = {.is_response = true};
+        struct outcome outcome = {.verdict = HTTP_PARSE_MORE, .data = buf_make(64)};
+
+        feed(&chunks, slice_of(rows[i].bytes), &outcome);
+        assert_int_equal(outcome.verdict, HTTP_PARSE_REFUSED);
+        http_chunks_refused(&chunks, &text);
+        buf_add_char(&text, '\0');
+        assert_string_equal(text.at, rows[i].text);
+        buf_fini(&outcome.data);
     }
 }
 
@@ -337,6 +414,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(doubtful_chunks_are_refused_however_they_arrive),
         cmocka_unit_test(chunks_are_decoded_however_they_arrive),
+        cmocka_unit_test(odd_chunks_of_responses_are_decoded_and_close_the_connection),
+        cmocka_unit_test(what_a_chunk_is_refused_for_is_named),
         cmocka_unit_test(no_prefix_of_a_chunked_body_is_taken_for_it),
         cmocka_unit_test(what_follows_a_chunked_body_is_left_alone),
         cmocka_unit_test(an_ended_or_refused_body_takes_no_more_bytes),

@@ -26,7 +26,6 @@ struct refused_row {
     }
 
 static const struct refused_row refused_rows[] = {
-    R("empty line first", "\r\nHTTP/1.1 200 OK" END, STATUS_LINE),
     R("empty head", "\r\n\r\n", STATUS_LINE),
     R("not HTTP", "220 mail.example ESMTP" END, STATUS_LINE),
     R("other protocol", "ICY 200 OK" END, STATUS_LINE),
@@ -35,15 +34,15 @@ static const struct refused_row refused_rows[] = {
     R("version alone", "HTTP/1.1" END, STATUS_LINE),
     R("no status", "HTTP/1.1 OK" END, STATUS_LINE),
     R("empty status", "HTTP/1.1  OK" END, STATUS_LINE),
+    R("nine blanks before the status", "HTTP/1.1         200" END, STATUS_LINE),
+    R("nine blanks around the status", "HTTP/1.1     200     OK" END, STATUS_LINE),
     R("tab before the status", "HTTP/1.1\t200 OK" END, STATUS_LINE),
-    R("two blanks before the status", "HTTP/1.1  200 OK" END, STATUS_LINE),
     R("blank before the version", " HTTP/1.1 200 OK" END, STATUS_LINE),
     R("status of two digits", "HTTP/1.1 20 OK" END, STATUS_LINE),
     R("status of four digits", "HTTP/1.1 2000 OK" END, STATUS_LINE),
     R("status +20", "HTTP/1.1 +20 OK" END, STATUS_LINE),
     R("status 20x", "HTTP/1.1 20x OK" END, STATUS_LINE),
     R("status 099", "HTTP/1.1 099 OK" END, STATUS_LINE),
-    R("status 600", "HTTP/1.1 600 OK" END, STATUS_LINE),
     R("control byte in the reason", "HTTP/1.1 200 O\x1BK" END, STATUS_LINE),
     R("NUL in the reason", "HTTP/1.1 200 O\0K" END, LINE_END),
     R("version 1.32", "HTTP/1.32 200 OK" END, STATUS_LINE),
@@ -51,25 +50,37 @@ static const struct refused_row refused_rows[] = {
     R("version 0.9", "HTTP/0.9 200 OK" END, VERSION),
     R("version 1.2", "HTTP/1.2 200 OK" END, VERSION),
     /* Item 18 of the framing doubts in tests/pawltest/hostile_requests.py. */
-    R("two equal lengths", OK "Content-Length: 5\r\nContent-Length: 5" END, CONTENT_LENGTH),
     R("two lengths", OK "Content-Length: 5\r\nContent-Length: 6" END, CONTENT_LENGTH),
-    R("list of lengths", OK "Content-Length: 5, 5" END, CONTENT_LENGTH),
+    R("list of lengths", OK "Content-Length: 5, 6" END, CONTENT_LENGTH),
+    R("list that ends in a comma", OK "Content-Length: 5," END, CONTENT_LENGTH),
+    R("list of commas", OK "Content-Length: ,," END, CONTENT_LENGTH),
+    R("lengths of other digits", OK "Content-Length: 5\r\nContent-Length: 05" END, CONTENT_LENGTH),
+    R("two lengths beside coding",
+      OK "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nContent-Length: 6" END,
+      CONTENT_LENGTH),
+    R("length x beside coding", OK "Transfer-Encoding: chunked\r\nContent-Length: x" END,
+      CONTENT_LENGTH),
+    R("length and coding on 1.0",
+      "HTTP/1.0 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked" END, FRAMING),
+    R("coding identity, chunked", OK "Transfer-Encoding: identity, chunked" END, TRANSFER_ENCODING),
     R("length empty", OK "Content-Length:" END, CONTENT_LENGTH),
     R("length -1", OK "Content-Length: -1" END, CONTENT_LENGTH),
     R("length over 2^53", OK "Content-Length: 9007199254740993" END, CONTENT_LENGTH),
     R("two lengths on 304", "HTTP/1.1 304 N\r\nContent-Length: 5\r\nContent-Length: 6" END,
       CONTENT_LENGTH),
-    R("length and coding", OK "Content-Length: 5\r\nTransfer-Encoding: chunked" END, FRAMING),
-    R("coding and length", OK "Transfer-Encoding: chunked\r\nContent-Length: 5" END, FRAMING),
-    R("coding identity", OK "Transfer-Encoding: identity" END, TRANSFER_ENCODING),
     R("coding gzip, chunked", OK "Transfer-Encoding: gzip, chunked" END, TRANSFER_ENCODING),
     R("coding twice", OK "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked" END,
       TRANSFER_ENCODING),
     R("coding on 1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked" END, TRANSFER_ENCODING),
-    R("bare LFs", "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", LINE_END),
-    R("bare LF behind a field", OK "Content-Length: 5\n\r\nhello", LINE_END),
     R("bare CR in a value", OK "X: a\rContent-Length: 5" END, LINE_END),
     R("NUL in a value", OK "X: a\0b" END, LINE_END),
+    R("bare LF behind a field", OK "Content-Length: 5\n\r\nhello", LINE_ENDS_MIXED),
+    R("LF ends the head", OK "Content-Length: 5\r\n\nhello", LINE_ENDS_MIXED),
+    R("LF ends the status line", "HTTP/1.1 200 OK\nContent-Length: 5" END, LINE_ENDS_MIXED),
+    R("LF first", "\nHTTP/1.1 200 OK" END, LINE_ENDS_MIXED),
+    R("bare CR between LFs", "HTTP/1.1 200 OK\nX: a\rb\n\n", LINE_END),
+    R("CR LF first, twice", "\r\n\r\nHTTP/1.1 200 OK" END, STATUS_LINE),
+    R("LF first, twice", "\n\nHTTP/1.1 200 OK\n\n", STATUS_LINE),
     R("folded field", OK "X: a\r\n b" END, OBS_FOLD),
     R("blank before the colon", OK "Content-Length : 5" END, FIELD_NAME),
     R("no colon", OK "Content-Length" END, FIELD_NAME),
@@ -109,8 +120,8 @@ static const struct accepted_row accepted_rows[] = {
     A("close", OK "Content-Length: 5\r\nConnection: close" END, "GET", 200, "OK", LENGTH(5), false),
     A("no reason", "HTTP/1.1 201 \r\nContent-Length: 1" END, "GET", 201, "", LENGTH(1), true),
     A("no blank either", "HTTP/1.1 201\r\nContent-Length: 1" END, "GET", 201, "", LENGTH(1), true),
-    A("long reason", "HTTP/1.1 599  A\tb \xC3\xA4 \r\nContent-Length: 1" END, "GET", 599,
-      " A\tb \xC3\xA4 ", LENGTH(1), true),
+    A("long reason", "HTTP/1.1 599 A\tb \xC3\xA4 \r\nContent-Length: 1" END, "GET", 599,
+      "A\tb \xC3\xA4 ", LENGTH(1), true),
     A("status 100", "HTTP/1.1 100 Continue" END, "POST", 100, "Continue", NO, true),
     A("status 101", "HTTP/1.1 101 S\r\nUpgrade: websocket" END, "GET", 101, "S", NO, true),
     A("status 103", "HTTP/1.1 103 E\r\nLink: x" END, "GET", 103, "E", NO, true),
@@ -125,6 +136,31 @@ static const struct accepted_row accepted_rows[] = {
     A("HEAD with length", OK "Content-Length: 5" END, "HEAD", 200, "OK", NO, false),
     A("HEAD with chunks", OK "Transfer-Encoding: chunked" END, "HEAD", 200, "OK", NO, false),
     A("HEAD without framing", OK "\r\n", "HEAD", 200, "OK", NO, true),
+    A("empty line first", "\r\n" OK "Content-Length: 5" END, "GET", 200, "OK", LENGTH(5), false),
+    A("two blanks before the status", "HTTP/1.1  200 OK\r\nContent-Length: 5" END, "GET", 200, "OK",
+      LENGTH(5), false),
+    A("eight blanks", "HTTP/1.1    200    OK\r\nContent-Length: 5" END, "GET", 200, "OK", LENGTH(5),
+      false),
+    A("status 600", "HTTP/1.1 600 OK\r\nContent-Length: 5" END, "GET", 600, "OK", LENGTH(5), false),
+    A("status 999", "HTTP/1.1 999 OK\r\nContent-Length: 5" END, "GET", 999, "OK", LENGTH(5), false),
+    A("two equal lengths", OK "Content-Length: 5\r\nX: a\r\ncontent-length: 5" END, "GET", 200,
+      "OK", LENGTH(5), false),
+    A("list of equal lengths", OK "Content-Length: 5,5 , 5" END, "GET", 200, "OK", LENGTH(5),
+      false),
+    A("equal lengths on 204", "HTTP/1.1 204 N\r\nContent-Length: 0, 0" END, "POST", 204, "N", NO,
+      false),
+    A("length and coding", OK "Content-Length: 5\r\nTransfer-Encoding: chunked" END, "GET", 200,
+      "OK", CHUNKED, false),
+    A("coding and lengths",
+      OK "Transfer-Encoding: chunked\r\nContent-Length: 5\r\nContent-Length: 5" END, "GET", 200,
+      "OK", CHUNKED, false),
+    A("coding identity", OK "Transfer-Encoding: Identity" END, "GET", 200, "OK", UNTIL_CLOSE,
+      false),
+    A("coding identity and a length", OK "Transfer-Encoding: identity\r\nContent-Length: 5" END,
+      "GET", 200, "OK", LENGTH(5), false),
+    A("bare LFs", "HTTP/1.1 200 OK\nContent-Length: 5\n\n", "GET", 200, "OK", LENGTH(5), false),
+    A("LF first", "\nHTTP/1.1 200 OK\nContent-Length: 5\n\n", "GET", 200, "OK", LENGTH(5), false),
+    A("interim of LFs", "HTTP/1.1 103 E\n\n", "GET", 103, "E", NO, false),
     A("underscores", OK "Content_Length: 7\r\nContent-Length: 5" END, "GET", 200, "OK", LENGTH(5),
       true),
 };
@@ -165,6 +201,7 @@ static void expect_accepted(const struct accepted_row *row, const struct http_re
                 slice_eq(response->reason, slice_of(row->reason)) &&
                 response->framing == row->framing && response->content_length == row->length &&
                 response->keep_alive == row->keep_alive &&
+                headers_count(&response->headers, SLICE("Content-Length")) <= 1 &&
                 response->headers_len == row->bytes.len && response->refusal == HTTP_REFUSAL_NONE;
 
     if (!same)
@@ -198,6 +235,55 @@ static void clear_answers_are_read_and_no_prefix_of_one(void **state)
             http_parse_response(row->bytes, &dripped, slice_of(row->method), &response),
             HTTP_PARSE_DONE);
         expect_accepted(row, &response);
+    }
+}
+
+struct named_row {
+    struct slice bytes;
+    const char *text;
+};
+
+#define T(bytes, text)                                                                             \
+    {                                                                                              \
+        {bytes, sizeof(bytes) - 1}, text                                                           \
+    }
+
+static const struct named_row named_rows[] = {
+    T(OK "X-Trace: secret\x01" END,
+      "a header field value contains a control byte or a misplaced tab: X-Trace, byte 0x01"),
+    T(OK "X: secret\r\nContent-Length: \t5" END,
+      "a header field value contains a control byte or a misplaced tab: Content-Length, byte 0x09"),
+    T(OK "X: a\0b" END,
+      "a line does not end with CR LF, or contains a bare CR or NUL: X, byte 0x00"),
+    T(OK "X: secret\rb" END,
+      "a line does not end with CR LF, or contains a bare CR or NUL: X, byte 0x0d"),
+    T(OK "X: a\r\nY: secret\nZ", "some lines end with CR LF, and others with LF: Y"),
+    T(OK "A: b\r\nContent-Type\xFF text/plain; secret" END,
+      "a header field name is not a token, or has _ instead of -: \"Content-Type\\xff text/p\", "
+      "byte 0xff"),
+    T(OK "A: b\r\nX Y: secret" END,
+      "a header field name is not a token, or has _ instead of -: \"X Y\", byte 0x20"),
+    T(OK "A: b\r\n secret" END, "a header field is folded over two lines: A"),
+    T(OK "Content-Length: 5\r\nContent-Length: 6" END, "Content-Length is not one decimal number"),
+    T("SSH-2.0-OpenSSH_9.2p1 Debian" END, "malformed status line: \"SSH-2.0-OpenSSH_9.2p\""),
+    T("HTTP/1.1 200 O\x1BK" END, "malformed status line: \"HTTP/1.1 200 O\\x1bK\", byte 0x1b"),
+    T("HTTP/2.0 200 OK" END, "only HTTP/1.0 and HTTP/1.1 are served: \"HTTP/2.0 200 OK\""),
+};
+
+static void what_is_refused_is_named_by_field_and_byte(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(named_rows); i++) {
+        BUF_AUTO struct buf text = buf_make(191);
+        struct http_response response;
+        size_t scan = 0;
+
+        assert_int_equal(http_parse_response(named_rows[i].bytes, &scan, SLICE("POST"), &response),
+                         HTTP_PARSE_REFUSED);
+        http_response_refused(named_rows[i].bytes, scan, &response, &text);
+        buf_add_char(&text, '\0');
+        assert_true(buf_ok(&text));
+        assert_string_equal(text.at, named_rows[i].text);
     }
 }
 
@@ -260,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(doubtful_answers_are_refused_whole_or_dripped),
         cmocka_unit_test(clear_answers_are_read_and_no_prefix_of_one),
+        cmocka_unit_test(what_is_refused_is_named_by_field_and_byte),
         cmocka_unit_test(an_answer_head_of_8_mib_is_refused_at_its_limit),
         cmocka_unit_test(interim_answers_are_read_one_by_one),
         cmocka_unit_test(known_statuses_have_their_phrase_and_unknown_ones_none),

@@ -137,26 +137,27 @@ struct exchange {
     int64_t deadline;        /* boot time: this one exchange with the upstream ends */
     int64_t tries_by;        /* boot time: so do all tries under this token together */
     int64_t authorize_us;    /* what `authorize` took of the rule's timeout */
-    struct upstream_response response; /* the upstream's last */
-    int cause;                         /* of the last try: record_note_cause */
-    struct retry_course course;        /* tries under this token, where the rule retries */
-    int64_t retry_at;                  /* boot time of the next of them */
-    bool tried_in_doubt;               /* one of them may have had its effect, */
-    int doubt_cause;                   /*   for this cause */
-    struct disposition disposition;    /* what FORWARD and PROBE came to: for SETTLE */
-    enum error failure;                /* a probe follows it: the error if that is inconclusive, */
-    struct upstream_response failed;   /*   or with a status the upstream's response in doubt */
-    struct slice unprobed;             /* the source whose value keeps a probe from being sent */
-    enum filled_fault unprobed_by;     /* what is wrong with it */
-    const char *unverified;            /* for the log: why the signature of an event is none */
-    const char *participant;           /* for the log: "missing" or "overruled"; else NULL */
-    bool not_found_yet;                /* the probe found nothing, before that is believed */
-    bool keep_alive;                   /* the client connection may go on afterwards */
-    int status;                        /* of the response; for the log */
-    enum error error;                  /* with it */
-    enum result result;                /* and what the request came to */
-    const char *from_state;            /* of the record when it was found; NULL: not looked at */
-    struct http_call call;             /* to the upstream; last: not all of it is zeroed */
+    struct upstream_response response;   /* the upstream's last */
+    int cause;                           /* of the last try: record_note_cause */
+    char malformed[HTTP_MALFORMED_SIZE]; /* of the last response that was; else "" */
+    struct retry_course course;          /* tries under this token, where the rule retries */
+    int64_t retry_at;                    /* boot time of the next of them */
+    bool tried_in_doubt;                 /* one of them may have had its effect, */
+    int doubt_cause;                     /*   for this cause */
+    struct disposition disposition;      /* what FORWARD and PROBE came to: for SETTLE */
+    enum error failure;              /* a probe follows it: the error if that is inconclusive, */
+    struct upstream_response failed; /*   or with a status the upstream's response in doubt */
+    struct slice unprobed;           /* the source whose value keeps a probe from being sent */
+    enum filled_fault unprobed_by;   /* what is wrong with it */
+    const char *unverified;          /* for the log: why the signature of an event is none */
+    const char *participant;         /* for the log: "missing" or "overruled"; else NULL */
+    bool not_found_yet;              /* the probe found nothing, before that is believed */
+    bool keep_alive;                 /* the client connection may go on afterwards */
+    int status;                      /* of the response; for the log */
+    enum error error;                /* with it */
+    enum result result;              /* and what the request came to */
+    const char *from_state;          /* of the record when it was found; NULL: not looked at */
+    struct http_call call;           /* to the upstream; last: not all of it is zeroed */
 };
 
 /* One for a request that `found` says a rule covers, at its first step, with all that most requests

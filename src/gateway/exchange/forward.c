@@ -115,6 +115,8 @@ enum exchange_step forward_unprotected(struct exchange *x)
         return reply_upstream(x, &x->response, RESULT_BYPASSED);
     enum error error = end == EXCHANGE_NOT_SENT    ? ERROR_UPSTREAM_UNAVAILABLE
                        : end == EXCHANGE_TIMED_OUT ? ERROR_UPSTREAM_TIMEOUT
+                       : end == EXCHANGE_MALFORMED ? ERROR_UPSTREAM_MALFORMED
                                                    : ERROR_UPSTREAM_BROKE;
-    return reply_result(x, error, x->call.tls_problem, RESULT_BYPASSED);
+    const char *why = error == ERROR_UPSTREAM_MALFORMED ? x->malformed : x->call.tls_problem;
+    return reply_result(x, error, why, RESULT_BYPASSED);
 }

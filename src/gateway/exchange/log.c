@@ -125,6 +125,7 @@ static const char *reason_of(enum exchange_end end)
     return end == EXCHANGE_RESPONDED   ? "status"
            : end == EXCHANGE_NOT_SENT  ? "unreachable"
            : end == EXCHANGE_TIMED_OUT ? "timeout"
+           : end == EXCHANGE_MALFORMED ? "malformed"
                                        : "broke off";
 }
 
@@ -166,6 +167,7 @@ void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct 
         .status = end == EXCHANGE_RESPONDED ? x->response.status : 0,
         .result = RESULT_PASSED,
         .unreached = x->call.unreached,
+        .malformed = x->malformed,
         .key = buf_slice(&x->key),
         .once = buf_slice(&x->once),
     };
@@ -192,6 +194,7 @@ void exchange_log(const struct exchange *x)
         .result = x->result,
         .error = x->error,
         .unreached = x->call.unreached,
+        .malformed = x->malformed,
         .warns = x->participant,
         .key = buf_slice(&x->key),
         .once = buf_slice(&x->once),

@@ -107,8 +107,7 @@ static bool shows_first(enum error error)
 /* The outcome is not known. */
 static bool is_in_doubt(enum error error)
 {
-    return error == ERROR_OUTCOME_UNKNOWN || error == ERROR_UPSTREAM_BROKE ||
-           error == ERROR_UPSTREAM_TIMEOUT;
+    return error == ERROR_OUTCOME_UNKNOWN || error_is_lost_answer(error);
 }
 
 static void show_operation(const struct attempt_result *result, struct problem *problem)
@@ -285,8 +284,12 @@ static bool write_upstreams(struct exchange *x, const struct upstream_response *
     struct response response RESPONSE_AUTO = respond(x, from->status);
     buf_add_slice(&response.headers, buf_slice(&from->fields));
     bool live = !from->whole && headers_allow_body(from->status);
-    return live ? response_stream(&response, &x->call, buf_slice(&from->body))
-                : response_write(&response, buf_slice(&from->body));
+    if (!live)
+        return response_write(&response, buf_slice(&from->body));
+    bool keep = response_stream(&response, &x->call, buf_slice(&from->body));
+    http_call_name_malformed(&x->call);
+    memcpy(x->malformed, x->call.malformed, sizeof x->malformed);
+    return keep;
 }
 
 /* `duplicate: ack`: that it was done is all this client wants to know. */

@@ -203,7 +203,9 @@ static enum exchange_step reply_outcome(struct exchange *x, struct disposition d
         return reply_failure(x);
     if (disposition.error == ERROR_NONE)
         return reply_upstream(x, &x->response, result_of(x, disposition.write));
-    return reply_result(x, disposition.error, x->call.tls_problem, result_of(x, disposition.write));
+    const char *why =
+        disposition.error == ERROR_UPSTREAM_MALFORMED ? x->malformed : x->call.tls_problem;
+    return reply_result(x, disposition.error, why, result_of(x, disposition.write));
 }
 
 /* Under `participant`: the service sent 2xx without having completed the record, or completed it

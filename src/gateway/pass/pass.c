@@ -25,8 +25,11 @@ static bool refuse(const struct pass *pass, enum error error)
         .error = error,
         .result = pass->result,
         .unreached = pass->call.unreached,
+        .malformed = pass->call.malformed,
     };
-    return response_refuse(pass->client, event, slice_of(pass->call.tls_problem), true);
+    const char *why =
+        error == ERROR_UPSTREAM_MALFORMED ? pass->call.malformed : pass->call.tls_problem;
+    return response_refuse(pass->client, event, slice_of(why), true);
 }
 
 /* The client gets an error for a malformed or late body, which the upstream did not get whole; one
@@ -148,8 +151,9 @@ static bool refuse_call(struct pass *pass, enum http_call_result result)
     if (pass->call.state == HTTP_CALL_CLOSED)
         return refuse(pass, ERROR_UPSTREAM_UNAVAILABLE);
     http_call_close(&pass->call);
-    bool late = result == HTTP_CALL_TIMEOUT;
-    return refuse(pass, late ? ERROR_UPSTREAM_TIMEOUT : ERROR_UPSTREAM_BROKE);
+    return refuse(pass, result == HTTP_CALL_TIMEOUT     ? ERROR_UPSTREAM_TIMEOUT
+                        : result == HTTP_CALL_MALFORMED ? ERROR_UPSTREAM_MALFORMED
+                                                        : ERROR_UPSTREAM_BROKE);
 }
 
 static bool pass_on(struct pass *pass)
@@ -166,6 +170,8 @@ static bool pass_on(struct pass *pass)
     if (!left) {
         event.status = pass->call.response.status;
         keep = respond(pass);
+        http_call_name_malformed(&pass->call);
+        event.malformed = pass->call.malformed;
     }
     if (!left || !refuse_body(pass))
         request_log(pass->client, &event);
