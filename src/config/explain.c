@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "config/option.h"
 #include "config/reader.h"
+#include "config/scalar.h"
 #include <limits.h>
 #include <stdlib.h>
 
@@ -352,6 +353,20 @@ static bool is_hidden(const struct node *node)
     return !slice_starts(text, SLICE("file:")) && !is_variable(text);
 }
 
+/* Quotes say what is a text: they stay where they matter, and are not put where they were not. */
+static void add_written(const struct explain *explain, const struct node *node)
+{
+    BUF_AUTO struct buf json = buf_make(TEXT_MAX);
+    bool looks_typed = !explain->json && scalar_add_json(node->written, &json);
+    explain->to->failed |= json.failed;
+    if (looks_typed && node->is_plain && !node->is_null)
+        buf_add_slice(explain->to, node->written);
+    else if (looks_typed && !node->is_plain)
+        add_quoted(explain->to, node->written);
+    else
+        add_scalar(explain, node->written, node->is_null);
+}
+
 /* Adds a value as it is written, in one line. `option`: the option that it is the value of; NULL:
  * it is a part of one. Recursion is bounded by NODE_DEPTH_MAX. */
 static void add_value(const struct explain *explain, const struct reader *reader,
@@ -363,7 +378,7 @@ static void add_value(const struct explain *explain, const struct reader *reader
         return;
     }
     if (node->kind == NODE_SCALAR) {
-        add_scalar(explain, node->written, node->is_null);
+        add_written(explain, node);
         return;
     }
     buf_add_char(explain->to, is_map ? '{' : '[');

@@ -178,6 +178,7 @@ static void on_scalar(struct tree *tree, const yaml_event_t *event)
     if (!node)
         return;
     node->is_null = is_null(event);
+    node->is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     node->written = arena_copy(tree->arena, text);
     fill_in(tree, node);
 }

@@ -26,6 +26,7 @@ enum node_kind {
 struct node {
     enum node_kind kind;
     bool is_null;         /* scalar: nothing, `~` or `null`, without quotes */
+    bool is_plain;        /* scalar: without quotes, so that 5 is a number and true is no text */
     bool is_secret;       /* the value of an OPTION_SECRET, once that is read */
     struct slice text;    /* scalar: its value */
     struct slice written; /* scalar: as in the file, before the environment; fit for messages */

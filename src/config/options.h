@@ -197,14 +197,19 @@
       "(the probe's own)", "status of the stored response when a probe finds the operation done")  \
     X(probe_headers, SHARED | OPTION_SECRET, rule_draft, rule.probe_headers, probe_headers, 0, 0,  \
       "(none)", "headers of probes in the background; written out, even as {}, it turns them on")  \
+    X(not_found, SHARED, rule_draft, not_found, answers, 0, 0, "(404)",                            \
+      "statuses, and conditions on JSON bodies ({body: /data/0, absent: true}), by which a probe " \
+      "says that the operation was not done")                                                      \
     X(settle, SHARED, rule_draft, rule.settle_us, duration, 0, DAY, "(the rule's timeout)",        \
       "how long to wait after the last possible send before trusting \"not found\"")               \
     X(remember, SHARED, rule_draft, remember, remember, 0, 0, "final",                             \
       "which responses are kept and replayed: final | success | all")                              \
-    X(not_done, SHARED, rule_draft, not_done, statuses, 0, 0, "[]",                                \
-      "statuses that mean the operation was surely not done; the key is released")                 \
-    X(in_doubt, SHARED, rule_draft, in_doubt, statuses, 0, 0, "[]",                                \
-      "statuses that leave it in doubt whether the operation was done")                            \
+    X(not_done, SHARED, rule_draft, not_done, answers, 0, 0, "[]",                                 \
+      "statuses, and conditions on JSON bodies ({body: /error/code, is: [BUSY]}), that mean the "  \
+      "operation was surely not done; the key is released")                                        \
+    X(in_doubt, SHARED, rule_draft, in_doubt, answers, 0, 0, "[]",                                 \
+      "statuses, and conditions on JSON bodies as in not_done, that leave it in doubt whether "    \
+      "the operation was done")                                                                    \
     X(once, OPTION_RULE, rule_draft, rule.once, once, 0, 0, "(none)",                              \
       "what must happen once whatever the key is: {key: TEMPLATE, ttl: DURATION, duplicate: "      \
       "reject}")                                                                                   \
@@ -340,7 +345,7 @@
     X("key|key_format|key_syntax|forward_key|require|once")                                        \
     X("payload|query|headers|body|mismatch|max_request_body")                                      \
     X("lease|timeout|in_progress|retry_after")                                                     \
-    X("unknown|probe_status|probe_headers|settle|keep_request")                                    \
+    X("unknown|probe_status|probe_headers|not_found|settle|keep_request")                          \
     X("remember|not_done|in_doubt|max_response_body|stream")                                       \
     X("ttl|tombstone|duplicate|replay_cookies")
 

@@ -3,7 +3,8 @@
  * reader: a config while it is read, and the readers of option values. A reader that does not like
  * its value complains and leaves the field as it was; the config is refused in the end.
  *
- * Beside reader.c: templates.c (templates and patterns), rules.c (from the draft of a rule to the
+ * Beside reader.c: response_values.c and condition_values.c (what responses mean and duplicates
+ * get), templates.c (templates and patterns), rules.c (from the draft of a rule to the
  * rule), review.c and spaces.c (checks across all rules), risks.c (checks of one rule).
  */
 #ifndef PAWL_CONFIG_READER_H
@@ -25,7 +26,8 @@ struct rule_draft {
     struct draft_statuses {
         size_t n;
         int at[DRAFT_STATUSES_MAX];
-    } not_done, in_doubt;
+        struct response_conditions conditions;
+    } not_done, in_doubt, not_found;
     const struct node *set[OPTION_COUNT]; /* the node that set it; NULL: the table's default */
 };
 

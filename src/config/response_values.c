@@ -5,48 +5,10 @@
 #include "config/reader.h"
 
 #define MEANT_MAX 1024
-#define A_STATUS "a status from 200 to 599"
 #define AN_ORIGIN                                                                                  \
     "an origin as browsers send it, such as https://shop.example, in lower case and without its "  \
     "usual port, or *"
 #define A_PUBLIC_URL "http://HOST or https://HOST, such as https://api.shop.example"
-
-static bool is_listed(const struct draft_statuses *list, int status)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (list->at[i] == status)
-            return true;
-    return false;
-}
-
-static bool read_status(struct reader *reader, const struct node *node, int *ret_status)
-{
-    struct slice text;
-    uint64_t status;
-    if (!reader_scalar(reader, node, A_STATUS, &text))
-        return false;
-    if (!slice_to_u64(text, REMEMBER_STATUS_MOST, &status) || status < REMEMBER_STATUS_LEAST) {
-        reader_expected(reader, node, A_STATUS);
-        return false;
-    }
-    *ret_status = (int)status;
-    return true;
-}
-
-OPTION_READER(statuses)
-{
-    struct draft_statuses list = {0};
-    if (node->kind != NODE_LIST || node->count > DRAFT_STATUSES_MAX) {
-        reader_not_a_list(reader, node, DRAFT_STATUSES_MAX, A_STATUS);
-        return;
-    }
-    for (const struct node *item = node->first; item; item = item->next) {
-        int status;
-        if (read_status(reader, item, &status) && !is_listed(&list, status))
-            list.at[list.n++] = status;
-    }
-    *(struct draft_statuses *)field = list;
-}
 
 bool reader_duplicate(struct reader *reader, const struct node *node,
                       enum rule_duplicate *ret_duplicate, int *ret_ack_status)

@@ -42,7 +42,8 @@ static void check_required(struct reader *reader, const struct node *node)
 
 bool option_counts(const struct rule_draft *draft, enum option_id id)
 {
-    bool needs_probe = id == OPTION_probe_status || id == OPTION_probe_headers;
+    bool needs_probe =
+        id == OPTION_probe_status || id == OPTION_probe_headers || id == OPTION_not_found;
     return !needs_probe || draft->rule.unknown == RECORD_UNKNOWN_PROBE;
 }
 
@@ -71,6 +72,7 @@ static void check_probe(struct reader *reader, const struct rule_draft *base)
     const struct node *node = reader->draft->set[OPTION_probe_headers];
     check_counts(reader, base, OPTION_probe_status);
     check_counts(reader, base, OPTION_probe_headers);
+    check_counts(reader, base, OPTION_not_found);
     const struct template_part *part = template_not_kept(&rule->probe);
     bool probes = rule->unknown == RECORD_UNKNOWN_PROBE;
     bool named = names_its_tenant(reader->draft);
@@ -88,6 +90,38 @@ static void check_probe(struct reader *reader, const struct rule_draft *base)
     rule->probes_alone = rule->probes_alone && probes && named && !part;
 }
 
+/* A status that a probe may get for "not found": others are about who asks, ask for patience, or
+ * say nothing. */
+static bool may_find_nothing(int status)
+{
+    static const int others[] = {401, 403, 407, 408, 425, 429};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (status == others[i])
+            return false;
+    return status / 100 == 4;
+}
+
+static void check_not_found(struct reader *reader)
+{
+    const struct draft_statuses *list = &reader->draft->not_found;
+    for (size_t i = 0; i < list->n; i++)
+        if (!may_find_nothing(list->at[i]))
+            reader_complain(reader, reader->draft->set[OPTION_not_found],
+                            "%d does not say that there is no such operation (expected a 4xx, and "
+                            "not 401, 403, 407, 408, 425 or 429, or a condition on the body)",
+                            list->at[i]);
+}
+
+/* What passes live is passed before its body is known. */
+static void check_conditions(struct reader *reader, enum option_id id,
+                             const struct draft_statuses *list)
+{
+    if (reader->draft->rule.stream && list->conditions.n > 0)
+        reader_complain(reader, reader->draft->set[id],
+                        "has a condition on bodies, which `stream` passes unread (expected "
+                        "statuses only, or no `stream`)");
+}
+
 /* A status has one sort. */
 static void check_answers(struct reader *reader)
 {
@@ -98,16 +132,32 @@ static void check_answers(struct reader *reader)
             if (draft->in_doubt.at[i] == draft->not_done.at[j])
                 reader_complain(reader, node, "%d is in not_done, too (expected it in one of them)",
                                 draft->in_doubt.at[i]);
+    check_conditions(reader, OPTION_not_done, &draft->not_done);
+    check_conditions(reader, OPTION_in_doubt, &draft->in_doubt);
+    check_conditions(reader, OPTION_not_found, &draft->not_found);
+    check_not_found(reader);
+}
+
+static void move_all(struct remember_policy *policy, const struct draft_statuses *list,
+                     enum response_sort sort)
+{
+    for (size_t i = 0; i < list->n; i++)
+        remember_policy_move(policy, list->at[i], sort);
 }
 
 static void compile_answers(struct rule_draft *draft)
 {
-    struct remember_policy policy = remember_policy_of(draft->remember);
-    for (size_t i = 0; i < draft->not_done.n; i++)
-        remember_policy_move(&policy, draft->not_done.at[i], SORT_NOT_DONE);
-    for (size_t i = 0; i < draft->in_doubt.n; i++)
-        remember_policy_move(&policy, draft->in_doubt.at[i], SORT_IN_DOUBT);
-    draft->rule.responses = policy;
+    struct rule *rule = &draft->rule;
+    rule->responses = remember_policy_of(draft->remember);
+    move_all(&rule->responses, &draft->not_done, SORT_NOT_DONE);
+    move_all(&rule->responses, &draft->in_doubt, SORT_IN_DOUBT);
+    rule->by_body.not_done = draft->not_done.conditions;
+    rule->by_body.in_doubt = draft->in_doubt.conditions;
+    rule->not_found = (struct remember_policy){0};
+    move_all(&rule->not_found, &draft->not_found, SORT_NOT_DONE);
+    if (!draft->set[OPTION_not_found])
+        remember_policy_move(&rule->not_found, 404, SORT_NOT_DONE);
+    rule->not_found_by_body.not_done = draft->not_found.conditions;
 }
 
 /* A format that was meant for the keys of clients has nothing to judge where no client sends one.

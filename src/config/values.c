@@ -81,7 +81,7 @@ static const struct type {
     {read_rules, "list", NULL},
     {read_formerly, "list", NULL},
     {read_probe_headers, "map", NULL},
-    {read_statuses, "list", NULL},
+    {read_answers, "list", NULL},
     {read_headers, "list", NULL},
     {read_origins, "list", NULL},
     {read_key_format, "word or map", NULL},

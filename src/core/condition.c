@@ -56,3 +56,49 @@ bool condition_holds(const struct condition *condition, const struct headers *he
             return true;
     return false;
 }
+
+const struct json *condition_read_body(const struct headers *headers, struct slice body,
+                                       struct arena *arena)
+{
+    struct json *root;
+    if (body.len == 0 || !json_is_body_of(headers) ||
+        json_parse(arena, body, &root, NULL) != JSON_OK)
+        return NULL;
+    return root;
+}
+
+/* ---- of rules ---- */
+
+static bool part_holds(const struct condition_part *part, const struct json *body)
+{
+    if (part->absent)
+        return !json_at(body, part->pointer);
+    for (size_t i = 0; i < part->n; i++) {
+        struct condition one = {part->pointer, part->values[i]};
+        if (condition_holds(&one, NULL, body))
+            return true;
+    }
+    return false;
+}
+
+static bool is_about(const struct response_condition *condition, int status)
+{
+    return condition->status == status ||
+           (condition->status == 0 && (!condition->of_success || status / 100 == 2));
+}
+
+bool response_conditions_hold(const struct response_conditions *conditions, int status,
+                              const struct json *body)
+{
+    for (size_t i = 0; body && i < conditions->n; i++) {
+        const struct response_condition *one = &conditions->at[i];
+        size_t held = 0;
+        if (!is_about(one, status))
+            continue;
+        while (held < one->n && part_holds(&one->parts[held], body))
+            held++;
+        if (held == one->n)
+            return true;
+    }
+    return false;
+}

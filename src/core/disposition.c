@@ -103,16 +103,43 @@ enum response_says disposition_says(int status, const struct headers *headers)
     return in_progress ? SAYS_IN_PROGRESS : SAYS_NOTHING;
 }
 
+enum response_says disposition_says_by_body(const struct body_conditions *conditions, int status,
+                                            const struct headers *headers, struct slice body)
+{
+    ARENA_AUTO struct arena arena = arena_make(CONDITION_ARENA_MAX);
+    if (!body_conditions_are_on(conditions))
+        return SAYS_NOTHING;
+    const struct json *root = condition_read_body(headers, body, &arena);
+    if (response_conditions_hold(&conditions->in_doubt, status, root))
+        return SAYS_IN_DOUBT;
+    return response_conditions_hold(&conditions->not_done, status, root) ? SAYS_NOT_DONE
+                                                                         : SAYS_NOTHING;
+}
+
+static enum response_sort sort_of(int status, enum response_says says,
+                                  const struct remember_policy *policy)
+{
+    switch (says) {
+    case SAYS_DUPLICATE:
+        return SORT_FINAL;
+    case SAYS_IN_DOUBT:
+        return SORT_IN_DOUBT;
+    case SAYS_IN_PROGRESS:
+    case SAYS_NOT_DONE:
+        return SORT_NOT_DONE;
+    case SAYS_NOTHING:
+        return remember_policy_sort(policy, status);
+    }
+    UNREACHABLE();
+}
+
 struct disposition disposition_of_exchange(enum exchange_end end, int status,
                                            enum response_says says, enum record_unknown unknown,
                                            const struct remember_policy *policy)
 {
-    enum response_sort sort = says == SAYS_DUPLICATE     ? SORT_FINAL
-                              : says == SAYS_IN_PROGRESS ? SORT_NOT_DONE
-                                                         : remember_policy_sort(policy, status);
     switch (end) {
     case EXCHANGE_RESPONDED:
-        return disposition_of_response(status, sort, unknown);
+        return disposition_of_response(status, sort_of(status, says, policy), unknown);
     case EXCHANGE_NOT_SENT:
         return (struct disposition){WRITE_RELEASE, NEXT_ERROR, ERROR_UPSTREAM_UNAVAILABLE};
     case EXCHANGE_BROKE:
@@ -132,12 +159,12 @@ bool disposition_token_is_stale(int status, const struct headers *headers)
     return is_refusal(status) && has_code(headers, SLICE("CONFLICT.idempotency.token_stale"));
 }
 
-struct disposition disposition_of_probe(enum exchange_end end, int status)
+struct disposition disposition_of_probe(enum exchange_end end, int status, bool not_found)
 {
     bool responded = end == EXCHANGE_RESPONDED;
+    if (responded && not_found)
+        return (struct disposition){WRITE_RELEASE, NEXT_DECIDE, ERROR_NONE};
     if (responded && status >= 200 && status < 300)
         return (struct disposition){WRITE_COMPLETE, NEXT_RESPONSE, ERROR_NONE};
-    if (responded && status == 404)
-        return (struct disposition){WRITE_RELEASE, NEXT_DECIDE, ERROR_NONE};
     return (struct disposition){WRITE_DOUBT, NEXT_ERROR, ERROR_OUTCOME_UNKNOWN};
 }

@@ -7,6 +7,7 @@
 #define PAWL_CORE_DISPOSITION_H
 
 #include "base/headers.h"
+#include "core/condition.h"
 #include "core/errors.h"
 #include "core/exchange_end.h"
 #include "core/record.h"
@@ -66,14 +67,33 @@ struct disposition {
     enum error error; /* with NEXT_ERROR, and what to respond when a probe is inconclusive */
 };
 
-/* What a response says by its Error-Code, whatever the policy makes of its status. */
+/* What a response says by its Error-Code or its body, whatever the policy makes of its status. */
 enum response_says {
     SAYS_NOTHING,
     SAYS_DUPLICATE,   /* PROVIDER.duplicate: it is final */
     SAYS_IN_PROGRESS, /* a 4xx CONFLICT.idempotency.in_progress: not done by this attempt; later */
+    SAYS_IN_DOUBT,    /* by its body, and so */
+    SAYS_NOT_DONE,
 };
 
+/* The conditions of a rule: what is in doubt comes first. All zero: none. */
+struct body_conditions {
+    struct response_conditions in_doubt;
+    struct response_conditions not_done; /* of a probe's: not found */
+};
+
+/* By its Error-Code. */
 enum response_says disposition_says(int status, const struct headers *headers);
+
+/* By its whole body, where one of the conditions holds. */
+enum response_says disposition_says_by_body(const struct body_conditions *conditions, int status,
+                                            const struct headers *headers, struct slice body);
+
+/* Whether there are any to be asked. */
+static inline bool body_conditions_are_on(const struct body_conditions *conditions)
+{
+    return conditions->in_doubt.n > 0 || conditions->not_done.n > 0;
+}
 
 /* `status` and `says` count with EXCHANGE_RESPONDED. */
 struct disposition disposition_of_exchange(enum exchange_end end, int status,
@@ -84,7 +104,8 @@ struct disposition disposition_of_exchange(enum exchange_end end, int status,
  * else it says is about an older state. */
 bool disposition_token_is_stale(int status, const struct headers *headers);
 
-/* Of a probe: 2xx completes, 404 releases (if settled), all else leaves it in doubt. */
-struct disposition disposition_of_probe(enum exchange_end end, int status);
+/* Of a probe: "not found" releases (if settled), another 2xx completes, all else leaves it in
+ * doubt. */
+struct disposition disposition_of_probe(enum exchange_end end, int status, bool not_found);
 
 #endif

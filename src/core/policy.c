@@ -126,6 +126,7 @@ static void add_kept(struct buf *buf, const struct rule *rule)
     add_sort(buf, "final", rule, SORT_FINAL);
     add_sort(buf, "not_done", rule, SORT_NOT_DONE);
     add_sort(buf, "in_doubt", rule, SORT_IN_DOUBT);
+    json_add_bool(buf, "by_body", body_conditions_are_on(&rule->by_body));
     json_add_i64(buf, "max_response_body", (int64_t)rule->max_response_body);
     json_add_bool(buf, "cookies", rule->replay_cookies);
     json_add_bool(buf, "streamed", rule->stream);

@@ -4,8 +4,6 @@
 #include "base/json.h"
 #include "core/retry.h"
 
-#define CONDITIONS_ARENA_MAX ((size_t)512 * 1024 * 1024) /* of a tree: 40 times its text */
-
 /* Digits of seconds; more than there are microseconds is CLOCK_NEVER. */
 static int64_t seconds_us(struct slice digits)
 {
@@ -137,14 +135,11 @@ static bool is_outstanding(const struct json *problem)
 bool retry_is_not_done(const struct retry_choices *choices, const struct headers *headers,
                        struct slice body)
 {
-    ARENA_AUTO struct arena arena = arena_make(CONDITIONS_ARENA_MAX);
-    struct json *root = NULL;
+    ARENA_AUTO struct arena arena = arena_make(CONDITION_ARENA_MAX);
     bool reads = false;
     for (size_t i = 0; i < choices->n_not_done; i++)
         reads = reads || condition_is_of_body(&choices->not_done[i]);
-    if (!reads || body.len == 0 || !json_is_body_of(headers) ||
-        json_parse(&arena, body, &root, NULL) != JSON_OK)
-        root = NULL;
+    const struct json *root = reads ? condition_read_body(headers, body, &arena) : NULL;
     for (size_t i = 0; i < choices->n_not_done; i++)
         if (condition_holds(&choices->not_done[i], headers, root))
             return true;

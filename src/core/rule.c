@@ -332,6 +332,14 @@ void rule_match_write(const struct rule_match *match, struct buf *buf)
     buf_add_str(buf, match->rest ? "/**" : "");
 }
 
+bool rule_probe_finds_nothing(const struct rule *rule, int status, const struct headers *headers,
+                              struct slice body)
+{
+    return remember_policy_sort(&rule->not_found, status) == SORT_NOT_DONE ||
+           disposition_says_by_body(&rule->not_found_by_body, status, headers, body) ==
+               SAYS_NOT_DONE;
+}
+
 struct slice rule_key_space(const struct rule *rule)
 {
     return rule->key_space.len > 0 ? rule->key_space : rule->name;

@@ -122,6 +122,9 @@ struct rule {
     struct template authorize;   /* with that: the target; always GET; no source of the body */
     struct slice authorize_host; /* and its Host, never empty then */
     struct remember_policy responses;
+    struct body_conditions by_body;           /* come before these */
+    struct remember_policy not_found;         /* of a probe's: SORT_NOT_DONE is "not found", */
+    struct body_conditions not_found_by_body; /* and what says so, too */
     enum rule_duplicate duplicate;
     int ack_status;       /* with RULE_DUPLICATE_ACK: 200 or 204 */
     int mismatch_status;  /* 409, 422 or 400 */
@@ -164,6 +167,11 @@ bool rule_set_index(struct rule_set *set);
 struct rule_set *rule_set_ref(struct rule_set *set);
 /* Accepts NULL. */
 void rule_set_unref(struct rule_set *set);
+
+/* Whether this response to its probe says that there is no such operation. `body`: all of it, or
+ * empty. */
+bool rule_probe_finds_nothing(const struct rule *rule, int status, const struct headers *headers,
+                              struct slice body);
 
 /* In which key space the keys of its clients are. */
 struct slice rule_key_space(const struct rule *rule);

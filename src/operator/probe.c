@@ -129,6 +129,9 @@ static void run_call(struct probe *probe)
         outcome_keep_fields(&response->headers, probe->rule->replay_cookies, &probe->fields);
     probe->whole = result == HTTP_CALL_DONE && buf_ok(&probe->fields) && buf_ok(&probe->body);
     probe->end = http_call_end(call, result, stale);
+    probe->not_found =
+        responded && rule_probe_finds_nothing(probe->rule, response->status, &response->headers,
+                                              probe->whole ? buf_slice(&probe->body) : SLICE(""));
     http_call_close(call);
 }
 
@@ -152,7 +155,7 @@ void probe_send(struct probe *probe, struct http_pool *pool)
 enum disposition_write probe_end(const struct probe *probe)
 {
     enum disposition_write write =
-        disposition_of_probe(probe->end, probe->call.response.status).write;
+        disposition_of_probe(probe->end, probe->call.response.status, probe->not_found).write;
     return write == WRITE_COMPLETE && !probe->whole ? WRITE_DOUBT : write;
 }
 

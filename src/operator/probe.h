@@ -30,6 +30,7 @@ struct probe {
     /* what came of it */
     enum exchange_end end;
     bool whole;        /* the body did not pass max_response_body */
+    bool not_found;    /* by the rule, this response says that there is no such operation */
     struct buf fields; /* as an outcome keeps them */
     struct buf body;
 };

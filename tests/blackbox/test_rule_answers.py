@@ -31,6 +31,20 @@ rules:
     in_doubt: [202]
     unknown: {probe: "GET /lists-probe/{key}"}
     settle: 0
+  - name: bodies
+    match: POST /bodies
+    not_done: [409, {status: 200, body: /error/code, is: [BUSY, 704]}]
+    in_doubt: [{body: /maybe, is: [true]}]
+    max_response_body: 200
+  - name: bodies.retry
+    match: POST /bodies-retry
+    not_done: [{body: /error/code, is: [BUSY]}]
+    retry: {profile: api, schedule: [10ms]}
+  - name: bodies.probe
+    match: POST /bodies-probe
+    unknown: {probe: "GET /bodies-probe/{key}"}
+    not_found: [404, {body: /data/0, absent: true}]
+    settle: 0
   - {name: live, match: POST /live, stream: true, not_done: [202], in_doubt: [203]}
   - {name: rejects, match: POST /rejects, duplicate: reject, ttl: 1h, tombstone: 1h}
   - {name: rejects.ever, match: POST /rejects-ever, duplicate: reject, ttl: forever}
@@ -114,6 +128,50 @@ def test_an_answer_that_passes_live_is_sorted_by_its_status_too(shared, behind, 
     second = shared.post("/live", BODY, key=key)
     assert (marks(second), second.json) == ((203, "unknown"), {"n": 2})
     again = shared.post("/live", BODY, key=key)
+    assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    assert behind.effects() == 1
+
+
+BUSY = {"error": {"code": "BUSY"}}
+DUPLICATE = ("Error-Code", "PROVIDER.duplicate")
+CODED = ("Content-Encoding", "x-own")
+
+
+@pytest.mark.parametrize("said, mark", [
+    (say(200, BUSY), "released"),
+    (say(200, {"error": {"code": 704.0}}), "released"),
+    (say(200, {"error": {"code": "704"}}), "stored"),
+    (say(201, BUSY), "stored"),
+    (say(409, {"id": 1}), "released"),
+    (say(409, BUSY | {"maybe": True}), "unknown"),
+    (say(200, BUSY | {"maybe": True}, DUPLICATE), "stored"),
+    (say(200, BUSY, CODED), "stored"),
+    (say(200, BUSY | {"pad": "x" * 200}), "not-kept"),
+], ids=["code", "by value", "text", "status", "list", "doubt first", "duplicate", "coded", "large"])
+def test_bodies_say_what_is_not_done_and_in_doubt_before_statuses(shared, behind, key, said, mark):
+    behind.then(said)
+    assert marks(shared.post("/bodies", BODY, key=key))[1] == mark
+
+
+def test_what_is_not_done_by_its_body_is_retried_as_a_503_is(shared, behind, key):
+    behind.then(say(200, BUSY, effect=False))
+    assert marks(shared.post("/bodies-retry", BODY, key=key)) == (201, "stored")
+    assert (len(behind.requests), behind.effects()) == (2, 1)
+
+
+def test_a_probe_that_says_200_and_shows_nothing_has_not_found_it(shared, behind, key):
+    behind.then(say(500, {}, effect=False))
+    behind.on("GET", f"/bodies-probe/{key[1:-1]}", say(200, {"data": []}))
+    shared.post("/bodies-probe", BODY, key=key)
+    assert shared.post("/bodies-probe", BODY, key=key).status == 201
+    assert behind.effects() == 1
+
+
+def test_a_probe_whose_error_shows_nothing_has_found_nothing_out(shared, behind, key):
+    behind.then(say(500, {}))
+    behind.on("GET", f"/bodies-probe/{key[1:-1]}", say(503, {"error": "later"}))
+    assert marks(shared.post("/bodies-probe", BODY, key=key)) == (500, "unknown")
+    again = shared.post("/bodies-probe", BODY, key=key)
     assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
     assert behind.effects() == 1
 

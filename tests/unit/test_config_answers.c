@@ -8,7 +8,7 @@
 
 static struct config *with(const char *option)
 {
-    char text[512];
+    char text[1024];
     snprintf(text, sizeof(text), RULE "  %s\n", option);
     return good(text);
 }
@@ -64,6 +64,94 @@ static void a_500_is_in_doubt_until_the_rule_says_that_it_is_not(void **state)
     config_free(config);
     config = with("not_done: [500]\n  unknown: {probe: \"GET /a/{key}\"}");
     assert_sort(config, 500, SORT_NOT_DONE);
+    config_free(config);
+}
+
+static enum response_says said(const struct rule *rule, int status, const char *body)
+{
+    struct header line = {SLICE("Content-Type"), SLICE("application/json")};
+    struct headers headers = {.at = {line}, .n = 1};
+    return disposition_says_by_body(&rule->by_body, status, &headers, slice_of(body));
+}
+
+static void scalars_of_conditions_are_those_of_yaml_and_numbers_count_by_value(void **state)
+{
+    static const struct {
+        const char *is;
+        const char *yes; /* in a body, and so is none of `no` */
+        const char *no;
+    } cases[] = {
+        {"[5]", "5.0", "\"5\""},
+        {"['5']", "\"5\"", "5"},
+        {"[true]", "true", "\"true\""},
+        {"[\"true\"]", "\"true\"", "true"},
+        {"[False]", "false", "null"},
+        {"[yes]", "\"yes\"", "true"},
+        {"[~]", "null", "\"\""},
+        {"[null, 1]", "1", "false"},
+        {"[+007]", "7", "8"},
+        {"[.5]", "0.50", "5"},
+        {"[-1.]", "-1", "1"},
+        {"[0x1f]", "31", "\"0x1f\""},
+        {"[0o17]", "15", "17"},
+        {"[1e2]", "100", "\"1e2\""},
+        {"[BUSY, 704]", "\"BUSY\"", "\"busy\""},
+        {"[-0]", "0", "null"},
+        {"[9007199254740993]", "9007199254740993", "9007199254740992"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char option[128], body[64];
+        snprintf(option, sizeof option, "not_done: [{body: /a, is: %s}]", cases[i].is);
+        struct config *config = with(option);
+        const struct rule *rule = &config->gateway.rules->rules[0];
+        snprintf(body, sizeof body, "{\"a\":%s}", cases[i].yes);
+        assert_int_equal(said(rule, 200, body), SAYS_NOT_DONE);
+        snprintf(body, sizeof body, "{\"a\":%s}", cases[i].no);
+        assert_int_equal(said(rule, 200, body), SAYS_NOTHING);
+        config_free(config);
+    }
+}
+
+static void conditions_hold_with_all_of_their_parts_and_doubt_comes_first(void **state)
+{
+    (void)state;
+    struct config *config = with(
+        "not_done: [503, {status: 200, body: /ok, is: [false], and: [{body: /id, absent: true}, "
+        "{body: /code, is: [1, 2]}]}]\n"
+        "  in_doubt: [{body: /maybe, is: [true]}]");
+    const struct rule *rule = &config->gateway.rules->rules[0];
+    assert_sort(config, 503, SORT_NOT_DONE);
+    assert_int_equal(said(rule, 200, "{\"ok\":false,\"code\":2}"), SAYS_NOT_DONE);
+    assert_int_equal(said(rule, 202, "{\"ok\":false,\"code\":2}"), SAYS_NOTHING);
+    assert_int_equal(said(rule, 200, "{\"ok\":false,\"code\":3}"), SAYS_NOTHING);
+    assert_int_equal(said(rule, 200, "{\"ok\":false,\"code\":2,\"id\":null}"), SAYS_NOTHING);
+    assert_int_equal(said(rule, 200, "{\"ok\":false,\"code\":2,\"maybe\":true}"), SAYS_IN_DOUBT);
+    assert_int_equal(said(rule, 200, "{\"ok\":false,\"code\":2"), SAYS_NOTHING);
+    assert_int_equal(said(rule, 200, "{\"ok\":false,\"ok\":false,\"code\":2}"), SAYS_NOTHING);
+    config_free(config);
+}
+
+static bool finds_nothing(const struct config *config, int status, const char *body)
+{
+    struct header line = {SLICE("Content-Type"), SLICE("application/problem+json; charset=utf-8")};
+    struct headers headers = {.at = {line}, .n = 1};
+    return rule_probe_finds_nothing(&config->gateway.rules->rules[0], status, &headers,
+                                    slice_of(body));
+}
+
+static void a_probe_finds_nothing_by_what_the_rule_says_and_by_no_error(void **state)
+{
+    (void)state;
+    struct config *config = with("unknown: {probe: \"GET /a/{key}\"}");
+    assert_true(finds_nothing(config, 404, ""));
+    assert_false(finds_nothing(config, 410, "") || finds_nothing(config, 200, "{}"));
+    config_free(config);
+    config = with("unknown: {probe: \"GET /a/{key}\"}\n"
+                  "  not_found: [410, {body: /data/0, absent: true}]");
+    assert_true(finds_nothing(config, 410, "") && finds_nothing(config, 200, "{\"data\":[]}"));
+    assert_false(finds_nothing(config, 404, "") || finds_nothing(config, 503, "{\"data\":[]}") ||
+                 finds_nothing(config, 200, "") || finds_nothing(config, 200, "{\"data\":[null]}"));
     config_free(config);
 }
 
@@ -159,6 +247,33 @@ static void wrong_values_are_refused_where_they_stand(void **state)
         {HEAD "defaults: {not_done: 409}\n",
          "3:22: not_done: ", "is not a list (did you mean [409]?"},
         {HEAD "defaults: {not_done: [4xx]}\n", "3:23: not_done: ", "a status from 200 to 599"},
+        {HEAD "defaults: {not_done: [{body: code, is: [1]}]}\n",
+         "3:30: body: ", "a JSON pointer of at most 256 bytes"},
+        {HEAD "defaults: {not_done: [{body: /a}]}\n", "3:23: not_done: ", "one of is: and absent:"},
+        {HEAD "defaults: {not_done: [{body: /a, is: [1], absent: true}]}\n",
+         "3:23: not_done: ", "one of is: and absent:"},
+        {HEAD "defaults: {not_done: [{body: /a, absent: false}]}\n",
+         "3:42: absent: ", "expected true"},
+        {HEAD "defaults: {not_done: [{body: /a, is: []}]}\n", "3:38: is: ", "expected at most 16"},
+        {HEAD "defaults: {not_done: [{body: /a, is: [1e99999]}]}\n",
+         "3:39: is: ", "cannot be compared"},
+        {HEAD "defaults: {not_done: [{body: /a, is: [.inf]}]}\n",
+         "3:39: is: ", "cannot be compared"},
+        {HEAD "defaults: {not_done: [{body: /a, is: [[1]]}]}\n",
+         "3:39: is: ", "cannot be compared"},
+        {HEAD "defaults: {not_done: [{status: 99, body: /a, is: [1]}]}\n",
+         "3:32: status: ", "a status from 200 to 599"},
+        {HEAD "defaults: {not_done: [{bdy: /a, is: [1]}]}\n", "3:24: ", "bdy"},
+        {HEAD "defaults: {not_done: [{body: /a, is: [1], and: [{body: /b, status: 200}]}]}\n",
+         "3:60: ", "status"},
+        {HEAD "rules:\n- {name: a, match: POST /a, stream: true, "
+              "in_doubt: [{body: /a, is: [1]}]}\n",
+         "4:53: in_doubt: ", "which `stream` passes unread"},
+        {HEAD "rules:\n- {name: a, match: POST /a, not_found: [404]}\n",
+         "4:40: not_found: ", "only with a probe"},
+        {HEAD "rules:\n- {name: a, match: POST /a, unknown: {probe: 'GET /a/{key}'}, "
+              "not_found: [503]}\n",
+         "4:74: not_found: ", "503 does not say that there is no such operation"},
         {HEAD "defaults: {in_doubt: [199]}\n", "3:23: in_doubt: ", "a status from 200 to 599"},
         {HEAD "defaults: {in_doubt: [600]}\n", "3:23: in_doubt: ", "a status from 200 to 599"},
         {HEAD "rules:\n- {name: a, match: POST /a, not_done: [500], in_doubt: [502, 500]}\n",
@@ -449,6 +564,9 @@ int main(void)
         cmocka_unit_test(what_is_not_written_about_answers_is_the_contracts_default),
         cmocka_unit_test(remember_sorts_answers_and_lists_move_single_statuses),
         cmocka_unit_test(a_500_is_in_doubt_until_the_rule_says_that_it_is_not),
+        cmocka_unit_test(scalars_of_conditions_are_those_of_yaml_and_numbers_count_by_value),
+        cmocka_unit_test(conditions_hold_with_all_of_their_parts_and_doubt_comes_first),
+        cmocka_unit_test(a_probe_finds_nothing_by_what_the_rule_says_and_by_no_error),
         cmocka_unit_test(a_list_in_a_rule_replaces_that_of_the_defaults),
         cmocka_unit_test(a_duplicate_is_replayed_rejected_or_acknowledged),
         cmocka_unit_test(the_other_options_of_a_rule_mean_what_they_say),

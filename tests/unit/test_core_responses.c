@@ -355,7 +355,8 @@ static void only_a_2xx_completes_by_probe_and_only_a_404_releases(void **state)
 {
     (void)state;
     for (int status = 100; status <= 999; status++) {
-        struct disposition disposition = disposition_of_probe(EXCHANGE_RESPONDED, status);
+        struct disposition disposition =
+            disposition_of_probe(EXCHANGE_RESPONDED, status, status == 404);
         if (status / 100 == 2)
             assert_disposition(disposition, WRITE_COMPLETE, NEXT_RESPONSE, ERROR_NONE);
         else if (status == 404)
@@ -372,8 +373,8 @@ static void a_probe_that_got_no_answer_settles_nothing(void **state)
     (void)state;
     for (size_t i = 0; i < 4; i++)
         for (int status = 0; status <= 404; status += 202)
-            assert_disposition(disposition_of_probe(ends[i], status), WRITE_DOUBT, NEXT_ERROR,
-                               ERROR_OUTCOME_UNKNOWN);
+            assert_disposition(disposition_of_probe(ends[i], status, status == 404), WRITE_DOUBT,
+                               NEXT_ERROR, ERROR_OUTCOME_UNKNOWN);
 }
 
 static void client_errors_are_kept_as_failed_and_all_else_as_complete(void **state)

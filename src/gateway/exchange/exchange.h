@@ -138,6 +138,7 @@ struct exchange {
     int64_t tries_by;        /* boot time: so do all tries under this token together */
     int64_t authorize_us;    /* what `authorize` took of the rule's timeout */
     struct upstream_response response;   /* the upstream's last */
+    enum response_says says;             /* that one, of the operation */
     int cause;                           /* of the last try: record_note_cause */
     char malformed[HTTP_MALFORMED_SIZE]; /* of the last response that was; else "" */
     struct retry_course course;          /* tries under this token, where the rule retries */

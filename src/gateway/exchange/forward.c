@@ -1,18 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
 #include "base/crash.h"
+#include "fiber/offload.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/retry.h"
 #include "gateway/exchange/steps.h"
 #include "gateway/exchange/upstream.h"
 
-static struct disposition disposition_of(const struct exchange *x, enum exchange_end end)
+/* Reads the response's body, which may be large: on a worker. */
+struct reading {
+    const struct exchange *x;
+    bool is_probe;
+    bool not_found;          /* of a probe's */
+    enum response_says says; /* of any other */
+};
+
+static void read_response_body(void *argument)
 {
-    int status = x->response.status;
-    enum response_says says = end == EXCHANGE_RESPONDED
-                                  ? disposition_says(status, &x->call.response.headers)
-                                  : SAYS_NOTHING;
-    return disposition_of_exchange(end, status, says, x->rule->unknown, &x->rule->responses);
+    struct reading *reading = argument;
+    const struct exchange *x = reading->x;
+    const struct headers *headers = &x->call.response.headers;
+    struct slice body = x->response.whole ? buf_slice(&x->response.body) : SLICE("");
+    if (reading->is_probe)
+        reading->not_found = rule_probe_finds_nothing(x->rule, x->response.status, headers, body);
+    else
+        reading->says =
+            disposition_says_by_body(&x->rule->by_body, x->response.status, headers, body);
+}
+
+static struct reading read_by_rule(const struct exchange *x, bool is_probe)
+{
+    struct reading reading = {.x = x, .is_probe = is_probe};
+    bool on = body_conditions_are_on(is_probe ? &x->rule->not_found_by_body : &x->rule->by_body);
+    if (!on || x->response.body.len < OFFLOAD_LEAST ||
+        !fiber_offload(x->server->config->workers, read_response_body, &reading))
+        read_response_body(&reading);
+    return reading;
+}
+
+static enum response_says says_of(const struct exchange *x)
+{
+    enum response_says by_code = disposition_says(x->response.status, &x->call.response.headers);
+    if (by_code == SAYS_DUPLICATE)
+        return by_code;
+    enum response_says by_body = read_by_rule(x, false).says;
+    return by_body == SAYS_NOTHING ? by_code : by_body;
+}
+
+static struct disposition disposition_of(struct exchange *x, enum exchange_end end)
+{
+    x->says = end == EXCHANGE_RESPONDED ? says_of(x) : SAYS_NOTHING;
+    return disposition_of_exchange(end, x->response.status, x->says, x->rule->unknown,
+                                   &x->rule->responses);
 }
 
 /* The rest of a response that is passed live is still to be read. */
@@ -95,10 +134,11 @@ enum exchange_step forward_probe(struct exchange *x)
     if (write_target(x, &target))
         end = upstream_exchange(x, buf_slice(&target));
     CRASH_POINT(after_probe_response);
+    bool not_found = end == EXCHANGE_RESPONDED && read_by_rule(x, true).not_found;
     close_unless_live(x, end);
     if (end == EXCHANGE_RESPONDED && x->rule->probe_status != 0 && x->response.status / 100 == 2)
         x->response.status = x->rule->probe_status;
-    x->disposition = disposition_of_probe(end, x->response.status);
+    x->disposition = disposition_of_probe(end, x->response.status, not_found);
     return EXCHANGE_SETTLE;
 }
 

@@ -72,7 +72,8 @@ static bool may_repeat(const struct exchange *x, enum exchange_end end)
     return write == WRITE_RELEASE;
 }
 
-/* By status, as the rule sorts responses by it; only of a 409 its words count. What is busy here is
+/* By status, as the rule sorts responses by it, and by the rule's conditions on its body; only of a
+ * 409 its words count. What is busy here is
  * an attempt as any other: somebody waits. */
 static enum retry_class classify_try(const struct exchange *x, enum exchange_end end,
                                      int64_t *hint_us)
@@ -81,6 +82,7 @@ static enum retry_class classify_try(const struct exchange *x, enum exchange_end
     struct retry_answer answer = {.end = end};
     if (end == EXCHANGE_RESPONDED)
         answer.status = x->response.status;
+    answer.is_not_done = x->says == SAYS_NOT_DONE;
     if (answer.status == 409)
         retry_read_answer(&x->call.response.headers, buf_slice(&x->response.body), &arena, &answer);
     enum retry_class class = retry_judge(RETRY_BY_CALL, &answer, NULL, false);
