@@ -229,7 +229,7 @@
       "refuse an operation if more than N would then be waiting; concurrent adds count each "      \
       "other only if all use --most")                                                              \
     X(DEDUPE, "dedupe-payload", 0, "D", NULL, 0, 0,                                                \
-      "refuse what was added for the same target within D (10m) under another key")                \
+      "add nothing where the same was added so within D (10m), or waits: print that one")          \
     X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have taken effect")        \
     X(PROMETHEUS, "prometheus", 0, NULL, NULL, 0, 0, "print the text format of Prometheus")        \
     X(DRAIN_ONCE, "once", 0, NULL, NULL, 0, 0, "until nothing is due now")                         \

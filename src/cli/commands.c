@@ -95,7 +95,7 @@ const struct command command_rows[COMMAND_COUNT] = {
                    FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE, FLAG_QUEUE_DEADLINE, ANSWER_FLAGS,
                    FLAG_WAIT_ON, FLAG_FINAL_ON, FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL},
-                   {EXIT_BAD_DATA, "a bad line, the key of another operation, or --dedupe-payload"},
+                   {EXIT_BAD_DATA, "a bad line, or the key of another operation"},
                    {NO_STORE},
                    {EXIT_TRY_AGAIN, "the queue is full (--most)"}}},
     [COMMAND_queue_list] =

@@ -42,7 +42,7 @@ struct queue_session {
     bool json;
     unsigned on_failure; /* add: 0 or 1: park; 2: skip */
     int64_t lasts_us;    /* add; 0: no deadline */
-    int64_t dedupe_us;   /* add; 0: nothing is refused */
+    int64_t dedupe_us;   /* add; 0: nothing is compared */
     size_t most;         /* add; 0: any number */
     bool force;          /* edit, replay */
     const char *to;      /* edit: below this URL; NULL: `id` */

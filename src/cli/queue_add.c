@@ -87,6 +87,22 @@ static int refuse_full(const struct adder *adder, size_t i)
                           is_line ? "of it and behind it " : "");
 }
 
+/* The one that sends the same, in place of it. */
+static int report_same(const struct adder *adder, size_t i)
+{
+    const struct queue_added *added = &adder->added[i];
+    BUF_AUTO struct buf where = buf_make(SIZE_MAX);
+    if (adder->lines[i] > 0)
+        buf_printf(&where, "line %zu: ", adder->lines[i]);
+    printf("%lld %s\n", (long long)added->id, added->key);
+    fprintf(stderr,
+            "pawl %s: %.*soperation %lld sends the same, and is %.*s; nothing was added "
+            "(--dedupe-payload)\n",
+            adder->session->command, SLICE_ARG(buf_slice(&where)), (long long)added->id,
+            SLICE_ARG(task_state_name(added->state)));
+    return EXIT_DONE;
+}
+
 /* What became of one: printed, or an exit code that was explained. */
 static int report_added(struct adder *adder, size_t i)
 {
@@ -95,6 +111,8 @@ static int report_added(struct adder *adder, size_t i)
         return refuse_other(adder, i);
     if (added->end == QUEUE_FULL)
         return refuse_full(adder, i);
+    if (added->end == QUEUE_SAME)
+        return report_same(adder, i);
     adder->n_added++;
     printf("%lld %s\n", (long long)added->id, added->key);
     if (added->end == QUEUE_KNOWN && added->state >= TASK_DONE)
@@ -104,39 +122,17 @@ static int report_added(struct adder *adder, size_t i)
     return EXIT_DONE;
 }
 
-/* With --dedupe-payload operations come one by one. */
-static int refuse_same(struct adder *adder)
-{
-    struct queue_session *session = adder->session;
-    BUF_AUTO struct buf where = buf_make(SIZE_MAX);
-    int64_t id = 0;
-    if (session->dedupe_us == 0)
-        return EXIT_DONE;
-    int code =
-        queue_complain(session, queue_find_same(session->store, &adder->operations[0],
-                                                session->dedupe_us, &session->parker.parker, &id));
-    if (code != EXIT_DONE || id == 0)
-        return code;
-    adder->n = 0;
-    if (adder->lines[0] > 0)
-        buf_printf(&where, "line %zu: ", adder->lines[0]);
-    return command_failed(session->command, EXIT_BAD_DATA,
-                          "%.*soperation %lld sends the same, and was added within the time of "
-                          "--dedupe-payload; nothing was added",
-                          SLICE_ARG(buf_slice(&where)), (long long)id);
-}
-
 /* Stores what has gathered, and prints which operations they are. */
 static int flush(struct adder *adder)
 {
-    struct queue_adding adding = {adder->operations, adder->n, adder->added, adder->session->most,
-                                  0};
+    struct queue_adding adding = {.operations = adder->operations,
+                                  .n = adder->n,
+                                  .added = adder->added,
+                                  .most = adder->session->most,
+                                  .dedupe_us = adder->session->dedupe_us};
     int code = EXIT_DONE;
     if (adder->n == 0)
         return EXIT_DONE;
-    code = refuse_same(adder);
-    if (code != EXIT_DONE)
-        return code;
     enum store_status status =
         queue_add(adder->session->store, &adding, &adder->session->parker.parker);
     for (size_t i = 0; i < adding.n_added; i++) {
@@ -317,7 +313,10 @@ static int take_steps(struct adder *adder, const struct queue_operation *default
 static int add_list(struct adder *adder)
 {
     struct queue_session *session = adder->session;
-    struct queue_adding adding = {adder->operations, adder->n, adder->added, session->most, 0};
+    struct queue_adding adding = {.operations = adder->operations,
+                                  .n = adder->n,
+                                  .added = adder->added,
+                                  .most = session->most};
     int64_t list = 0;
     enum store_status status =
         queue_add_linked(session->store, &adding, &session->parker.parker, &list);

@@ -55,6 +55,7 @@ struct batch {
     struct store_task tails[QUEUE_BATCH_MOST]; /* behind which some are added */
     size_t n_tails;
     size_t most;                /* 0: any number */
+    struct queue_same same;     /* without a window what they send is not compared */
     struct store_counter bound; /* read before its operations were counted */
     struct table_change changes[TABLE_BRINGS_MAX];
     size_t n_changes;
@@ -265,6 +266,8 @@ static enum store_status save(struct batch *batch)
         bring(batch, &task_table, TABLE_INSERT, &adding->task.row, list);
         bring(batch, &request_table, TABLE_INSERT, &adding->request.row, &adding->task.row);
     }
+    if (batch->same.window_us > 0)
+        bring(batch, &same_table, TABLE_INSERT, &batch->same.row.row, &batch->addings[0].task.row);
     if (batch->arena.failed)
         return STORE_NO_MEMORY;
     struct store_op op = {
@@ -281,10 +284,25 @@ static void report_added(struct batch *batch)
     }
 }
 
+static enum store_status find_same(struct batch *batch, bool *ret_found)
+{
+    const struct adding *adding = &batch->addings[0];
+    adding->added->end = QUEUE_ADDED;
+    enum store_status status = batch->same.window_us == 0
+                                   ? STORE_DONE
+                                   : queue_same_find(batch->store, adding->operation, batch->parker,
+                                                     &batch->same, adding->added);
+    *ret_found = adding->added->end == QUEUE_SAME;
+    return status;
+}
+
 static enum store_status try_batch(struct batch *batch)
 {
-    bool fits = true;
-    enum store_status status = find_room(batch, &fits);
+    bool fits = true, is_same;
+    enum store_status status = find_same(batch, &is_same);
+    if (status != STORE_DONE || is_same)
+        return status;
+    status = find_room(batch, &fits);
     batch->n_tails = 0;
     if (status == STORE_DONE && !fits && batch->n > 1)
         return STORE_CONFLICT; /* as many as fit, one by one */
@@ -414,8 +432,10 @@ static struct batch *new_batch_of(struct store *store, struct parker *parker,
 {
     struct batch *batch = new_batch(store, parker, adding->n);
     adding->n_added = 0;
-    if (batch)
+    if (batch) {
         batch->most = adding->most;
+        batch->same = (struct queue_same){.window_us = adding->dedupe_us, .arena = &batch->arena};
+    }
     for (size_t i = 0; batch && i < adding->n; i++) {
         batch->addings[i].operation = &adding->operations[i];
         batch->addings[i].added = &adding->added[i];
@@ -426,6 +446,7 @@ static struct batch *new_batch_of(struct store *store, struct parker *parker,
 enum store_status queue_add(struct store *store, struct queue_adding *adding, struct parker *parker)
 {
     CHECK(adding->n > 0 && adding->n <= QUEUE_BATCH_MOST);
+    CHECK(adding->dedupe_us == 0 || adding->n == 1);
     struct batch *batch = new_batch_of(store, parker, adding);
     if (!batch)
         return STORE_NO_MEMORY;

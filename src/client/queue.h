@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "core/key_header.h"
+#include "store/same.h"
 #include "store/store.h"
 #include "store/task_audit.h"
 
@@ -43,6 +44,7 @@ enum queue_end {
     QUEUE_ADDED,
     QUEUE_KNOWN,     /* the same operation is there under its key */
     QUEUE_OTHER,     /* another one is */
+    QUEUE_SAME,      /* one that sends the same is, under another key: nothing was added */
     QUEUE_FULL,      /* nothing was added: with it there would be more than `most` */
     QUEUE_NOT_FOUND, /* edit */
     QUEUE_ENDED,     /* edit: it is done or dropped */
@@ -68,6 +70,7 @@ struct queue_adding {
     size_t most;               /* operations that may wait or be sent, of all; 0: any number. Adds
                                   with a bound count one after the other; those without do not */
     size_t n_added;            /* of so many of them, whatever the result: they are on disk */
+    int64_t dedupe_us; /* the window of queue_same_find, then `n` is 1; 0: nothing is compared */
 };
 
 /* Adds operations, in one commit where nobody interferes. */
@@ -93,11 +96,20 @@ enum store_status queue_edit(struct store *store, const struct queue_edit *edit,
 
 /* ---- queue_same.c ---- */
 
-/* Looks for an operation that was added within the window and sends the same (payload and target,
- * as `pawl send` compares them) under another key; `*ret_id` 0: there is none. Those that are added
- * at this very moment are not seen. */
-enum store_status queue_find_same(struct store *store, const struct queue_operation *operation,
-                                  int64_t window_us, struct parker *parker, int64_t *ret_id);
+struct queue_same {
+    int64_t window_us;
+    struct arena *arena;   /* for what is read */
+    struct store_same row; /* result; its hash is in the arena */
+};
+
+/* Looks for an operation under another key that sends the same (method, URL, media type and body,
+ * as `pawl send` compares them) and was added with a window, too: one that is not over counts, and
+ * whatever became of one that was not dropped as long as its window lasts. It is reported as
+ * QUEUE_SAME. Else `same->row` is to be brought with the one that is added, linked to it: whoever
+ * brings another one of this hash meanwhile conflicts. */
+enum store_status queue_same_find(struct store *store, const struct queue_operation *operation,
+                                  struct parker *parker, struct queue_same *same,
+                                  struct queue_added *ret_added);
 
 /* ---- queue_line.c ---- */
 

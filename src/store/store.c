@@ -8,6 +8,7 @@
 #include "store/identity.h"
 #include "store/receipts.h"
 #include "store/roster.h"
+#include "store/same.h"
 #include "store/task_audit.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ static const struct table *const tables[] = {&audit_table,
                                              &roster_table,
                                              &envelope_table,
                                              &identity_table,
+                                             &same_table,
                                              NULL};
 
 const struct table *const *store_tables(void)

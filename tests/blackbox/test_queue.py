@@ -171,19 +171,45 @@ def test_what_cannot_be_sent_is_not_queued(queue):
     assert "deadline" in queue.refused(2, "add", "--deadline", "0", URL)
 
 
-def test_Q9_the_same_payload_under_another_key_is_refused_within_its_window(queue):
+def test_Q9_the_same_under_another_key_is_the_one_that_is_there(queue):
     guarded = ("--dedupe-payload", "10m")
-    identity, key = queue.add(*guarded, "--json", '{"a":1,"b":2}', URL)
-    assert identity in queue.refused(65, "add", *guarded, "--json", '{"b": 2, "a": 1.0}', URL)
-    assert queue.add(*guarded, "--key", key, "--json", '{"a":1,"b":2}', URL) == (identity, key)
-    queue.add(*guarded, "--json", '{"a":1}', URL)
-    queue.add(*guarded, "--json", '{"a":1,"b":2}', URL + "/other")
+
+    def same(*arguments: str) -> list[str]:
+        ran = queue.run("add", *guarded, *arguments)
+        assert ran.returncode == 0 and "sends the same, and is" in ran.stderr
+        return ran.stdout.split()
+
+    first = queue.add(*guarded, "--json", '{"a":1,"b":2}', URL)
+    assert same("--json", '{"b": 2, "a": 1.0}', URL) == [*first]
+    assert same("--key", "mine", "--json", '{"a":1,"b":2}', URL) == [*first]
+    assert queue.add(*guarded, "--key", first[1], "--json", '{"a":1,"b":2}', URL) == first
+    others = [("--json", '{"a":1}', URL), ("--json", '{"a":1,"b":2}', URL + "/other"),
+              ("-X", "PUT", "--json", '{"a":1,"b":2}', URL),
+              ("-d", '{"a":1,"b":2}', "-H", "Content-Type: text/plain", URL)]
+    assert len({queue.add(*guarded, *other)[0] for other in others} - {first[0]}) == 4
     ran = queue.run("add", *guarded, "-", input=lines({"url": URL, "json": 7},
                                                       {"url": URL, "json": 7}))
-    assert ran.returncode == 65 and "line 2: " in ran.stderr
-    assert len(queue.list()) == 4
-    queue.did("drop", identity)
-    queue.add(*guarded, "--json", '{"a":1,"b":2}', URL)
+    one, other = ran.stdout.splitlines()
+    assert (ran.returncode, one) == (0, other) and "line 2: " in ran.stderr
+    assert len(queue.list()) == 6
+
+
+def test_what_was_dropped_or_edited_is_not_the_same_any_more(queue):
+    guarded = ("--dedupe-payload", "10m", "--json", '{"a":1}', URL)
+    first, _ = queue.add(*guarded)
+    queue.did("drop", first)
+    second, _ = queue.add(*guarded)
+    queue.did("edit", second, "--json", '{"a":2}')
+    third, _ = queue.add(*guarded)
+    assert len({first, second, third}) == 3
+
+
+def test_of_adds_of_the_same_at_one_moment_one_is_added(queue):
+    guarded = ("--dedupe-payload", "10m", "--json", '{"a":1}', URL)
+    queue.add(URL)  # the store is there
+    ran = at_once(6, lambda _: queue.run("add", *guarded))
+    assert {one.returncode for one in ran} == {0}
+    assert len({one.stdout for one in ran}) == 1 and len(queue.list()) == 2
 
 
 # ---- list, show ----
