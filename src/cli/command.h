@@ -42,6 +42,7 @@
     COMMAND(keys_resolve, command_keys)                                                            \
     COMMAND(keys_release, command_keys)                                                            \
     COMMAND(keys_forget, command_keys)                                                             \
+    COMMAND(keys_succeeded, command_keys)                                                          \
     COMMAND(keys_stats, command_keys)                                                              \
     COMMAND(keys_audit, command_keys)                                                              \
     COMMAND(stats, command_queue)                                                                  \

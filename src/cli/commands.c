@@ -95,7 +95,8 @@ const struct command command_rows[COMMAND_COUNT] = {
                    FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE, FLAG_QUEUE_DEADLINE, ANSWER_FLAGS,
                    FLAG_WAIT_ON, FLAG_FINAL_ON, FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL},
-                   {EXIT_BAD_DATA, "a bad line, or the key of another operation"},
+                   {EXIT_BAD_DATA,
+                    "a bad line, no JSON behind --json, or the key of another operation"},
                    {NO_STORE},
                    {EXIT_TRY_AGAIN, "the queue is full (--most)"}}},
     [COMMAND_queue_list] =
@@ -282,6 +283,22 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operands_most = 1,
          .flags = {FLAG_TOKEN, FLAG_FORGET_FORCE, FLAG_REASON, WHICH, FLAG_JSON, FLAG_STORE},
          .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}}},
+    [COMMAND_keys_succeeded] =
+        {.name = "keys succeeded",
+         .summary = "tell by the exit code whether an operation is remembered as done",
+         .synopsis = "KEY [--rule RULE] [OPTIONS]",
+         .about = "Looks whether the success of an operation is remembered: of `pawl send`, `pawl "
+                  "queue` and the library, unless --rule names a rule of a gateway. What is not "
+                  "remembered may have been done, and forgotten since." WHICH_ONE,
+         .operand = "KEY",
+         .operands_least = 1,
+         .operands_most = 1,
+         .flags = {FLAG_RULE, FLAG_TENANT, FLAG_STORE},
+         .exits = {{EXIT_FINAL_ERROR, "no success is remembered"},
+                   {WHICH_RECORD},
+                   {NO_STORE},
+                   {EXIT_TRY_AGAIN, "it is being sent"},
+                   {EXIT_OUTCOME_UNKNOWN, "it is in doubt whether it was done"}}},
     [COMMAND_keys_stats] = {.name = "keys stats",
                             .summary = "count records by status",
                             .synopsis = "[OPTIONS]",

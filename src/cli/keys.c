@@ -4,6 +4,8 @@
 
 #include "cli/command.h"
 #include "cli/print.h"
+#include "client/operation.h"
+#include "client/verdict.h"
 #include "job/output.h"
 #include <unistd.h>
 
@@ -114,6 +116,38 @@ static int show(const struct keys_options *options)
     return code;
 }
 
+/* What is known of it: done, or an exit code that is explained. */
+static int tell_success(const struct keys_options *options, const struct keys_row *row, int64_t now)
+{
+    const struct record *record = row ? &row->store.record : NULL;
+    bool is_done = record && record->status == RECORD_COMPLETE && record->gone_at > now &&
+                   !client_is_refusal(record);
+    if (is_done)
+        return EXIT_DONE;
+    if (record && row->lease == RECORD_LEASE_LIVE)
+        return command_failed(options->command, EXIT_TRY_AGAIN, "it is being sent");
+    if (record && record_in_doubt(record, row->lease))
+        return command_failed(options->command, EXIT_OUTCOME_UNKNOWN,
+                              "it is in doubt whether it was done");
+    return command_failed(options->command, EXIT_FINAL_ERROR,
+                          "no success of it is remembered: it may have been done, and forgotten");
+}
+
+static int succeeded(const struct keys_options *options)
+{
+    KEYS_SESSION_AUTO struct keys_session session = {0};
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    int code = keys_open(&session, options);
+    if (code == EXIT_DONE)
+        code = keys_collect(&session, 2, &found);
+    if (code != EXIT_DONE)
+        return code;
+    if (found.n > 1)
+        return command_misused(options->command,
+                               "several tenants have this key; select one with --tenant");
+    return tell_success(options, found.first, store_now(session.store));
+}
+
 static int stats(const struct keys_options *options)
 {
     KEYS_SESSION_AUTO struct keys_session session = {0};
@@ -197,6 +231,7 @@ static int (*const acts[COMMAND_COUNT])(const struct keys_options *options) = {
     [COMMAND_keys_resolve] = keys_resolve,
     [COMMAND_keys_release] = keys_release,
     [COMMAND_keys_forget] = keys_forget,
+    [COMMAND_keys_succeeded] = succeeded,
     [COMMAND_keys_stats] = stats,
     [COMMAND_keys_audit] = keys_audit,
 };
@@ -209,5 +244,7 @@ int command_keys(enum command_id id, struct operands at)
         return code;
     if (at.n > 0)
         options.key = slice_of(at.at[0]);
+    if (id == COMMAND_keys_succeeded && !options.rule.at)
+        options.rule = SLICE(CLIENT_RULE);
     return acts[id](&options);
 }

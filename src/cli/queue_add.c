@@ -180,6 +180,15 @@ static bool make_operation(struct queue_session *session, struct client_made *ma
     return true;
 }
 
+/* What no service would take is better told now than when nobody looks. */
+static bool is_json(struct slice body)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct json *root;
+    enum json_error error = json_parse(&arena, body, &root, NULL);
+    return error == JSON_OK || error == JSON_NO_MEMORY || json_error_is_refusal(error);
+}
+
 static int add_one(struct adder *adder, struct client_made *made)
 {
     struct queue_session *session = adder->session;
@@ -196,6 +205,9 @@ static int add_one(struct adder *adder, struct client_made *made)
     operation->has_body = made->operation.has_body;
     if (!queue_check(operation, &problem))
         return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    if (session->request.request.is_json && !is_json(operation->body))
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "what --json gives is no JSON; nothing was added");
     int code = queue_open(session, STORE_COMMAND, true);
     adder->n = 1;
     return code == EXIT_DONE ? flush(adder) : code;

@@ -11,7 +11,7 @@ from pawltest.gateway import ROOT, run
 
 COMMANDS = ["serve", "send", "stats", "hash", "schema", "errors", "backoff", "demo", "help",
             "version"]
-GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "stats", "audit"],
+GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "succeeded", "stats", "audit"],
           "config": ["explain"],
           "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume",
                     "drain", "audit"],

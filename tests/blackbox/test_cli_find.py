@@ -125,3 +125,31 @@ def test_a_once_value_that_two_records_may_mean_is_asked_about(both, keys):
     assert ran.returncode == 2 and "spaced" in ran.stderr and "written" in ran.stderr
     assert keys("show", "--once", "a b:p").stdout.startswith("key:          spaced")
     assert keys("show", "--once", "a%2520b:p").stdout.startswith("key:          written")
+
+
+def test_an_exit_code_says_whether_a_success_is_remembered(both, upstream, keys):
+    gateway = both[0]
+
+    def succeeded(key: str, *arguments: str) -> tuple[int, str]:
+        ran = keys("succeeded", key, *arguments)
+        assert ran.stdout == ""
+        return ran.returncode, ran.stderr
+
+    post(gateway, "done")
+    upstream.then(say(422), closes())
+    post(gateway, "refused")
+    post(gateway, "doubt")
+    gate = upstream.hold()
+    later = Later(lambda: post(gateway, "sent"))
+    gate.wait_for()
+    rule = ("--rule", "refunds")
+    assert succeeded("done", *rule) == (0, "")
+    for key, code, told in (("refused", 1, "may have been done, and forgotten"),
+                            ("never", 1, "may have been done, and forgotten"),
+                            ("sent", 75, "being sent"), ("doubt", 76, "in doubt")):
+        ended, said = succeeded(key, *rule)
+        assert ended == code and told in said
+    assert succeeded("done")[0] == 1  # by `pawl send` it was not
+    gate.open()
+    later.result()
+    assert succeeded("sent", *rule) == (0, "")

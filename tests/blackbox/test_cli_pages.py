@@ -101,8 +101,8 @@ def complete(line: str, directory: Path | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("line, offered", [
-    ("pawl ser", ["serve"]), ("pawl keys s", ["show", "stats"]), ("pawl config ", ["explain",
-                                                                                 "--help"]),
+    ("pawl ser", ["serve"]), ("pawl keys s", ["show", "succeeded", "stats"]),
+    ("pawl config ", ["explain", "--help"]),
     ("pawl keys list --st", ["--status", "--store"]),
     ("pawl keys list --status ", ["pending", "released", "complete", "failed",
                                    "unknown"]),

@@ -171,6 +171,12 @@ def test_what_cannot_be_sent_is_not_queued(queue):
     assert "deadline" in queue.refused(2, "add", "--deadline", "0", URL)
 
 
+@pytest.mark.parametrize("text", ["{'a': 1}", '{"a":', "", "1 2"])
+def test_what_is_no_json_is_not_queued_as_json(queue, text):
+    assert "no JSON" in queue.refused(65, "add", "--json", text, URL)
+    assert not queue.store.exists()
+
+
 def test_Q9_the_same_under_another_key_is_the_one_that_is_there(queue):
     guarded = ("--dedupe-payload", "10m")
 
