@@ -45,9 +45,10 @@ static const char *take_pair(const struct shown *shown, struct tasks_wanted *wan
     uint64_t number = 0;
     if (slice_eq(name, SLICE("state"))) {
         ptrdiff_t state = slice_item(SLICE(TASKS_STATE_NAMES), '|', value);
-        wanted->has_state = state >= 0;
-        wanted->state = (enum task_state)state;
-        return wanted->has_state ? NULL : "waiting, sending, done, dead or dropped";
+        if (state < 0)
+            return "waiting, sending, done, dead, dropped or parked";
+        tasks_want_state(wanted, (size_t)state);
+        return NULL;
     }
     if (slice_eq(name, slice_of(shown->lane))) {
         wanted->lane = value;

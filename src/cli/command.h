@@ -30,6 +30,7 @@
     COMMAND(queue_edit, command_queue)                                                             \
     COMMAND(queue_retry, command_queue)                                                            \
     COMMAND(queue_drop, command_queue)                                                             \
+    COMMAND(queue_settle, command_queue)                                                           \
     COMMAND(queue_pause, command_queue)                                                            \
     COMMAND(queue_resume, command_queue)                                                           \
     COMMAND(queue_drain, command_queue)                                                            \
@@ -225,7 +226,10 @@
     X(ON_FAILURE, "on-failure", 0, "A", "park|skip", 0, 0,                                         \
       "after a final failure its group waits for a person, or goes on (default park)")             \
     X(QUEUE_DEADLINE, "deadline", 0, "D", NULL, 0, 0,                                              \
-      "no attempt begins later than D (30m, 7d) after the first one")                              \
+      "no attempt begins later than D (30m, 30d) from now on; none: whenever (default: 7d from "   \
+      "the first attempt that reached the service)")                                               \
+    X(QUEUE_ATTEMPTS, "attempts", 0, "N", NULL, 1, 1000000,                                        \
+      "at most N attempts (default: any number)")                                                  \
     X(MOST, "most", 0, "N", NULL, 1, 100000000,                                                    \
       "refuse an operation if more than N would then be waiting; concurrent adds count each "      \
       "other only if all use --most")                                                              \
@@ -234,12 +238,25 @@
     X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have taken effect")        \
     X(PROMETHEUS, "prometheus", 0, NULL, NULL, 0, 0, "print the text format of Prometheus")        \
     X(DRAIN_ONCE, "once", 0, NULL, NULL, 0, 0, "until nothing is due now")                         \
+    X(DRAIN_NEW, "new", 0, NULL, NULL, 0, 0,                                                       \
+      "the exit code says nothing of what had failed finally before")                              \
     X(FOLLOW, "follow", 0, NULL, NULL, 0, 0, "until it is stopped by a signal")                    \
     X(IN_FLIGHT, "jobs", 'j', "N", NULL, 1, 256,                                                   \
       "at most N operations at a time (default 4 to one target, 256 in all)")                      \
     X(STATE, "state", 0, "S", TASKS_STATE_NAMES, 0, 0, "only those in this state")                 \
     X(DEAD, "dead", 0, NULL, NULL, 0, 0, "only those that failed finally, as `--state dead`")      \
     X(REPLAY_DEAD, "dead", 0, NULL, NULL, 0, 0, "all that have failed finally")                    \
+    X(ALL_DEAD, "dead", 0, NULL, NULL, 0, 0, "all that failed finally")                            \
+    X(ALL_PARKED, "parked", 0, NULL, NULL, 0, 0, "all that wait behind one that failed finally")   \
+    X(ALL_HOLDING, "parked", 0, NULL, NULL, 0, 0,                                                  \
+      "all that failed finally and hold their group: what is parked behind them follows")          \
+    X(ALL_SINCE, "since", 0, "T", NULL, 0, 0,                                                      \
+      "of these only those that ended (parked: were added) at T (2026-01-31T12:00:00Z) or later")  \
+    X(ALL_UNTIL, "until", 0, "T", NULL, 0, 0, "the same, at T or earlier")                         \
+    X(ALL_TO, "to", 0, "PREFIX", NULL, 0, 0, "of these only those for this URL or one below it")   \
+    X(ALL_DRY_RUN, "dry-run", 0, NULL, NULL, 0, 0, "count them, and change nothing")               \
+    X(SETTLE_DONE, "done", 0, NULL, NULL, 0, 0, "it was done")                                     \
+    X(SETTLE_NOT, "not-done", 0, NULL, NULL, 0, 0, "it was not done")                              \
     X(PUBLISH_ID, "id", 0, "ID", NULL, 0, 0,                                                       \
       "the event's id, 1 to 255 of A-Za-z0-9_- (default: a new one, which is printed)")            \
     X(EVENT_DATA, "data", 'd', "DATA", NULL, 0, 0,                                                 \

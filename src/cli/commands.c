@@ -17,6 +17,10 @@
 #define NO_EVENT EXIT_FINAL_ERROR, "no such event, or its state does not allow it"
 #define NO_DELIVERY EXIT_FINAL_ERROR, "no such delivery, or its state does not allow it"
 #define NO_STORE EXIT_UNAVAILABLE, "the store cannot be used"
+#define SOME_LEFT EXIT_TRY_AGAIN, "it is being sent; of many: some were left, run it again"
+#define ABOUT_MANY                                                                                 \
+    "With --dead or --parked it does so to all of them, one after the other, each as by its ID, "  \
+    "and counts; steps of lists are left out."
 #define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
 #define DATA_FLAGS FLAG_DATA, FLAG_DATA_BINARY, FLAG_DATA_JSON
 #define ANSWER_FLAGS FLAG_DONE, FLAG_LATER, FLAG_NOT_DONE
@@ -81,7 +85,8 @@ const struct command command_rows[COMMAND_COUNT] = {
              "The same operation under the same --key is stored once. A header given as "
              "-H @FILE is read from that file at each attempt.\n\n"
              "With `-` it reads operations from standard input, an object of JSON on each line: "
-             "url, method, headers, header_files, json or data, key, group, on_failure, deadline. "
+             "url, method, headers, header_files, json or data, key, group, on_failure, deadline, "
+             "attempts. "
              "Members that a line omits take their values from the options. After a bad line, "
              "which is named, it stops; the operations before it are stored.\n\n"
              "With --linked the operations are the steps of a list, sent one after the other, all "
@@ -92,9 +97,11 @@ const struct command command_rows[COMMAND_COUNT] = {
          .operand = "URL",
          .operands_most = 1,
          .flags = {FLAG_METHOD, DATA_FLAGS, FLAG_REQUEST_HEADER, FLAG_USER, FLAG_REQUEST_KEY,
-                   FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE, FLAG_QUEUE_DEADLINE, ANSWER_FLAGS,
-                   FLAG_WAIT_ON, FLAG_FINAL_ON, FLAG_DEDUPE, FLAG_MOST, FLAG_STORE},
-         .exits = {{EXIT_USAGE, NULL},
+                   FLAG_LINKED, FLAG_GROUP, FLAG_ON_FAILURE, FLAG_QUEUE_DEADLINE,
+                   FLAG_QUEUE_ATTEMPTS, ANSWER_FLAGS, FLAG_WAIT_ON, FLAG_FINAL_ON, FLAG_DEDUPE,
+                   FLAG_MOST, FLAG_STORE},
+         .exits = {{EXIT_FINAL_ERROR, "it was added before, and is dead or dropped"},
+                   {EXIT_USAGE, NULL},
                    {EXIT_BAD_DATA,
                     "a bad line, no JSON behind --json, or the key of another operation"},
                    {NO_STORE},
@@ -103,8 +110,10 @@ const struct command command_rows[COMMAND_COUNT] = {
         {.name = "queue list",
          .summary = "list operations, oldest first",
          .synopsis = "[OPTIONS]",
-         .about = "Lists the operations of the queue, oldest first. With --json each one is an "
-                  "object on a line of its own.",
+         .about = "Lists the operations of the queue, oldest first. What waits in its group behind "
+                  "one that is tried again is listed with that one's ID and since when; behind one "
+                  "that failed finally it is `parked`. With --json each one is an object on a line "
+                  "of its own.",
          .flags = {FLAG_STATE, FLAG_DEAD, FLAG_LISTED_GROUP, FLAG_LIMIT, FLAG_JSON, FLAG_STORE},
          .exits = {{EXIT_USAGE, NULL}, {NO_STORE}}},
     [COMMAND_queue_show] = {.name = "queue show",
@@ -140,24 +149,38 @@ const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_queue_retry] =
         {.name = "queue retry",
          .summary = "send an operation that failed finally again, under its key",
-         .synopsis = "ID [--reason TEXT]",
-         .about = "Makes a dead operation wait again, under the same key; its attempts count from "
-                  "the start.",
+         .synopsis = "ID [--reason TEXT]\n--dead | --parked [OPTIONS]",
+         .about = "Makes an operation that is dead or dropped wait again, under the same key; its "
+                  "attempts count from the start.\n\n" ABOUT_MANY
+                  " They are sent again at most ten a second to each target.",
          .operand = "ID",
-         .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_ACT_REASON, FLAG_STORE},
-         .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}}},
+         .flags = {FLAG_ALL_DEAD, FLAG_ALL_HOLDING, FLAG_ALL_SINCE, FLAG_ALL_UNTIL,
+                   FLAG_LISTED_GROUP, FLAG_ALL_TO, FLAG_ALL_DRY_RUN, FLAG_ACT_REASON, FLAG_STORE},
+         .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}}},
     [COMMAND_queue_drop] =
         {.name = "queue drop",
          .summary = "give an operation up; its group goes on",
-         .synopsis = "ID [--reason TEXT]",
+         .synopsis = "ID [--reason TEXT]\n--dead | --parked [OPTIONS]",
          .about = "Drops an operation that waits or is dead. It is kept in the list as dropped; "
-                  "what waited behind it in its group goes on.",
+                  "what waited behind it in its group goes on.\n\n" ABOUT_MANY,
+         .operand = "ID",
+         .operands_most = 1,
+         .flags = {FLAG_ALL_DEAD, FLAG_ALL_PARKED, FLAG_ALL_SINCE, FLAG_ALL_UNTIL,
+                   FLAG_LISTED_GROUP, FLAG_ALL_TO, FLAG_ALL_DRY_RUN, FLAG_ACT_REASON, FLAG_STORE},
+         .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}}},
+    [COMMAND_queue_settle] =
+        {.name = "queue settle",
+         .summary = "say whether an operation was done",
+         .synopsis = "ID --done [--reason TEXT]\nID --not-done [--reason TEXT]",
+         .about = "Says what a person found out of an operation that waits, is dead or dropped. "
+                  "With --done it is done, its key is remembered as that of a success, and what "
+                  "waited behind it in its group goes on. With --not-done none of its attempts is "
+                  "in doubt any more: it stays as it is, and may be sent again, edited or dropped.",
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_ACT_REASON, FLAG_STORE},
+         .flags = {FLAG_SETTLE_DONE, FLAG_SETTLE_NOT, FLAG_ACT_REASON, FLAG_STORE},
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},
@@ -191,9 +214,11 @@ const struct command command_rows[COMMAND_COUNT] = {
              "being sent end; on a second signal it exits at once. It may be killed at any moment: "
              "the next drain goes on under the same keys. On a file there is one drain at a time, "
              "on PostgreSQL they share the work.",
-         .flags = {FLAG_DRAIN_ONCE, FLAG_FOLLOW, FLAG_IN_FLIGHT, FLAG_MAX_TIME, FLAG_CACERT,
-                   FLAG_CERT, FLAG_CERT_KEY, FLAG_INSECURE, FLAG_UNIX_SOCKET, FLAG_STORE},
-         .exits = {{EXIT_FINAL_ERROR, "some failed finally: `pawl queue list --dead`"},
+         .flags = {FLAG_DRAIN_ONCE, FLAG_FOLLOW, FLAG_DRAIN_NEW, FLAG_IN_FLIGHT, FLAG_MAX_TIME,
+                   FLAG_CACERT, FLAG_CERT, FLAG_CERT_KEY, FLAG_INSECURE, FLAG_UNIX_SOCKET,
+                   FLAG_STORE},
+         .exits = {{EXIT_FINAL_ERROR,
+                    "some are dead, also from before (--new): `pawl queue list --dead`"},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},
                    {EXIT_FAIL_STOP, NULL},
@@ -386,15 +411,14 @@ const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_webhook_drop] =
         {.name = "webhook drop",
          .summary = "give a delivery up",
-         .synopsis = "ID",
+         .synopsis = "ID [--reason TEXT]\n--dead | --parked [OPTIONS]",
          .about = "Drops a delivery that waits or is dead. It is kept in the list as dropped; "
-                  "what waited behind it at an ordered endpoint goes on.",
+                  "what waited behind it at an ordered endpoint goes on.\n\n" ABOUT_MANY,
          .operand = "ID",
-         .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_ACT_REASON, FLAG_STORE},
-         .exits =
-             {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}}},
+         .flags = {FLAG_ALL_DEAD, FLAG_ALL_PARKED, FLAG_ALL_SINCE, FLAG_ALL_UNTIL, FLAG_ENDPOINT,
+                   FLAG_ALL_DRY_RUN, FLAG_ACT_REASON, FLAG_STORE},
+         .exits = {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}}},
     [COMMAND_webhook_audit] =
         {.name = "webhook audit",
          .summary = "list who acted on deliveries and endpoints by hand",

@@ -52,17 +52,15 @@
     [COMMAND_inbox_drop] =                                                                         \
         {.name = "inbox drop",                                                                     \
          .summary = "give the handling of an event up",                                            \
-         .synopsis = "ID",                                                                         \
+         .synopsis = "ID [--reason TEXT]\n--dead | --parked [OPTIONS]",                            \
          .about = "Drops an event whose handling waits or is dead. It is kept in the list as "     \
-                  "dropped, and its id is known; what waited behind it in its order goes on.",     \
+                  "dropped, and its id is known; what waited behind it in its order goes "         \
+                  "on.\n\n" ABOUT_MANY,                                                            \
          .operand = "ID",                                                                          \
-         .operands_least = 1,                                                                      \
          .operands_most = 1,                                                                       \
-         .flags = {FLAG_ACT_REASON, FLAG_STORE},                                                   \
-         .exits = {{NO_EVENT},                                                                     \
-                   {EXIT_USAGE, NULL},                                                             \
-                   {NO_STORE},                                                                     \
-                   {EXIT_TRY_AGAIN, "it is being handled"}}},                                      \
+         .flags = {FLAG_ALL_DEAD, FLAG_ALL_PARKED, FLAG_ALL_SINCE, FLAG_ALL_UNTIL, FLAG_SOURCE,    \
+                   FLAG_ALL_DRY_RUN, FLAG_ACT_REASON, FLAG_STORE},                                 \
+         .exits = {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}}},                      \
     [COMMAND_inbox_remove] =                                                                       \
         {.name = "inbox remove",                                                                   \
          .summary = "end what waits of a source that no config has any more",                      \

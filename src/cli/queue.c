@@ -72,6 +72,10 @@ static int take_duration(const struct queue_session *session, const char *flag, 
 static int take_deadline(void *to, const char *text)
 {
     struct queue_session *session = to;
+    if (slice_eq(slice_of(text), SLICE("none"))) {
+        session->lasts_us = CLOCK_NEVER;
+        return EXIT_DONE;
+    }
     return take_duration(session, "deadline", text, &session->lasts_us);
 }
 
@@ -93,6 +97,14 @@ static int take_since(void *to, const char *text)
     if (timestamp_parse(slice_of(text), &session->since))
         return EXIT_DONE;
     return command_misused(session->command, "--since wants a time: 2026-01-31T12:00:00Z");
+}
+
+static int take_until(void *to, const char *text)
+{
+    struct queue_session *session = to;
+    if (timestamp_parse(slice_of(text), &session->until))
+        return EXIT_DONE;
+    return command_misused(session->command, "--until wants a time: 2026-01-31T12:00:00Z");
 }
 
 static int take_secret(void *to, const char *text)
@@ -139,6 +151,17 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_PAUSED_GROUP] = PLACE(group),
     [FLAG_ON_FAILURE] = PLACE(on_failure),
     [FLAG_QUEUE_DEADLINE] = {FLAG_IS_TAKEN, .take = take_deadline},
+    [FLAG_QUEUE_ATTEMPTS] = PLACE(attempts),
+    [FLAG_DRAIN_NEW] = PLACE(only_new),
+    [FLAG_ALL_DEAD] = PLACE(dead),
+    [FLAG_ALL_PARKED] = PLACE(parked),
+    [FLAG_ALL_HOLDING] = PLACE(parked),
+    [FLAG_ALL_SINCE] = {FLAG_IS_TAKEN, .take = take_since},
+    [FLAG_ALL_UNTIL] = {FLAG_IS_TAKEN, .take = take_until},
+    [FLAG_ALL_TO] = PLACE(to),
+    [FLAG_ALL_DRY_RUN] = PLACE(dry_run),
+    [FLAG_SETTLE_DONE] = PLACE(settles_done),
+    [FLAG_SETTLE_NOT] = PLACE(settles_undone),
     [FLAG_DEDUPE] = {FLAG_IS_TAKEN, .take = take_dedupe},
     [FLAG_MOST] = PLACE(most),
     [FLAG_EDIT_FORCE] = PLACE(force),
@@ -179,6 +202,7 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_queue_edit] = queue_run_edit,
     [COMMAND_queue_retry] = queue_run_retry,
     [COMMAND_queue_drop] = queue_run_drop,
+    [COMMAND_queue_settle] = queue_run_settle,
     [COMMAND_queue_pause] = queue_run_pause,
     [COMMAND_queue_resume] = queue_run_resume,
     [COMMAND_queue_drain] = queue_run_drain,

@@ -3,7 +3,7 @@
  * `pawl queue`: operations that wait on disk until they can be sent; and what of `pawl webhook` is
  * about deliveries, and `pawl inbox`, which are tasks, too. What the parts of the commands share:
  * queue.c (command line, the store), queue_add.c (add, edit), queue_list.c (list, show),
- * queue_act.c (retry, replay, drop, pause, resume), queue_audit.c, queue_drain.c,
+ * queue_act.c (retry, replay, drop, settle, pause, resume), queue_audit.c, queue_drain.c,
  * webhook_publish.c, webhook_endpoint.c, inbox_remove.c. stats.c is `pawl stats`. What programs
  * read, and what an act does, is operator/tasks.h.
  */
@@ -41,14 +41,20 @@ struct queue_session {
     const char *linked;             /* add: the file of a list; NULL: none */
     bool json;
     unsigned on_failure; /* add: 0 or 1: park; 2: skip */
-    int64_t lasts_us;    /* add; 0: no deadline */
+    int64_t lasts_us;    /* add; 0: as the profile says; CLOCK_NEVER: no deadline */
+    size_t attempts;     /* add; 0: any number */
     int64_t dedupe_us;   /* add; 0: nothing is compared */
     size_t most;         /* add; 0: any number */
     bool force;          /* edit, replay */
-    const char *to;      /* edit: below this URL; NULL: `id` */
+    const char *to;      /* edit, acts on many: below this URL; NULL: `id`, or any */
     struct slice reason; /* acts; may be empty */
     unsigned state;      /* list: of TASKS_STATE_NAMES, from 1; 0: any */
-    bool dead;           /* list */
+    bool dead;           /* list; acts: all that are */
+    bool parked;         /* acts: all that are */
+    bool dry_run;        /* acts */
+    bool settles_done;   /* settle */
+    bool settles_undone; /* settle */
+    bool only_new;       /* drain: the exit code says nothing of what was dead before */
     size_t limit;        /* list */
     bool once;           /* drain */
     bool follow;         /* drain */
@@ -59,7 +65,8 @@ struct queue_session {
     const char *event_id;   /* publish; NULL: one is minted */
     const char *tenant;     /* publish; NULL: none */
     const char *event_time; /* publish; NULL: now */
-    int64_t since;          /* replay: ended then or later; 0: whenever */
+    int64_t since;          /* acts on many: ended (parked: added) then or later; 0: whenever */
+    int64_t until;          /* the same: not later */
     size_t rate;            /* replay: of many, in a second */
     const char *lane;       /* list, replay: endpoint or source; NULL: any */
 
@@ -109,6 +116,7 @@ int queue_run_list(struct queue_session *session);
 int queue_run_show(struct queue_session *session);
 int queue_run_retry(struct queue_session *session);
 int queue_run_drop(struct queue_session *session);
+int queue_run_settle(struct queue_session *session);
 int queue_run_pause(struct queue_session *session);
 int queue_run_resume(struct queue_session *session);
 int queue_run_drain(struct queue_session *session);

@@ -2,10 +2,14 @@
 /* What an operator does to queued operations, and to where they go. */
 #include "cli/print.h"
 #include "cli/queue.h"
+#include "client/operation.h"
 #include "client/queue_steps.h"
+#include "operator/keys.h"
 #include <stdio.h>
+#include <unistd.h>
 
 #define LANE_MAX ((size_t)1024)
+#define SETTLED_STATUS 200 /* of the record of what a person says was done */
 
 /* ---- retry, drop ---- */
 
@@ -36,6 +40,9 @@ static int report(const struct queue_session *session, const struct tasks_acted 
                               noun, id);
     case TASKS_LINKED: /* act_on_list */
         break;
+    case TASKS_CHANGED: /* asked for by act_on_many alone */
+    case TASKS_END_COUNT:
+        break;
     case TASKS_SENDING:
         return command_failed(session->command, EXIT_TRY_AGAIN,
                               "%s %lld is being sent; nothing was changed", noun, id);
@@ -63,27 +70,168 @@ static int act_on_list(struct queue_session *session, enum tasks_act act, const 
     return EXIT_DONE;
 }
 
-static int act(struct queue_session *session, enum tasks_act act, const char *done)
+static int refuse_step(const struct queue_session *session)
+{
+    return command_failed(session->command, EXIT_FINAL_ERROR,
+                          "operation %lld is a step of a list; nothing was changed",
+                          (long long)session->id);
+}
+
+static int act_open(struct queue_session *session, enum tasks_act act, const char *done)
 {
     struct tasks_acted acted = {0};
     const struct tasks_wish wish = {.id = session->id, .act = act, .actor = queue_actor(session)};
-    int code = queue_open(session, STORE_COMMAND, false);
-    if (code == EXIT_DONE)
-        code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
+    int code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
+    if (code == EXIT_DONE && acted.end == TASKS_LINKED && act >= TASKS_SETTLE_DONE)
+        return refuse_step(session);
     if (code != EXIT_DONE)
         return code;
     return acted.end == TASKS_LINKED ? act_on_list(session, act, done)
                                      : report(session, &acted, done);
 }
 
+static int act_on_one(struct queue_session *session, enum tasks_act act, const char *done)
+{
+    int code = queue_open(session, STORE_COMMAND, false);
+    return code == EXIT_DONE ? act_open(session, act, done) : code;
+}
+
+/* ---- many ---- */
+
+static void show_progress(void *argument, size_t n)
+{
+    (void)argument;
+    fprintf(stderr, "\r%zu ", n);
+}
+
+static int report_many(const struct queue_session *session, const size_t n[TASKS_END_COUNT],
+                       const char *done)
+{
+    size_t left = n[TASKS_SENDING] + n[TASKS_CHANGED] + n[TASKS_NOT_ALLOWED] + n[TASKS_NOT_FOUND];
+    printf("%s%s: %zu\n", session->dry_run ? "not yet " : "", done, n[TASKS_ACTED]);
+    if (n[TASKS_LINKED] > 0)
+        fprintf(stderr, "pawl %s: %zu steps of lists were left out; see each by its ID\n",
+                session->command, n[TASKS_LINKED]);
+    if (left == 0)
+        return EXIT_DONE;
+    return command_failed(session->command, EXIT_TRY_AGAIN,
+                          "%zu were left, which are being sent, or changed meanwhile; run it again",
+                          left);
+}
+
+/* What is parked is held by what is dead: that is sent again. */
+static int act_on_many(struct queue_session *session, enum tasks_act act, const char *done)
+{
+    size_t n[TASKS_END_COUNT] = {0};
+    bool retries = act == TASKS_RETRY, shows = isatty(STDERR_FILENO);
+    struct tasks_many many = {.wanted = {.ord = slice_of(session->group),
+                                         .lane = slice_of(session->lane),
+                                         .to = slice_of(session->to),
+                                         .since = session->since,
+                                         .until = session->until},
+                              .wish = {.act = act, .actor = queue_actor(session)},
+                              .rate = retries ? session->rate : 0,
+                              .holding = retries && session->parked,
+                              .dry_run = session->dry_run,
+                              .each = shows ? show_progress : NULL};
+    tasks_want_state(&many.wanted,
+                     session->dead || retries ? (size_t)TASK_DEAD : TASKS_STATE_PARKED);
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code != EXIT_DONE)
+        return code;
+    code = queue_complain(session, tasks_act_on_many(&session->source, &many, n));
+    if (shows)
+        fputs("\r\033[K", stderr);
+    int reported = report_many(session, n, done);
+    return code != EXIT_DONE ? code : reported;
+}
+
+static bool selects(const struct queue_session *session)
+{
+    return session->since != 0 || session->until != 0 || session->group || session->lane ||
+           session->to || session->dry_run;
+}
+
+/* Either one by its ID, or many. */
+static int act_on_given(struct queue_session *session, enum tasks_act act, const char *done,
+                        const char *done_to_many)
+{
+    bool many = session->dead || session->parked;
+    if (session->dead && session->parked)
+        return command_misused(session->command, "--dead and --parked exclude each other");
+    if (many == (session->operands.n > 0))
+        return command_misused(session->command, "needs an ID, --dead or --parked");
+    if (!many && selects(session))
+        return command_misused(session->command,
+                               "what selects among many goes with --dead or --parked");
+    return many ? act_on_many(session, act, done_to_many) : act_on_one(session, act, done);
+}
+
 int queue_run_retry(struct queue_session *session)
 {
-    return act(session, TASKS_RETRY, "waits again, under its key");
+    return act_on_given(session, TASKS_RETRY, "waits again, under its key", "retried");
 }
 
 int queue_run_drop(struct queue_session *session)
 {
-    return act(session, TASKS_DROP, "is dropped");
+    return act_on_given(session, TASKS_DROP, "is dropped", "dropped");
+}
+
+/* ---- settle ---- */
+
+/* The record that `pawl send` would look at, before the operation: whoever dies in between finds
+ * the operation done once it is sent again. A record that has ended is left as it is. */
+static int settle_record(struct queue_session *session, struct keys_row *row)
+{
+    bool is_done = session->settles_done;
+    const struct store_actor actor = queue_actor(session);
+    KEYS_ACT_AUTO struct keys_act act = {.row = row,
+                                         .kind = is_done ? KEYS_RESOLVE : KEYS_RELEASE,
+                                         .token = row->store.record.token,
+                                         .http_status = is_done ? SETTLED_STATUS : 0,
+                                         .actor = actor.name,
+                                         .reason = actor.reason,
+                                         .insist = "wait"};
+    int code = queue_complain(session, keys_act(session->store, &act, &session->parker.parker));
+    if (code != EXIT_DONE || act.end == KEYS_DONE || act.end == KEYS_SAME || act.end == KEYS_LATE)
+        return code;
+    return command_failed(session->command, EXIT_TRY_AGAIN, "%.*s",
+                          SLICE_ARG(buf_slice(&act.what)));
+}
+
+static int settle_records(struct queue_session *session, struct slice key)
+{
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    const struct keys_wanted wanted = {.rule = SLICE(CLIENT_RULE), .key = key, .limit = 2};
+    int code = queue_complain(session,
+                              keys_list(session->store, &wanted, &session->parker.parker, &found));
+    for (struct keys_row *row = found.first; row && code == EXIT_DONE; row = row->next)
+        code = settle_record(session, row);
+    return code;
+}
+
+static bool may_settle(const struct tasks_whole *whole)
+{
+    return whole->stored && whole->stored->list_id == 0 &&
+           whole->stored->task.state != TASK_SENDING &&
+           task_allows(whole->stored->task.state, TASK_SETTLE);
+}
+
+int queue_run_settle(struct queue_session *session)
+{
+    TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
+    bool is_done = session->settles_done;
+    if (is_done == session->settles_undone)
+        return command_misused(session->command, "needs either --done or --not-done");
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code == EXIT_DONE)
+        code = queue_complain(session, tasks_read(&session->source, session->id, &whole));
+    if (code == EXIT_DONE && may_settle(&whole))
+        code = settle_records(session, whole.stored->key);
+    if (code != EXIT_DONE)
+        return code;
+    return is_done ? act_open(session, TASKS_SETTLE_DONE, "is done")
+                   : act_open(session, TASKS_SETTLE_NOT, "was not done, and is in doubt no more");
 }
 
 /* ---- replay ---- */

@@ -29,6 +29,7 @@ static struct queue_operation from_options(const struct queue_session *session)
                                     .group = slice_of(session->group),
                                     .skips = session->on_failure == 2,
                                     .answers = buf_slice(&session->request.answers),
+                                    .attempts = (int)session->attempts,
                                     .lasts_us = session->lasts_us};
 }
 
@@ -115,11 +116,16 @@ static int report_added(struct adder *adder, size_t i)
         return report_same(adder, i);
     adder->n_added++;
     printf("%lld %s\n", (long long)added->id, added->key);
-    if (added->end == QUEUE_KNOWN && added->state >= TASK_DONE)
-        fprintf(stderr, "pawl %s: operation %lld was added before, and is %.*s\n",
-                adder->session->command, (long long)added->id,
-                SLICE_ARG(task_state_name(added->state)));
-    return EXIT_DONE;
+    if (added->end != QUEUE_KNOWN || added->state < TASK_DONE)
+        return EXIT_DONE;
+    bool is_done = added->state == TASK_DONE;
+    BUF_AUTO struct buf advice = buf_make(SIZE_MAX);
+    if (!is_done)
+        buf_printf(&advice, ": pawl queue retry %lld", (long long)added->id);
+    fprintf(stderr, "pawl %s: operation %lld was added before, and is %.*s%.*s\n",
+            adder->session->command, (long long)added->id, SLICE_ARG(task_state_name(added->state)),
+            SLICE_ARG(buf_slice(&advice)));
+    return is_done ? EXIT_DONE : EXIT_FINAL_ERROR;
 }
 
 /* Stores what has gathered, and prints which operations they are. */
@@ -322,6 +328,35 @@ static int take_steps(struct adder *adder, const struct queue_operation *default
     return code;
 }
 
+static void print_list(const struct adder *adder, int64_t list)
+{
+    printf("list %lld\n", (long long)list);
+    for (size_t i = 0; i < adder->n; i++)
+        printf("%lld %s\n", (long long)adder->added[i].id, adder->added[i].key);
+}
+
+/* Who does not know whether a list was stored adds it again. */
+static int report_again(struct adder *adder)
+{
+    struct queue_session *session = adder->session;
+    struct queue_adding adding = {adder->operations, adder->n, adder->added, 0, 0};
+    int64_t list = 0;
+    bool failed = false;
+    int code = queue_complain(
+        session, queue_find_list(session->store, &adding, &session->parker.parker, &list));
+    if (code != EXIT_DONE)
+        return code;
+    if (list == 0)
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "one of the keys belongs to another operation; nothing was added");
+    print_list(adder, list);
+    for (size_t i = 0; i < adder->n; i++)
+        failed = failed || adder->added[i].state >= TASK_DEAD;
+    fprintf(stderr, "pawl %s: list %lld was added before%s\n", session->command, (long long)list,
+            failed ? ", and a step of it failed or was dropped: see `pawl queue list`" : "");
+    return failed ? EXIT_FINAL_ERROR : EXIT_DONE;
+}
+
 static int add_list(struct adder *adder)
 {
     struct queue_session *session = adder->session;
@@ -333,16 +368,13 @@ static int add_list(struct adder *adder)
     enum store_status status =
         queue_add_linked(session->store, &adding, &session->parker.parker, &list);
     if (status == STORE_CONFLICT)
-        return command_failed(session->command, EXIT_BAD_DATA,
-                              "one of the keys belongs to another operation; nothing was added");
+        return report_again(adder);
     int code = queue_complain(session, status);
     if (code != EXIT_DONE)
         return code;
     if (adder->added[0].end == QUEUE_FULL)
         return refuse_full(adder, 0);
-    printf("list %lld\n", (long long)list);
-    for (size_t i = 0; i < adding.n_added; i++)
-        printf("%lld %s\n", (long long)adder->added[i].id, adder->added[i].key);
+    print_list(adder, list);
     return EXIT_DONE;
 }
 
@@ -518,20 +550,11 @@ static int edit_one(struct queue_session *session, int64_t id)
     return code == EXIT_DONE ? edit_whole(session, &whole) : code;
 }
 
-/* That URL, or one below it: no other host that begins with its name. */
-static bool is_below(struct slice url, struct slice prefix)
-{
-    if (!slice_starts(url, prefix))
-        return false;
-    char next = url.len > prefix.len ? url.at[prefix.len] : '/';
-    return next == '/' || next == '?' || prefix.at[prefix.len - 1] == '/';
-}
-
 /* All that wait: each an edit of its own. */
 static int edit_all(struct queue_session *session)
 {
-    struct tasks_wanted wanted = {.has_state = true, .state = TASK_WAITING};
-    struct slice prefix = slice_of(session->to);
+    struct tasks_wanted wanted = {
+        .has_state = true, .state = TASK_WAITING, .to = slice_of(session->to)};
     int code = EXIT_DONE;
     do {
         TASKS_PAGE_AUTO struct tasks_page page = {0};
@@ -539,8 +562,6 @@ static int edit_all(struct queue_session *session)
         if (failed != EXIT_DONE)
             return failed;
         for (size_t i = 0; i < page.n; i++) {
-            if (!is_below(page.rows[i].url, prefix))
-                continue;
             failed = edit_one(session, page.rows[i].stored->row.id);
             code = failed == EXIT_DONE ? code : failed;
         }

@@ -164,12 +164,13 @@ static void wait_for_end(struct drain *drain, const sigset_t *signals)
     thread_join(&drain->thread);
 }
 
-static int has_some(struct queue_session *session, enum task_state state, bool *ret_some)
+/* What is there when the drain ends, by state. */
+static int count_states(struct queue_session *session, size_t ret_n[TASK_STATE_COUNT])
 {
-    TASKS_PAGE_AUTO struct tasks_page page = {0};
-    struct tasks_wanted wanted = {.has_state = true, .state = state};
-    int code = queue_complain(session, tasks_list(&session->source, &wanted, &page));
-    *ret_some = *ret_some || page.n > 0;
+    static const enum task_state states[] = {TASK_WAITING, TASK_SENDING, TASK_DEAD};
+    int code = EXIT_DONE;
+    for (size_t i = 0; i < sizeof states / sizeof *states && code == EXIT_DONE; i++)
+        code = queue_complain(session, tasks_count(&session->source, states[i], &ret_n[states[i]]));
     return code;
 }
 
@@ -186,12 +187,11 @@ static int report(struct drain *drain)
 {
     struct queue_session *session = drain->session;
     const struct courier_counts *counts = &drain->counts;
-    bool left = false;
+    size_t n[TASK_STATE_COUNT] = {0};
     if (drain->end == COURIER_STORE_DEAD)
         return queue_complain(session, STORE_DEAD);
-    int code = has_some(session, TASK_WAITING, &left);
-    if (code == EXIT_DONE)
-        code = has_some(session, TASK_SENDING, &left);
+    int code = count_states(session, n);
+    bool left = n[TASK_WAITING] + n[TASK_SENDING] > 0;
     enum store_status closed = store_closed(session->store); /* as those looks found it */
     if (code == EXIT_DONE && closed == STORE_WENT_BACK)
         code = queue_complain(session, closed);
@@ -199,10 +199,14 @@ static int report(struct drain *drain)
         return code;
     printf("%llu done, %llu failed%s\n", (unsigned long long)counts->done,
            (unsigned long long)counts->dead, left ? "; some are left" : "");
+    if (n[TASK_DEAD] > 0)
+        fprintf(stderr, "pawl %s: dead: %zu; see `pawl queue list --dead`\n", session->command,
+                n[TASK_DEAD]);
     say_credentials(drain);
     if (left && closed != STORE_DONE)
         (void)queue_complain(session, closed);
-    return counts->dead > 0 ? EXIT_FINAL_ERROR : left ? EXIT_TRY_AGAIN : EXIT_DONE;
+    bool failed = counts->dead > 0 || (!session->only_new && n[TASK_DEAD] > 0);
+    return failed ? EXIT_FINAL_ERROR : left ? EXIT_TRY_AGAIN : EXIT_DONE;
 }
 
 /* ---- what it takes ---- */

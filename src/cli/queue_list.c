@@ -36,13 +36,27 @@ static void add_text(struct buf *line, struct slice text)
     print_escaped(line, text);
 }
 
+/* Behind which one it waits and, where that one fails, since when. */
+static void add_held(struct buf *line, const struct store_task *head)
+{
+    int64_t since = tasks_held_since(head);
+    if (!head)
+        return;
+    buf_printf(line, "  behind %lld", (long long)head->row.id);
+    if (since == 0)
+        return;
+    buf_add_str(line, " since ");
+    add_time(line, since);
+    buf_printf(line, ": %s", task_reason_text(store_task_reason(head)));
+}
+
 /* Columns of one width, but for what has none. */
 static void add_line(struct buf *line, const struct tasks_row *row)
 {
     const struct task *task = &row->stored->task;
     bool ended = task->ended_at != 0;
     buf_printf(line, "%-18lld %-8.*s %8d  ", (long long)row->stored->row.id,
-               SLICE_ARG(task_state_name(task->state)), task->attempts);
+               SLICE_ARG(tasks_state_name(row->stored, row->head)), task->attempts);
     size_t start = line->len;
     add_time(line, ended ? task->ended_at : task->due_at);
     buf_printf(line, "%*s  ", (int)(line->len - start < 24 ? 24 - (line->len - start) : 0), "");
@@ -59,6 +73,7 @@ static void add_line(struct buf *line, const struct tasks_row *row)
         buf_printf(line, "  %s", task_reason_text(store_task_reason(row->stored)));
     if (task->reason != TASK_REASON_NONE && task->status > 0)
         buf_printf(line, ": %d", task->status);
+    add_held(line, row->head);
     buf_add_char(line, '\n');
 }
 
@@ -127,9 +142,8 @@ int queue_run_list(struct queue_session *session)
     int code = queue_open(session, STORE_COMMAND, false);
     if (session->dead && session->state)
         return command_misused(session->command, "--dead and --state exclude each other");
-    wanted.has_state = session->dead || session->state;
-    if (wanted.has_state)
-        wanted.state = session->dead ? TASK_DEAD : (enum task_state)(session->state - 1);
+    if (session->dead || session->state)
+        tasks_want_state(&wanted, session->dead ? TASK_DEAD : session->state - 1);
     add_heading(session, &heading);
     if (code == EXIT_DONE && !session->json)
         code = print_lanes(session);
@@ -191,12 +205,13 @@ static void add_request(struct buf *buf, const struct store_request *request, st
 }
 
 static void add_state(const struct queue_words *words, struct buf *buf,
-                      const struct store_task *stored)
+                      const struct tasks_whole *whole)
 {
+    const struct store_task *stored = whole->stored;
     const struct task *task = &stored->task;
     buf_printf(buf, "%-14s%lld\n", "id:", (long long)stored->row.id);
     add_fact(buf, words->key, stored->key);
-    add_fact(buf, "state:", task_state_name(task->state));
+    add_fact(buf, "state:", tasks_state_name(stored, whole->head));
     if (task->reason != TASK_REASON_NONE)
         add_fact(buf, "reason:", slice_of(task_reason_text(store_task_reason(stored))));
     add_fact(buf, words->lane, stored->lane);
@@ -242,10 +257,13 @@ static int print_whole(struct queue_session *session, const struct tasks_whole *
         buf_add_char(&text, '\n');
         return print_buf(session, &text);
     }
-    add_state(session->words, &text, whole->stored);
+    add_state(session->words, &text, whole);
     add_list(&text, whole);
     if (whole->request)
         add_request(&text, whole->request, whole->body);
+    if (whole->n_attempts < (size_t)whole->stored->task.tries)
+        buf_printf(&text, "%-14s%d; shown are the first 5 and the last 15 that reached somebody\n",
+                   "tries:", whole->stored->task.tries);
     for (size_t i = 0; i < whole->n_attempts; i++)
         add_attempt(&text, (const struct store_attempt *)whole->attempts[i]);
     return print_buf(session, &text);

@@ -103,10 +103,22 @@ static void choose_key(const struct queue_operation *operation, struct queue_add
         snprintf(added->key, sizeof added->key, "%.*s", SLICE_ARG(operation->key));
 }
 
+struct slice queue_answers(const struct queue_operation *operation, struct arena *arena)
+{
+    BUF_AUTO struct buf lines = buf_make(SIZE_MAX);
+    if (operation->attempts == 0)
+        return operation->answers;
+    buf_add_slice(&lines, operation->answers);
+    buf_printf(&lines, "attempts=%d\n", operation->attempts);
+    return arena_copy(arena, buf_slice(&lines));
+}
+
 static void make_rows(struct batch *batch, struct adding *adding)
 {
     const struct queue_operation *operation = adding->operation;
     int64_t now = store_now(batch->store);
+    int64_t deadline_at =
+        operation->lasts_us == 0 ? CLOCK_NEVER : clock_after(now, operation->lasts_us);
     choose_key(operation, adding->added);
     adding->task = (struct store_task){.kind = SLICE(QUEUE_KIND),
                                        .lane = lane_of(operation->url, &batch->arena),
@@ -115,14 +127,14 @@ static void make_rows(struct batch *batch, struct adding *adding)
                                        .lasts_us = operation->lasts_us,
                                        .skips = operation->skips,
                                        .task = {.due_at = now,
-                                                .deadline_at = CLOCK_NEVER,
+                                                .deadline_at = deadline_at,
                                                 .profile = RETRY_PROFILE_queue,
                                                 .created_at = now,
                                                 .gone_at = CLOCK_NEVER}};
     adding->request = (struct store_request){.method = operation->method,
                                              .url = operation->url,
                                              .fields = operation->fields,
-                                             .answers = operation->answers,
+                                             .answers = queue_answers(operation, &batch->arena),
                                              .undo_key = SLICE("")};
     if (operation->method.len == 0)
         adding->request.method = operation->has_body ? SLICE("POST") : SLICE("GET");

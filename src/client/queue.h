@@ -4,7 +4,7 @@
  * `queue`, its lane the origin of its URL) and its request; its success is written to the record
  * that `pawl send` keeps of the same operation, too (client/operation.h).
  *
- * queue_line.c reads operations as lines of JSON.
+ * queue_line.c reads operations as lines of JSON, queue_again.c finds lists that are added again.
  */
 #ifndef PAWL_CLIENT_QUEUE_H
 #define PAWL_CLIENT_QUEUE_H
@@ -27,7 +27,9 @@ struct queue_operation {
     struct slice group;   /* what stays in order; empty: nothing does */
     struct slice answers; /* what the caller knows of them (retry_choices_read) */
     bool skips;           /* its final failure does not hold its group */
-    int64_t lasts_us;     /* from its first attempt; 0: as long as it takes */
+    int attempts;         /* at most; 0: any number */
+    int64_t lasts_us;     /* from now to its deadline; 0: as its profile says; CLOCK_NEVER: it has
+                             none */
     struct slice undo;    /* of a step of a list: its reverse (undo.h); empty: none */
 };
 
@@ -83,6 +85,10 @@ enum store_status queue_add(struct store *store, struct queue_adding *adding,
 enum store_status queue_add_linked(struct store *store, struct queue_adding *adding,
                                    struct parker *parker, int64_t *ret_list);
 
+/* What of an operation its caller chose for single statuses, and its attempts, in lines. Lives in
+ * `arena`, or is the operation's. */
+struct slice queue_answers(const struct queue_operation *operation, struct arena *arena);
+
 struct queue_edit {
     int64_t id;
     const struct queue_operation *operation; /* its body and fields */
@@ -111,6 +117,14 @@ enum store_status queue_same_find(struct store *store, const struct queue_operat
                                   struct parker *parker, struct queue_same *same,
                                   struct queue_added *ret_added);
 
+/* ---- queue_again.c ---- */
+
+/* Looks for a list that was added with the same steps under the same keys, after one of them was
+ * found to be there: `added` says what became of each. `*ret_list` 0: there is none. Of undos that
+ * were filled in since, their text is not compared. */
+enum store_status queue_find_list(struct store *store, const struct queue_adding *adding,
+                                  struct parker *parker, int64_t *ret_list);
+
 /* ---- queue_line.c ---- */
 
 /*
@@ -118,7 +132,7 @@ enum store_status queue_same_find(struct store *store, const struct queue_operat
  *
  *      {"url": "https://...", "method": "POST", "headers": {"Name": "value"}, "header_files": [..],
  *       "json": any value | "data": "text", "key": "...", "group": "...",
- *       "on_failure": "park|skip", "deadline": "1h", "undo": {..}}
+ *       "on_failure": "park|skip", "deadline": "1h" | "none", "attempts": 10, "undo": {..}}
  *
  * "undo" is kept as it is given (undo.h), for a step of a list.
  *

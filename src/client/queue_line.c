@@ -64,11 +64,24 @@ static bool read_on_failure(struct reader *reader, const struct json *value)
            refuse(reader, "\"on_failure\" must be park or skip");
 }
 
+static bool read_attempts(struct reader *reader, const struct json *value)
+{
+    uint64_t attempts = 0;
+    bool is_good = slice_to_u64(value->text, RETRY_CHOICE_ATTEMPTS_MOST, &attempts) && attempts > 0;
+    reader->operation->attempts = (int)attempts;
+    return is_good ||
+           refuse(reader, "\"attempts\" wants a number from 1 to %d", RETRY_CHOICE_ATTEMPTS_MOST);
+}
+
 static bool read_deadline(struct reader *reader, const struct json *value)
 {
+    if (slice_eq(value->text, SLICE("none"))) {
+        reader->operation->lasts_us = CLOCK_NEVER;
+        return true;
+    }
     return (duration_parse(value->text, &reader->operation->lasts_us) &&
             reader->operation->lasts_us > 0) ||
-           refuse(reader, "\"deadline\" wants a duration such as 30m");
+           refuse(reader, "\"deadline\" wants a duration such as 30m, or none");
 }
 
 static bool read_body(struct reader *reader, struct slice body)
@@ -152,13 +165,16 @@ static const struct member {
     {{"group", 5}, JSON_STRING, read_group},
     {{"on_failure", 10}, JSON_STRING, read_on_failure},
     {{"deadline", 8}, JSON_STRING, read_deadline},
+    {{"attempts", 8}, JSON_NUMBER, read_attempts},
     {{"undo", 4}, JSON_OBJECT, read_undo},
 };
 
 static bool read_member(struct reader *reader, const struct json *value)
 {
-    static const char *const types[] = {
-        [JSON_STRING] = "a string", [JSON_ARRAY] = "an array", [JSON_OBJECT] = "an object"};
+    static const char *const types[] = {[JSON_STRING] = "a string",
+                                        [JSON_NUMBER] = "a number",
+                                        [JSON_ARRAY] = "an array",
+                                        [JSON_OBJECT] = "an object"};
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         const struct member *member = &members[i];
         if (!slice_eq(member->name, value->name))

@@ -17,7 +17,7 @@
 #define UNREADABLE_US (30 * CLOCK_US_PER_S)  /* until a file of headers is read again */
 #define ARENA_MAX (CLIENT_BODY_MAX * 41)     /* client_name_record */
 #define BODY_MAX ((uint64_t)CLIENT_BODY_MAX) /* of a response */
-#define CHANGES_MAX (3 + COURIER_FOLLOW_MAX + TALLY_MOST)
+#define CHANGES_MAX (4 + COURIER_FOLLOW_MAX + TALLY_MOST)
 
 /* A delivery's own: one attempt. */
 struct sending {
@@ -170,6 +170,18 @@ static int64_t wait_for_credentials(const struct queue_sender *sender,
                                &sending->tries_credentials);
 }
 
+/* Whether it has no attempt left, or no time for the first one. The claim is counted already. */
+static struct courier_verdict judge_limits(struct courier_delivery *delivery)
+{
+    const struct task *task = &delivery->stored.task;
+    delivery->attempts_most = sending_of(delivery)->choices.attempts;
+    if (task->deadline_at < task->first_at)
+        return settle(TASK_DEAD, TASK_REASON_DEADLINE);
+    if (delivery->attempts_most > 0 && task->attempts > delivery->attempts_most)
+        return settle(TASK_DEAD, TASK_REASON_ATTEMPTS);
+    return (struct courier_verdict){.claim = COURIER_CLAIMED};
+}
+
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare(const struct queue_sender *sender,
                                       struct courier_delivery *delivery, struct store *store)
@@ -184,6 +196,9 @@ static struct courier_verdict prepare(const struct queue_sender *sender,
         return settle(TASK_DEAD, TASK_REASON_ODD_ROW);
     if (!request || !make_operation(delivery, request))
         return sending->arena.failed ? down : settle(TASK_DEAD, TASK_REASON_UNREADABLE);
+    struct courier_verdict limited = judge_limits(delivery);
+    if (limited.claim != COURIER_CLAIMED)
+        return limited;
     int64_t wait_us = wait_for_credentials(sender, delivery, request);
     if (wait_us > 0)
         return put_off(wait_us, TASK_REASON_CREDENTIALS);

@@ -268,7 +268,7 @@ static bool is_operation(struct filling *filling, struct slice filled)
         return false;
     }
     bool plain = operation.key.len == 0 && operation.group.len == 0 && operation.undo.len == 0 &&
-                 operation.lasts_us == 0 && !operation.skips;
+                 operation.lasts_us == 0 && operation.attempts == 0 && !operation.skips;
     if (!plain)
         buf_add_str(filling->problem,
                     "it takes url, method, headers, header_files, and json or data");

@@ -118,7 +118,7 @@ static int64_t offset_us(const struct retry_schedule *schedule, int attempt, uin
 
 static int64_t doubled_us(int64_t base, int times)
 {
-    return base > (CLOCK_NEVER >> times) ? CLOCK_NEVER : base << times;
+    return times >= 62 || base > (CLOCK_NEVER >> times) ? CLOCK_NEVER : base << times;
 }
 
 int64_t retry_delay_us(const struct retry_schedule *schedule, int attempt, uint64_t seed)
@@ -323,8 +323,14 @@ bool retry_choices_read(struct retry_choices *choices, struct slice lines)
     struct slice line, name;
     while (lines.len > 0 && slice_next(&lines, '\n', &line)) {
         struct slice list = slice_cut(line, '=', &name);
+        uint64_t attempts = 0;
         if (slice_eq(name, SLICE("not-done")) && retry_choose_not_done(choices, list))
             continue;
+        if (slice_eq(name, SLICE("attempts")) &&
+            slice_to_u64(list, RETRY_CHOICE_ATTEMPTS_MOST, &attempts)) {
+            choices->attempts = (int)attempts;
+            continue;
+        }
         enum retry_choice choice = slice_eq(name, SLICE("done"))       ? RETRY_CHOICE_DONE
                                    : slice_eq(name, SLICE("later"))    ? RETRY_CHOICE_LATER
                                    : slice_eq(name, SLICE("wait-on"))  ? RETRY_CHOICE_WAIT

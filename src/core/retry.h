@@ -123,14 +123,16 @@ struct retry_choices {
     unsigned char of[RETRY_STATUS_MOST + 1];          /* enum retry_choice */
     struct condition not_done[RETRY_CONDITIONS_MOST]; /* any of them: later, whatever the status */
     size_t n_not_done;
+    int attempts; /* of a queued operation at most; 0: any number */
 };
+#define RETRY_CHOICE_ATTEMPTS_MOST 1000000
 
 /* Chooses for each of a list such as `409,422`. False: it is none, or a status has another choice
  * already. */
 bool retry_choose(struct retry_choices *choices, struct slice list, enum retry_choice choice);
 
 /* Reads them from lines as they are stored: `done=409`, `later=422,423`, `wait-on=403`,
- * `final-on=401`. False: others are there.
+ * `final-on=401`, `attempts=10`. False: others are there.
  */
 bool retry_choices_read(struct retry_choices *choices, struct slice lines);
 

@@ -42,10 +42,10 @@ static const unsigned allowed_in[TASK_EVENT_COUNT] = {
     [TASK_END] = IN(SENDING),
     [TASK_LOSE] = IN(SENDING),
     [TASK_PUT_OFF] = IN(WAITING),
-    [TASK_SETTLE] = IN(WAITING) | IN(SENDING),
+    [TASK_SETTLE] = IN(WAITING) | IN(SENDING) | IN(DEAD) | IN(DROPPED),
     [TASK_DROP] = IN(WAITING) | IN(DEAD),
-    [TASK_RETRY] = IN(WAITING) | IN(DEAD),
-    [TASK_REPLAY] = IN(WAITING) | IN(DEAD) | IN(DONE),
+    [TASK_RETRY] = IN(WAITING) | IN(DEAD) | IN(DROPPED),
+    [TASK_REPLAY] = IN(WAITING) | IN(DEAD) | IN(DROPPED) | IN(DONE),
     [TASK_EDIT] = IN(WAITING) | IN(DEAD),
 };
 
@@ -93,10 +93,17 @@ void task_hold(struct task *task, bool holds)
 
 /* ---- moves ---- */
 
-static const struct retry_schedule *schedule_of(const struct task *task,
-                                                const struct retry_schedule *own)
+/* `most`: attempts; 0: as many as the schedule has. */
+static struct retry_schedule schedule_of(const struct task *task, const struct retry_schedule *own,
+                                         int most)
 {
-    return own ? own : retry_profile_schedule(task->profile);
+    struct retry_schedule schedule = own ? *own : *retry_profile_schedule(task->profile);
+    if (!own && task->profile == RETRY_PROFILE_queue) {
+        schedule.attempts = TASK_ATTEMPTS_MOST;
+        schedule.total_us = TASK_QUEUE_LASTS_US;
+    }
+    schedule.attempts = most > 0 ? most : schedule.attempts;
+    return schedule;
 }
 
 static void wait_until(struct task *task, int64_t due_at, enum task_reason reason)
@@ -123,13 +130,11 @@ void task_claim(struct task *task, const struct task_claim *claim, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_CLAIM) && task_is_due(task, now));
     CHECK(claim->lease_us > 0 && claim->lasts_us >= 0);
-    if (task->first_at == 0) {
-        int64_t total_us = schedule_of(task, claim->schedule)->total_us;
-        task->first_at = now;
-        task->deadline_at = clock_after(now, total_us);
-        if (claim->lasts_us != 0)
-            task->deadline_at = clock_first(task->deadline_at, clock_after(now, claim->lasts_us));
-    }
+    int64_t lasts_us =
+        claim->lasts_us != 0 ? claim->lasts_us : schedule_of(task, claim->schedule, 0).total_us;
+    if (task->first_at == 0 && task->deadline_at == CLOCK_NEVER)
+        task->deadline_at = clock_after(now, lasts_us);
+    task->first_at = task->first_at == 0 ? now : task->first_at;
     task->state = TASK_SENDING;
     task->due_at = CLOCK_NEVER;
     task->attempts++;
@@ -147,10 +152,11 @@ static uint64_t spread_seed(int64_t id, const struct task *task)
 }
 
 static struct retry_next plan_next(struct task *task, int64_t id, const struct task_result *result,
-                                   const struct retry_schedule *own, int64_t now)
+                                   const struct task_terms *terms, int64_t now)
 {
+    const struct retry_schedule schedule = schedule_of(task, terms->schedule, terms->attempts);
     struct retry_course course = {
-        .schedule = schedule_of(task, own),
+        .schedule = &schedule,
         .seed = spread_seed(id, task),
         .first_at = task->first_at,
         .deadline = task->deadline_at,
@@ -172,7 +178,7 @@ static int64_t due_after(const struct task *task, struct retry_next next)
 static void schedule_next(struct task *task, int64_t id, const struct task_result *result,
                           const struct task_terms *terms, int64_t now)
 {
-    struct retry_next next = plan_next(task, id, result, terms->schedule, now);
+    struct retry_next next = plan_next(task, id, result, terms, now);
     int64_t due_at = due_after(task, next);
     if (next.end == RETRY_ENDS_ATTEMPTS || due_at == CLOCK_NEVER)
         stop(task, TASK_DEAD, TASK_REASON_ATTEMPTS, terms, now);
@@ -182,12 +188,16 @@ static void schedule_next(struct task *task, int64_t id, const struct task_resul
         wait_until(task, due_at, result->reason);
 }
 
-/* An attempt that reached nobody gives itself back: days without a network end nothing. So does one
- * that found the operation busy. */
-static void count_back(struct task *task)
+/* An attempt that reached nobody gives itself back, and the time that it began: days without a
+ * network end nothing. One that found the operation busy gives back itself alone. */
+static void count_back(struct task *task, const struct task *before)
 {
     CHECK(task->attempts > 0);
     task->attempts--;
+    if (!before)
+        return;
+    task->first_at = before->first_at;
+    task->deadline_at = before->deadline_at;
 }
 
 /* Until its deadline: then it is dead. */
@@ -211,9 +221,10 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
     task->status = result->status;
     task->in_doubt = (task->in_doubt && !result->is_settled) || result->is_in_doubt;
     enum retry_class class = retry_bound_busy(result->class, task->busy_since, task->in_doubt, now);
-    bool is_uncounted = class == RETRY_BUSY || class == RETRY_CREDENTIALS;
-    if ((result->is_unreached && task->profile == RETRY_PROFILE_queue) || is_uncounted)
-        count_back(task);
+    if (result->is_unreached && task->profile == RETRY_PROFILE_queue)
+        count_back(task, terms->before);
+    else if (class == RETRY_BUSY || class == RETRY_CREDENTIALS)
+        count_back(task, NULL);
     switch (class) {
     case RETRY_DONE:
         stop(task, TASK_DONE, TASK_REASON_NONE, terms, now);
@@ -238,24 +249,35 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
     UNREACHABLE();
 }
 
+/* At once, but what was lost the time before may be what kills its senders: others have their turn.
+ */
+static int64_t due_once_lost(const struct task *task, const struct retry_schedule *schedule,
+                             int64_t now)
+{
+    if (task->reason != TASK_REASON_LOST || schedule->form != RETRY_BACKOFF)
+        return now;
+    int64_t delay_us = retry_delay_us(schedule, task->attempts + 1, (uint64_t)task->tries);
+    return clock_first(clock_after(now, delay_us), task->deadline_at);
+}
+
 void task_lose(struct task *task, const struct task_terms *terms, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_LOSE));
+    const struct retry_schedule schedule = schedule_of(task, terms->schedule, terms->attempts);
     task->in_doubt = true;
     task->status = 0;
-    if (task->attempts >= schedule_of(task, terms->schedule)->attempts)
+    if (task->attempts >= schedule.attempts)
         stop(task, TASK_DEAD, TASK_REASON_LOST, terms, now);
     else if (now > task->deadline_at)
         stop(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
     else
-        wait_until(task, now, TASK_REASON_LOST);
+        wait_until(task, due_once_lost(task, &schedule, now), TASK_REASON_LOST);
 }
 
 void task_put_off(struct task *task, int64_t until, enum task_reason reason)
 {
     CHECK(task_allows(task->state, TASK_PUT_OFF));
-    int64_t limit = task->first_at == 0 ? CLOCK_NEVER : task->deadline_at;
-    int64_t due_at = clock_first(until, limit);
+    int64_t due_at = clock_first(until, task->deadline_at);
     if (due_at > task->due_at)
         wait_until(task, due_at, reason);
 }

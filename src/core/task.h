@@ -12,7 +12,8 @@
  *         |        dropped <-|----------------------drop----------------------------'  |
  *         '---end, lose---------------------------------------retry, edit--------------'
  *
- * An operator may have what is done sent again, too (a replay).
+ * An operator may have what is dropped sent again (a retry), and what is done, too (a replay); and
+ * may say of what waits, is dead or dropped that it was done (a settlement).
  *
  * An attempt counts from its claim on: a payload that kills its sender ends as dead. No attempt is
  * due after the deadline; one that was due is made however late.
@@ -99,7 +100,11 @@ struct task_terms {
     int64_t dead_us;                       /* or has ended otherwise */
     bool holds;                            /* its death holds its order */
     const struct retry_schedule *schedule; /* NULL: its profile's */
+    int attempts;                          /* it has at most so many; 0: as many as that says */
+    const struct task *before; /* the attempt that ends; NULL: it cannot be given back */
 };
+/* Of profile `queue` a task has any number of attempts, for so long after the first one. */
+#define TASK_QUEUE_LASTS_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
 #define TASK_ATTEMPTS_MOST 1000000000
 #define TASK_STATUS_MOST 999
 #define TASK_KEEP_DONE_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
@@ -134,11 +139,12 @@ bool task_is_open(const struct task *task);
 struct task_claim {
     int64_t owner;
     int64_t lease_us;
-    int64_t lasts_us; /* from the first attempt to the deadline; 0: by the schedule alone */
+    int64_t lasts_us; /* from the first attempt to the deadline; 0: as the schedule says;
+                         CLOCK_NEVER: there is none */
     const struct retry_schedule *schedule; /* NULL: the profile's */
 };
 
-/* Due: an attempt begins, and counts. The first one sets the deadline. */
+/* Due: an attempt begins, and counts. The first one sets the deadline of a task that has none. */
 void task_claim(struct task *task, const struct task_claim *claim, int64_t now);
 
 /* How an attempt ended. */
@@ -148,7 +154,8 @@ struct task_result {
     int64_t hint_us;         /* of its Retry-After; RETRY_NO_HINT: none. Of RETRY_CREDENTIALS: how
                                 long it waits */
     int status;              /* 0: no response */
-    bool is_unreached;       /* no byte left: profile `queue` does not count it */
+    bool is_unreached;       /* no byte left: profile `queue` does not count it, nor begins its
+                                time with it */
     bool is_in_doubt;        /* it may have had its effect */
     bool is_settled;         /* nothing is in doubt any more, whatever was */
 };
@@ -158,7 +165,8 @@ struct task_result {
 void task_end(struct task *task, int64_t id, const struct task_result *result,
               const struct task_terms *terms, int64_t now);
 
-/* The owner of the attempt died: it counts, and the next one is due at once, or it is dead. */
+/* The owner of the attempt died: it counts, and the next one is due at once (by its schedule where
+ * the attempt before was lost, too, and that counts delays), or it is dead. */
 void task_lose(struct task *task, const struct task_terms *terms, int64_t now);
 
 /* Waiting: not before that time, but no later than its deadline. One that was held stays held. */

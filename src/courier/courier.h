@@ -30,6 +30,7 @@ struct courier_delivery {
     struct parker *parker;    /* of the fiber */
     int64_t send_by;          /* boot time: no first byte from then on */
     int64_t until;            /* boot time: the attempt must have ended */
+    int attempts_most;        /* by the kind's claim; 0: as many as its schedule has */
     void *own;                /* the kind's */
 };
 

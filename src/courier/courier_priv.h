@@ -16,13 +16,14 @@
 #define COURIER_PAUSE_US CLOCK_US_PER_S                 /* before the store is asked again */
 #define COURIER_ARENA_MAX ((size_t)64 * 1024 * 1024)
 /* Of an end: the task, its attempt, the next one of its order, and what follows. */
-#define COURIER_CHANGES_MAX (3 + COURIER_FOLLOW_MAX)
+#define COURIER_CHANGES_MAX (4 + COURIER_FOLLOW_MAX)
 
 struct delivery {
     struct courier_delivery given; /* first: the two are cast into each other */
     struct courier *courier;
     const struct courier_kind *kind;
     struct lane_attempt lane;
+    struct task before; /* its claim */
     int64_t due_at; /* boot time: when it was due; claimed */
     struct delivery *next;
 };

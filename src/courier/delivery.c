@@ -6,6 +6,8 @@
 #include "fiber/fiber.h"
 #include <limits.h>
 
+#define ATTEMPTS_KEPT 20
+#define ATTEMPTS_KEPT_FIRST 5
 #define LEASE_MARGIN_US CLOCK_US_PER_S /* of a lease, in which no attempt is under way */
 
 /* ---- saving ---- */
@@ -28,14 +30,17 @@ enum store_status delivery_save(struct courier *courier, struct table_change *ch
 static struct task_terms terms_of(const struct courier_kind *kind, const struct store_task *stored)
 {
     struct courier_limits limits = courier_limits_of(kind, stored->lane);
-    return (struct task_terms){limits.keep_done_us, kind->keep_dead_us,
-                               stored->ord.len > 0 && !stored->skips, limits.schedule};
+    return (struct task_terms){.done_us = limits.keep_done_us,
+                               .dead_us = kind->keep_dead_us,
+                               .holds = stored->ord.len > 0 && !stored->skips,
+                               .schedule = limits.schedule};
 }
 
 /* What one end writes, in memory until it is saved. */
 struct ending {
     struct store_task task;
     struct store_attempt attempt;
+    struct store_attempt forgotten; /* makes room for it */
     bool has_attempt;
     struct table_change *changes; /* COURIER_CHANGES_MAX, in the arena */
     size_t n;
@@ -65,6 +70,28 @@ static enum store_status add_follow(struct courier *courier, const struct courie
     return status;
 }
 
+/* Of the attempts of a task the first ones and the last ones are kept. */
+static enum store_status add_attempt(struct courier *courier, struct ending *ending)
+{
+    const struct store_attempt like = {.task = ending->task.row.id};
+    const struct table_query query = {.table = &attempt_table,
+                                      .by = TABLE_BY_INDEX,
+                                      .index = &attempt_index,
+                                      .prefix = 1,
+                                      .like = &like.row,
+                                      .limit = ATTEMPTS_KEPT};
+    struct store_found found = {0};
+    enum store_status status = STORE_DONE;
+    if (ending->attempt.n > ATTEMPTS_KEPT)
+        status = courier_find(courier, &query, &ending->arena, &found);
+    if (found.n == ATTEMPTS_KEPT) {
+        ending->forgotten = *(const struct store_attempt *)found.rows[ATTEMPTS_KEPT_FIRST];
+        add_change(ending, &attempt_table, TABLE_REMOVE, &ending->forgotten.row);
+    }
+    add_change(ending, &attempt_table, TABLE_INSERT, &ending->attempt.row);
+    return status;
+}
+
 /* The task is as it will be: what else changes with it. `delivery` NULL: its owner died. */
 static enum store_status collect_changes(struct courier *courier, const struct courier_kind *kind,
                                          struct courier_delivery *delivery, struct ending *ending)
@@ -77,9 +104,9 @@ static enum store_status collect_changes(struct courier *courier, const struct c
         return STORE_NO_MEMORY;
     store_task_settle(&ending->task);
     add_change(ending, &task_table, TABLE_UPDATE, &ending->task.row);
-    if (ending->has_attempt)
-        add_change(ending, &attempt_table, TABLE_INSERT, &ending->attempt.row);
-    enum store_status status = order_find_next(courier, &ending->task, &ending->arena, &next);
+    enum store_status status = ending->has_attempt ? add_attempt(courier, ending) : STORE_DONE;
+    if (status == STORE_DONE)
+        status = order_find_next(courier, &ending->task, &ending->arena, &next);
     if (next)
         add_change(ending, &task_table, TABLE_UPDATE, &next->row);
     return status == STORE_DONE ? add_follow(courier, kind, delivery, ending) : status;
@@ -156,6 +183,7 @@ static struct courier_verdict claim(struct delivery *delivery)
         return verdict;
     }
     stored->row.version = change.version;
+    delivery->before = before.task;
     delivery->given.until = clock_first(lease_ends, clock_after(clock_boot_us(), timeout_us));
     delivery->given.send_by = delivery->given.until;
     delivery->courier->counts.attempts++;
@@ -263,6 +291,8 @@ static void fill_attempt(struct delivery *delivery, struct ending *ending, const
     const struct task_result *result = &end->result->task;
     const struct store_task *stored = &delivery->given.stored;
     struct task_terms terms = terms_of(delivery->kind, stored);
+    terms.attempts = delivery->given.attempts_most;
+    terms.before = &delivery->before;
     task_end(&ending->task.task, stored->row.id, result, &terms,
              store_now(delivery->courier->config.store));
     ending->has_attempt = is_worth_a_row(stored, result);

@@ -67,11 +67,7 @@ enum store_status order_find_next(struct courier *courier, const struct store_ta
         if (!next)
             return STORE_NO_MEMORY;
         *next = *(const struct store_task *)found.rows[i];
-        if (next->task.state != TASK_WAITING || next->task.due_at != CLOCK_NEVER)
-            return STORE_DONE;
-        next->task.due_at = found.now;
-        store_task_settle(next);
-        *ret_next = next;
+        *ret_next = store_task_free(next, found.now) ? next : NULL;
         return STORE_DONE;
     }
     return status;

@@ -12,8 +12,10 @@
 
 #define TASKS_TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 
-/* The words for the states of a task, divided by '|', in the order of enum task_state. */
-#define TASKS_STATE_NAMES "waiting|sending|done|dead|dropped"
+/* The words for the states of a task, divided by '|', in the order of enum task_state, and last
+ * that of what waits for a person (tasks_is_parked). */
+#define TASKS_STATE_NAMES "waiting|sending|done|dead|dropped|parked"
+#define TASKS_STATE_PARKED TASK_STATE_COUNT
 
 /* Tasks of which kind, in which store, and what the caller waits with. */
 struct tasks_source {
@@ -26,21 +28,37 @@ struct tasks_source {
 
 #define TASKS_PAGE_MOST ((size_t)256)
 
+enum tasks_parked { TASKS_PARKED_TOO, TASKS_PARKED_NOT, TASKS_PARKED_ONLY };
+
 /* Which tasks. */
 struct tasks_wanted {
     bool has_state; /* only those in `state` */
     enum task_state state;
     struct slice ord;  /* of this order; empty: any */
     struct slice lane; /* of this lane; empty: any */
-    int64_t since;     /* ended then or later; 0: whenever */
-    int64_t after;     /* ids above this one */
+    struct slice to;   /* for this URL or one below it; empty: any */
+    enum tasks_parked parked;
+    int64_t since; /* ended, or if it has not, was added then or later; 0: whenever */
+    int64_t until; /* the same, then or earlier; 0: whenever */
+    int64_t after; /* ids above this one */
 };
 
 struct tasks_row {
     const struct store_task *stored;
-    struct slice method; /* of its request; empty: it has none */
+    const struct store_task *head; /* the first of its order, for which it waits; NULL: none */
+    struct slice method;           /* of its request; empty: it has none */
     struct slice url;
 };
+
+/* Only those in a state of TASKS_STATE_NAMES, by its place there. */
+void tasks_want_state(struct tasks_wanted *wanted, size_t state);
+
+/* Whether it waits behind one that is dead: until a person retries or drops that one. */
+bool tasks_is_parked(const struct store_task *head);
+
+/* As lists name its state; and since when it waits for a head that fails, 0: for none that does. */
+struct slice tasks_state_name(const struct store_task *stored, const struct store_task *head);
+int64_t tasks_held_since(const struct store_task *head);
 
 /* A page of a list, oldest first. */
 struct tasks_page {
@@ -60,10 +78,16 @@ void tasks_page_fini(struct tasks_page *page);
 enum store_status tasks_list(const struct tasks_source *source, const struct tasks_wanted *wanted,
                              struct tasks_page *ret_page);
 
+/* How many of its kind are in that state; of those that are dead, which are not in a list that is
+ * over. */
+enum store_status tasks_count(const struct tasks_source *source, enum task_state state,
+                              size_t *ret_n);
+
 /* All of one task. */
 struct tasks_whole {
     struct arena arena;
     const struct store_task *stored;     /* NULL: there is none */
+    const struct store_task *head;       /* as in a row */
     const struct store_request *request; /* NULL: it has none */
     const struct store_task_list *list;  /* in which it is a step; NULL: in none */
     struct slice body;                   /* of the request, unpacked */
@@ -98,6 +122,8 @@ enum tasks_act {
     TASKS_RETRY,
     TASKS_REPLAY, /* the same, and of what is done */
     TASKS_DROP,
+    TASKS_SETTLE_DONE, /* it was done */
+    TASKS_SETTLE_NOT,  /* none of its attempts had its effect */
 };
 
 struct tasks_wish {
@@ -105,6 +131,7 @@ struct tasks_wish {
     enum tasks_act act;
     struct store_actor actor; /* force: TASKS_REPLAY of what is TASKS_DISABLED or TASKS_LATE */
     int64_t after_us;         /* from now on until it is due, where it is sent again */
+    int64_t version;          /* only if its row still has it; 0: whatever it became */
 };
 
 /* How long after the first attempt the handler of a received event is taken to know its key. */
@@ -119,6 +146,8 @@ enum tasks_end {
     TASKS_DISABLED,    /* not to an endpoint that is disabled */
     TASKS_LATE,        /* not where its receiver may not know the key any more */
     TASKS_LINKED,      /* it is in a list, whose own acts these are */
+    TASKS_CHANGED,     /* by somebody else, since it was looked at */
+    TASKS_END_COUNT,
 };
 
 struct tasks_acted {
@@ -130,6 +159,21 @@ struct tasks_acted {
  * that was the first of its order, the next one is due. */
 enum store_status tasks_act(const struct tasks_source *source, const struct tasks_wish *wish,
                             struct tasks_acted *ret_acted);
+
+/* All of those that are wanted, each by an act of its own. */
+struct tasks_many {
+    struct tasks_wanted wanted;
+    struct tasks_wish wish; /* all but `id` and `version` */
+    size_t rate;  /* so many a second of each lane, where they are sent again; 0: at once */
+    bool holding; /* only those that hold their order */
+    bool dry_run; /* nothing is changed: each is taken to be acted on */
+    void (*each)(void *argument, size_t n); /* told how many there were so far */
+    void *argument;
+};
+
+/* Acts on them, and counts what came of each. Whatever the status, what it counts was done. */
+enum store_status tasks_act_on_many(const struct tasks_source *source,
+                                    const struct tasks_many *many, size_t ret_n[TASKS_END_COUNT]);
 
 /* Pauses a lane, or an order in all lanes (an empty lane), as the row says; or resumes it.
  * `*ret_changed`: it was not so already. */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/check.h"
+#include "base/mem.h"
 #include "operator/keys.h"
 #include "operator/tasks.h"
 #include "store/events.h"
@@ -8,21 +10,29 @@
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
 #define TRIES_MOST 100 /* somebody else was first each time */
 
-static const char *const act_names[] = {
-    [TASKS_RETRY] = "retry", [TASKS_REPLAY] = "replay", [TASKS_DROP] = "drop"};
+static const char *const act_names[] = {[TASKS_RETRY] = "retry",
+                                        [TASKS_REPLAY] = "replay",
+                                        [TASKS_DROP] = "drop",
+                                        [TASKS_SETTLE_DONE] = "settle --done",
+                                        [TASKS_SETTLE_NOT] = "settle --not-done"};
 
 /* ---- decisions ---- */
 
-static enum tasks_end decide(enum tasks_act act, const struct store_task *stored)
+static enum tasks_end decide(const struct tasks_wish *wish, const struct store_task *stored)
 {
-    static const enum task_event events[] = {
-        [TASKS_RETRY] = TASK_RETRY, [TASKS_REPLAY] = TASK_REPLAY, [TASKS_DROP] = TASK_DROP};
+    static const enum task_event events[] = {[TASKS_RETRY] = TASK_RETRY,
+                                             [TASKS_REPLAY] = TASK_REPLAY,
+                                             [TASKS_DROP] = TASK_DROP,
+                                             [TASKS_SETTLE_DONE] = TASK_SETTLE,
+                                             [TASKS_SETTLE_NOT] = TASK_SETTLE};
     enum task_state state = stored->task.state;
     if (stored->list_id != 0)
         return TASKS_LINKED;
-    return task_allows(state, events[act]) ? TASKS_ACTED
-           : state == TASK_SENDING         ? TASKS_SENDING
-                                           : TASKS_NOT_ALLOWED;
+    if (state == TASK_SENDING)
+        return TASKS_SENDING;
+    if (wish->version != 0 && stored->row.version != wish->version)
+        return TASKS_CHANGED;
+    return task_allows(state, events[wish->act]) ? TASKS_ACTED : TASKS_NOT_ALLOWED;
 }
 
 /* By the state of its endpoint, under the name that it has now; without a row it is enabled. */
@@ -67,10 +77,24 @@ static enum store_status judge_replay(const struct tasks_source *source,
 static void apply(const struct tasks_wish *wish, struct task *task, int64_t now)
 {
     static const struct task_terms keep = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
-    if (wish->act == TASKS_DROP)
-        task_drop(task, &keep, now);
-    else
+    switch (wish->act) {
+    case TASKS_RETRY:
+    case TASKS_REPLAY:
         task_retry(task, true, clock_after(now, wish->after_us));
+        return;
+    case TASKS_DROP:
+        task_drop(task, &keep, now);
+        return;
+    case TASKS_SETTLE_DONE:
+        task_settle(task, TASK_DONE, TASK_REASON_ALREADY, &keep, now);
+        return;
+    case TASKS_SETTLE_NOT:
+        task->in_doubt = false;
+        if (task->reason == TASK_REASON_IN_DOUBT)
+            task->reason = TASK_REASON_FINAL;
+        return;
+    }
+    UNREACHABLE();
 }
 
 /* ---- writing ---- */
@@ -124,11 +148,11 @@ static enum store_status free_order(struct acting *acting, const struct store_ta
     bool is_first =
         stored->task.state == TASK_DEAD ? stored->task.holds : stored->task.due_at != CLOCK_NEVER;
     enum store_status status = is_first ? find_next(acting, stored, &next) : STORE_DONE;
-    if (status != STORE_DONE || !next || next->task.state != TASK_WAITING)
+    if (status != STORE_DONE || !next)
         return status;
     acting->next = *next;
-    acting->next.task.due_at = now;
-    bring(acting, &acting->next);
+    if (store_task_free(&acting->next, now))
+        bring(acting, &acting->next);
     return STORE_DONE;
 }
 
@@ -147,11 +171,11 @@ static enum store_status try_act(struct acting *acting, const struct tasks_wish 
     enum store_status status = STORE_DONE;
     acting->n = 0;
     ret_acted->state = stored.task.state;
-    ret_acted->end = decide(wish->act, &stored);
+    ret_acted->end = decide(wish, &stored);
     status = judge_replay(acting->source, wish, &stored, whole->now, &ret_acted->end);
     if (status != STORE_DONE || ret_acted->end != TASKS_ACTED)
         return status;
-    if (wish->act == TASKS_DROP)
+    if (wish->act == TASKS_DROP || wish->act == TASKS_SETTLE_DONE)
         status = free_order(acting, whole->stored, whole->now);
     apply(wish, &stored.task, whole->now);
     bring(acting, &stored);
@@ -174,6 +198,88 @@ enum store_status tasks_act(const struct tasks_source *source, const struct task
             status = try_act(&acting, wish, &whole, ret_acted);
         arena_fini(&acting.arena);
     }
+    return status;
+}
+
+/* ---- many ---- */
+
+#define LANES_MANY_MOST ((size_t)1024) /* beyond them lanes share a count */
+
+/* How many of a lane are sent again so far. */
+struct lane_count {
+    struct slice lane;
+    size_t n;
+};
+
+struct acting_on_many {
+    const struct tasks_source *source;
+    const struct tasks_many *many;
+    size_t *n; /* by what came of them */
+    size_t n_all;
+    struct arena arena; /* names of lanes */
+    struct lane_count lanes[LANES_MANY_MOST];
+    size_t n_lanes;
+};
+
+/* Of one lane that comes after all others had a place: the last one's. */
+static struct lane_count *count_of(struct acting_on_many *acting, struct slice lane)
+{
+    for (size_t i = 0; i < acting->n_lanes; i++)
+        if (slice_eq(acting->lanes[i].lane, lane))
+            return &acting->lanes[i];
+    if (acting->n_lanes == LANES_MANY_MOST)
+        return &acting->lanes[LANES_MANY_MOST - 1];
+    struct lane_count *count = &acting->lanes[acting->n_lanes++];
+    *count = (struct lane_count){.lane = arena_copy(&acting->arena, lane)};
+    return count;
+}
+
+static enum store_status act_on_row(struct acting_on_many *acting, const struct store_task *stored)
+{
+    const struct tasks_many *many = acting->many;
+    struct lane_count *lane = count_of(acting, stored->lane);
+    struct tasks_wish wish = many->wish;
+    struct tasks_acted acted = {0};
+    enum store_status status = STORE_DONE;
+    wish.id = stored->row.id;
+    wish.version = stored->row.version;
+    wish.after_us = many->rate > 0 ? (int64_t)(lane->n * CLOCK_US_PER_S / many->rate) : 0;
+    if (many->dry_run)
+        acted.end = decide(&wish, stored);
+    else
+        status = tasks_act(acting->source, &wish, &acted);
+    if (status != STORE_DONE)
+        return status;
+    lane->n += acted.end == TASKS_ACTED;
+    acting->n[acted.end]++;
+    if (many->each)
+        many->each(many->argument, ++acting->n_all);
+    return STORE_DONE;
+}
+
+enum store_status tasks_act_on_many(const struct tasks_source *source,
+                                    const struct tasks_many *many, size_t ret_n[TASKS_END_COUNT])
+{
+    struct acting_on_many *acting = mem_zalloc(1, sizeof *acting);
+    struct tasks_wanted wanted = many->wanted;
+    enum store_status status = acting ? STORE_DONE : STORE_NO_MEMORY;
+    if (!acting)
+        return status;
+    memset(ret_n, 0, TASKS_END_COUNT * sizeof *ret_n);
+    acting->source = source;
+    acting->many = many;
+    acting->n = ret_n;
+    acting->arena = arena_make(ARENA_MAX);
+    do {
+        TASKS_PAGE_AUTO struct tasks_page page = {0};
+        status = tasks_list(source, &wanted, &page);
+        for (size_t i = 0; i < page.n && status == STORE_DONE; i++)
+            if (!many->holding || page.rows[i].stored->task.holds)
+                status = act_on_row(acting, page.rows[i].stored);
+        wanted.after = page.next;
+    } while (status == STORE_DONE && wanted.after != 0);
+    arena_fini(&acting->arena);
+    mem_free(acting);
     return status;
 }
 

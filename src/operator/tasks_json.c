@@ -15,7 +15,7 @@ static void add_row(struct buf *buf, const struct tasks_row *row)
     const struct task *task = &stored->task;
     json_add_i64(buf, "id", stored->row.id);
     json_add_text(buf, "kind", stored->kind);
-    json_add_text(buf, "state", task_state_name(task->state));
+    json_add_text(buf, "state", tasks_state_name(stored, row->head));
     json_add_text(buf, "lane", stored->lane);
     json_add_known_text(buf, "order", stored->ord);
     json_add_text(buf, "key", stored->key);
@@ -27,6 +27,8 @@ static void add_row(struct buf *buf, const struct tasks_row *row)
     json_add_known_text(buf, "reason", task_reason_name(store_task_reason(stored)));
     json_add_time(buf, "created_at", task->created_at);
     json_add_time(buf, "ended_at", task->ended_at);
+    json_add_known_i64(buf, "behind", row->head ? row->head->row.id : 0);
+    json_add_time(buf, "held_since", tasks_held_since(row->head));
 }
 
 void tasks_add_json(struct buf *buf, const struct tasks_row *row)
@@ -93,7 +95,8 @@ static void add_request(struct buf *buf, const struct tasks_whole *whole)
 void tasks_add_whole_json(struct buf *buf, const struct tasks_whole *whole)
 {
     const struct task *task = &whole->stored->task;
-    struct tasks_row row = {.stored = whole->stored};
+    int64_t lasts_us = whole->stored->lasts_us;
+    struct tasks_row row = {.stored = whole->stored, .head = whole->head};
     if (whole->request) {
         row.method = whole->request->method;
         row.url = whole->request->url;
@@ -107,7 +110,8 @@ void tasks_add_whole_json(struct buf *buf, const struct tasks_whole *whole)
     json_add_i64(buf, "tries", task->tries);
     json_add_time(buf, "first_at", task->first_at);
     add_moment(buf, "deadline_at", task->deadline_at);
-    json_add_known_i64(buf, "deadline_ms", whole->stored->lasts_us / CLOCK_US_PER_MS);
+    json_add_known_i64(buf, "deadline_ms",
+                       lasts_us == CLOCK_NEVER ? 0 : lasts_us / CLOCK_US_PER_MS);
     add_list(buf, whole);
     add_request(buf, whole);
     json_open(buf, "history", '[');

@@ -8,6 +8,11 @@
 #define ATTEMPTS_MOST 1000
 #define LANES_MOST 1000
 
+static void keep_count(void *argument, const struct table_row *row)
+{
+    *(size_t *)argument = (size_t)row->id;
+}
+
 static enum store_status find(const struct tasks_source *source, const struct table_query *query,
                               struct arena *arena, struct store_found *ret_found)
 {
@@ -69,6 +74,125 @@ static enum store_status read_requests(const struct tasks_source *source, struct
     return status == STORE_DONE && page->arena.failed ? STORE_NO_MEMORY : status;
 }
 
+/* ---- what they wait for ---- */
+
+bool tasks_is_parked(const struct store_task *head)
+{
+    return head && head->task.state == TASK_DEAD;
+}
+
+struct slice tasks_state_name(const struct store_task *stored, const struct store_task *head)
+{
+    return tasks_is_parked(head) ? SLICE("parked") : task_state_name(stored->task.state);
+}
+
+int64_t tasks_held_since(const struct store_task *head)
+{
+    if (!head || head->task.reason == TASK_REASON_NONE)
+        return 0;
+    return head->task.ended_at != 0   ? head->task.ended_at
+           : head->task.first_at != 0 ? head->task.first_at
+                                      : head->task.created_at;
+}
+
+void tasks_want_state(struct tasks_wanted *wanted, size_t state)
+{
+    bool is_parked = state == TASKS_STATE_PARKED;
+    wanted->has_state = true;
+    wanted->state = is_parked ? TASK_WAITING : (enum task_state)state;
+    wanted->parked = is_parked ? TASKS_PARKED_ONLY : TASKS_PARKED_NOT;
+}
+
+static bool is_held(const struct store_task *stored)
+{
+    return stored->task.state == TASK_WAITING && stored->task.due_at == CLOCK_NEVER &&
+           stored->ord.len > 0;
+}
+
+static enum store_status find_head(const struct tasks_source *source,
+                                   const struct store_task *stored, struct arena *arena,
+                                   const struct store_task **ret_head)
+{
+    const struct store_task like = {.kind = stored->kind, .open = stored->ord};
+    const struct table_query query = {.table = &task_table,
+                                      .by = TABLE_BY_INDEX,
+                                      .index = &task_indexes[TASK_BY_ORDER],
+                                      .prefix = 2,
+                                      .like = &like.row,
+                                      .limit = 1};
+    struct store_found found = {0};
+    enum store_status status = find(source, &query, arena, &found);
+    if (status == STORE_DONE && found.n == 1 && found.rows[0]->id != stored->row.id)
+        *ret_head = (const struct store_task *)found.rows[0];
+    return status;
+}
+
+/* Those of one order mostly come one behind the other. */
+static enum store_status find_heads(const struct tasks_source *source, struct tasks_page *page)
+{
+    enum store_status status = STORE_DONE;
+    const struct tasks_row *before = NULL;
+    for (size_t i = 0; i < page->n && status == STORE_DONE; i++) {
+        struct tasks_row *row = &page->rows[i];
+        if (!is_held(row->stored))
+            continue;
+        if (before && before->head && slice_eq(before->stored->ord, row->stored->ord))
+            row->head = before->head;
+        else
+            status = find_head(source, row->stored, &page->arena, &row->head);
+        before = row;
+    }
+    return status;
+}
+
+static enum store_status count_state(const struct tasks_source *source, enum task_state state,
+                                     size_t *ret_n)
+{
+    const struct store_task like = {.kind = source->kind, .task.state = state};
+    const struct table_query query = {.table = &task_table,
+                                      .by = TABLE_BY_INDEX,
+                                      .index = &task_indexes[TASK_BY_STATE],
+                                      .prefix = 2,
+                                      .like = &like.row,
+                                      .is_count = true,
+                                      .limit = SIZE_MAX,
+                                      .each = keep_count,
+                                      .argument = ret_n};
+    struct store_op op = {.kind = STORE_QUERY, .query = &query};
+    store_run(source->store, &op, source->parker, clock_after(clock_boot_us(), TASKS_TIMEOUT_US));
+    return op.status;
+}
+
+/* ---- which ---- */
+
+/* That URL, or one below it: no other host that begins with its name. */
+static bool is_below(struct slice url, struct slice prefix)
+{
+    if (prefix.len == 0)
+        return true;
+    if (!slice_starts(url, prefix))
+        return false;
+    char next = url.len > prefix.len ? url.at[prefix.len] : '/';
+    return next == '/' || next == '?' || prefix.at[prefix.len - 1] == '/';
+}
+
+/* By what only its request and its order's head say. */
+static bool is_shown(const struct tasks_wanted *wanted, const struct tasks_row *row)
+{
+    bool is_parked = tasks_is_parked(row->head);
+    return is_below(row->url, wanted->to) && (wanted->parked == TASKS_PARKED_TOO ||
+                                              is_parked == (wanted->parked == TASKS_PARKED_ONLY));
+}
+
+static void keep_shown(const struct tasks_wanted *wanted, struct tasks_page *page)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < page->n; i++)
+        if (is_shown(wanted, &page->rows[i]))
+            page->rows[n++] = page->rows[i];
+    page->n = n;
+}
+
 /* In any state by id, of one state by the index that has them apart. */
 static struct table_query query_page(const struct tasks_source *source,
                                      const struct tasks_wanted *wanted, struct store_task *like)
@@ -89,10 +213,11 @@ static struct table_query query_page(const struct tasks_source *source,
 static bool is_wanted(const struct tasks_source *source, const struct tasks_wanted *wanted,
                       const struct store_task *stored)
 {
+    int64_t at = stored->task.ended_at != 0 ? stored->task.ended_at : stored->task.created_at;
     return slice_eq(stored->kind, source->kind) &&
            (wanted->ord.len == 0 || slice_eq(stored->ord, wanted->ord)) &&
-           (wanted->lane.len == 0 || slice_eq(stored->lane, wanted->lane)) &&
-           stored->task.ended_at >= wanted->since;
+           (wanted->lane.len == 0 || slice_eq(stored->lane, wanted->lane)) && at >= wanted->since &&
+           (wanted->until == 0 || at <= wanted->until);
 }
 
 enum store_status tasks_list(const struct tasks_source *source, const struct tasks_wanted *wanted,
@@ -113,7 +238,12 @@ enum store_status tasks_list(const struct tasks_source *source, const struct tas
             ret_page->rows[ret_page->n++] = (struct tasks_row){.stored = stored};
         ret_page->next = found.n == TASKS_PAGE_MOST ? stored->row.id : 0;
     }
-    return read_requests(source, ret_page);
+    status = read_requests(source, ret_page);
+    if (status == STORE_DONE)
+        status = find_heads(source, ret_page);
+    if (status == STORE_DONE)
+        keep_shown(wanted, ret_page);
+    return status;
 }
 
 /* ---- one task ---- */
@@ -183,9 +313,46 @@ enum store_status tasks_read(const struct tasks_source *source, int64_t id,
     if (status == STORE_DONE && ret_whole->stored->list_id != 0)
         status = find_row(source, &task_list_table, ret_whole->stored->list_id, ret_whole, &list);
     ret_whole->list = (const struct store_task_list *)list;
+    if (status == STORE_DONE && is_held(ret_whole->stored))
+        status = find_head(source, ret_whole->stored, &ret_whole->arena, &ret_whole->head);
     if (status == STORE_DONE)
         status = find_attempts(source, id, ret_whole);
     return status == STORE_DONE ? unpack(ret_whole) : status;
+}
+
+/* ---- how many ---- */
+
+/* A list that is over has rolled back what it did, or not: nothing is left to do with its steps. */
+static bool is_over(const struct tasks_whole *whole)
+{
+    return whole->list && whole->list->state != STEPS_RUNNING &&
+           whole->list->state != STEPS_UNDOING && whole->list->state != STEPS_PARKED;
+}
+
+static enum store_status count_dead(const struct tasks_source *source, size_t *ret_n)
+{
+    struct tasks_wanted wanted = {.has_state = true, .state = TASK_DEAD};
+    enum store_status status = STORE_DONE;
+    do {
+        TASKS_PAGE_AUTO struct tasks_page page = {0};
+        status = tasks_list(source, &wanted, &page);
+        for (size_t i = 0; i < page.n && status == STORE_DONE; i++) {
+            TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
+            const struct store_task *stored = page.rows[i].stored;
+            if (stored->list_id != 0)
+                status = tasks_read(source, stored->row.id, &whole);
+            *ret_n += !is_over(&whole);
+        }
+        wanted.after = page.next;
+    } while (status == STORE_DONE && wanted.after != 0);
+    return status;
+}
+
+enum store_status tasks_count(const struct tasks_source *source, enum task_state state,
+                              size_t *ret_n)
+{
+    *ret_n = 0;
+    return state == TASK_DEAD ? count_dead(source, ret_n) : count_state(source, state, ret_n);
 }
 
 /* ---- lanes, orders ---- */

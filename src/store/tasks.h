@@ -120,6 +120,10 @@ extern const struct table_index attempt_index;
 /* Before a task is written: what follows from its state. Texts are those of `ord`. */
 void store_task_settle(struct store_task *task);
 
+/* Of what has become the first of its order: due now, where it was held. Its own wait, for its next
+ * attempt or because somebody said when, stays: false. */
+bool store_task_free(struct store_task *task, int64_t now);
+
 /* Why it ended or waits. An older pawl that reads a reason of a number which it does not know takes
  * the store for damaged; so it is told another one. */
 enum task_reason store_task_reason(const struct store_task *task);

@@ -17,7 +17,7 @@ from pawltest.wire import at_once
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 URL = "http://127.0.0.1:1/refunds"
 MEMBERS = ["id", "kind", "state", "lane", "order", "key", "method", "url", "attempts", "due_at",
-           "status", "reason", "created_at", "ended_at"]
+           "status", "reason", "created_at", "ended_at", "behind", "held_since"]
 
 
 class Queue:
@@ -88,7 +88,7 @@ def test_an_operation_is_listed_and_shown_as_it_was_given(queue, tmp_path):
                    "lane": "http://127.0.0.1:1", "order": "customer-7", "key": key,
                    "method": "PUT", "url": URL + "?dry=1", "attempts": 0, "due_at": row["due_at"],
                    "status": None, "reason": None, "created_at": row["created_at"],
-                   "ended_at": None}
+                   "ended_at": None, "behind": None, "held_since": None}
     shown = queue.show(identity)
     assert {name: shown[name] for name in MEMBERS} == row
     headers = dict(shown["headers"])
@@ -255,11 +255,16 @@ def test_a_dropped_operation_is_kept_as_dropped_and_cannot_be_changed(queue):
     assert "dropped" in queue.refused(1, "drop", identity)
 
 
-def test_what_is_over_is_not_retried(queue):
+def test_what_was_dropped_is_retried_and_what_is_done_is_not(queue):
     identity, _ = queue.add(URL)
     queue.did("retry", identity)
     queue.did("drop", identity)
-    assert "dropped" in queue.refused(1, "retry", identity)
+    queue.did("retry", identity, "--reason", "after all")
+    assert [row["state"] for row in queue.list()] == ["waiting"]
+    queue.did("settle", identity, "--done")
+    assert "is done" in queue.refused(1, "retry", identity)
+    assert "is done" in queue.refused(1, "settle", identity, "--not-done")
+    assert "either" in queue.refused(2, "settle", identity)
 
 
 # ---- who did what ----

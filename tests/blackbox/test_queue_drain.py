@@ -175,7 +175,7 @@ def test_Q4_a_final_failure_is_dead_and_its_group_is_parked_or_goes_on(queue, up
     [dead] = queue.list("--dead")
     assert (dead["id"], dead["key"], dead["status"]) == (int(first), key, 422)
     assert dead["reason"] and dead["attempts"] == 1
-    assert queue.show(second)["state"] == ("waiting" if on_failure == "park" else "done")
+    assert queue.show(second)["state"] == ("parked" if on_failure == "park" else "done")
     assert queue.show(other)["state"] == "done"
     bad.clear()
     queue.did("retry", first)
@@ -509,14 +509,14 @@ def test_an_operation_that_is_being_sent_is_not_edited(queue, upstream):
 
 
 def test_a_payload_that_kills_its_sender_ends_dead(queue, upstream):
-    identity, _ = queue.add("-d", "a", queue.url)
-    for _ in range(10):
+    identity, _ = queue.add("-d", "a", "--attempts", "3", queue.url)
+    for _ in range(3):
         died = queue.run("drain", crash={"PAWL_CRASH_AT": "before_connect"})
         assert died.returncode == -signal.SIGKILL
         queue.clock.advance(400)
     queue.drain(code=1)
     shown = queue.show(identity)
-    assert (shown["state"], shown["reason"], shown["attempts"]) == ("dead", "lost", 10)
+    assert (shown["state"], shown["reason"], shown["attempts"]) == ("dead", "attempts", 3)
 
 
 def test_follow_sends_what_is_added_until_it_is_told_to_stop(queue, upstream):

@@ -119,10 +119,10 @@ static void every_state_goes_where_the_table_says(void **state)
         [TASK_END] = {NO, TASK_WAITING, NO, NO, NO},
         [TASK_LOSE] = {NO, TASK_WAITING, NO, NO, NO},
         [TASK_PUT_OFF] = {TASK_WAITING, NO, NO, NO, NO},
-        [TASK_SETTLE] = {TASK_DONE, TASK_DONE, NO, NO, NO},
+        [TASK_SETTLE] = {TASK_DONE, TASK_DONE, NO, TASK_DONE, TASK_DONE},
         [TASK_DROP] = {TASK_DROPPED, NO, NO, TASK_DROPPED, NO},
-        [TASK_RETRY] = {TASK_WAITING, NO, NO, TASK_WAITING, NO},
-        [TASK_REPLAY] = {TASK_WAITING, NO, TASK_WAITING, TASK_WAITING, NO},
+        [TASK_RETRY] = {TASK_WAITING, NO, NO, TASK_WAITING, TASK_WAITING},
+        [TASK_REPLAY] = {TASK_WAITING, NO, TASK_WAITING, TASK_WAITING, TASK_WAITING},
         [TASK_EDIT] = {TASK_WAITING, NO, NO, TASK_WAITING, NO},
     };
     (void)state;
@@ -204,7 +204,7 @@ static void only_tasks_that_can_still_be_sent_hold_those_behind_them(void **stat
 /* Fails until it has ended, each attempt as late after its time as `late_us` says. */
 static void fail_until_dead(struct task *task, int64_t id, int64_t late_us)
 {
-    for (int i = 0; i < 1000 && task->state != TASK_DEAD; i++) {
+    for (int i = 0; i < 3000 && task->state != TASK_DEAD; i++) {
         int64_t now = task->due_at + late_us;
         task_claim(task, &claim, now);
         task_end(task, id, &later, &keep, now);
@@ -315,6 +315,63 @@ static void an_attempt_that_was_due_is_made_however_late(void **state)
     assert_int_equal(task.reason, TASK_REASON_DEADLINE);
 }
 
+/* found: J2 */
+static void a_queued_task_has_any_number_of_attempts_within_seven_days(void **state)
+{
+    struct task task = new_task(RETRY_PROFILE_queue), bounded = new_task(RETRY_PROFILE_queue);
+    struct task_terms three = keep;
+    (void)state;
+    three.attempts = 3;
+    fail_until_dead(&task, 1, 0);
+    assert_int_equal(task.reason, TASK_REASON_DEADLINE);
+    assert_int_equal(task.ended_at, NOW + 7 * DAY);
+    assert_in_range(task.attempts, 2000, 2100); /* each 5 min */
+    for (int i = 1; i <= 3; i++) {
+        task_claim(&bounded, &claim, bounded.due_at);
+        task_end(&bounded, 1, &later, &three, NOW + i * 60 * S);
+        assert_int_equal(bounded.state, i < 3 ? TASK_WAITING : TASK_DEAD);
+    }
+    assert_int_equal(bounded.reason, TASK_REASON_ATTEMPTS);
+}
+
+static void a_deadline_of_its_own_is_there_from_the_start_or_never(void **state)
+{
+    static const struct task_claim never = {.owner = 7, .lease_us = S, .lasts_us = CLOCK_NEVER};
+    struct task task = new_task(RETRY_PROFILE_queue), endless = task;
+    (void)state;
+    task.deadline_at = NOW + DAY;
+    task_put_off(&task, NOW + 2 * DAY, TASK_REASON_CREDENTIALS);
+    assert_int_equal(task.due_at, NOW + DAY);
+    task_claim(&task, &claim, NOW + DAY);
+    assert_int_equal(task.deadline_at, NOW + DAY);
+    task_claim(&endless, &never, NOW);
+    assert_int_equal(endless.deadline_at, CLOCK_NEVER);
+    task_end(&endless, 1, &later, &keep, NOW + 400 * DAY);
+    assert_int_equal(endless.state, TASK_WAITING);
+}
+
+static void an_attempt_that_reached_nobody_gives_back_the_time_that_it_began(void **state)
+{
+    struct task task = new_task(RETRY_PROFILE_queue), before = task;
+    struct task_result unreached = result_of(RETRY_LATER);
+    struct task_terms terms = keep;
+    (void)state;
+    unreached.status = 0;
+    unreached.is_unreached = true;
+    terms.before = &before;
+    task_claim(&task, &claim, NOW);
+    task_end(&task, 1, &unreached, &terms, NOW + S);
+    assert_true(task.attempts == 0 && task.first_at == 0 && task.deadline_at == CLOCK_NEVER);
+    task_claim(&task, &claim, NOW + 30 * DAY);
+    task_end(&task, 1, &later, &keep, NOW + 30 * DAY);
+    assert_int_equal(task.deadline_at, NOW + 37 * DAY);
+    before = task; /* somebody was reached: that time stays */
+    task_claim(&task, &claim, NOW + 31 * DAY);
+    task_end(&task, 1, &unreached, &terms, NOW + 31 * DAY);
+    assert_int_equal(task.first_at, NOW + 30 * DAY);
+    assert_int_equal(task.deadline_at, NOW + 37 * DAY);
+}
+
 static void a_deadline_counts_from_the_first_attempt_and_does_not_move(void **state)
 {
     static const struct task_claim within = {.owner = 7, .lease_us = S, .lasts_us = 10 * S};
@@ -355,8 +412,11 @@ static void days_without_a_network_cost_a_queued_task_no_attempt(void **state)
     unreached.is_unreached = true;
     unreached.reason = TASK_REASON_NOT_REACHED;
     for (int i = 1; i <= 10000; i++) {
+        const struct task before = task;
+        struct task_terms terms = keep;
+        terms.before = &before;
         task_claim(&task, &claim, task.due_at);
-        task_end(&task, 1, &unreached, &keep, NOW + i * S * 300);
+        task_end(&task, 1, &unreached, &terms, NOW + i * S * 300);
         assert_int_equal(task.state, TASK_WAITING);
         assert_int_equal(task.attempts, 0);
         assert_int_equal(task.tries, i);
@@ -368,7 +428,7 @@ static void days_without_a_network_cost_a_queued_task_no_attempt(void **state)
 
 static void a_task_that_kills_its_sender_ends_as_dead(void **state)
 {
-    struct task task = new_task(RETRY_PROFILE_queue);
+    struct task task = new_task(RETRY_PROFILE_webhook);
     (void)state;
     for (int i = 1; i <= 10; i++) {
         assert_true(task_is_due(&task, NOW));
@@ -381,6 +441,22 @@ static void a_task_that_kills_its_sender_ends_as_dead(void **state)
     assert_int_equal(task.state, TASK_DEAD);
     assert_true(task.holds);
     assert_int_equal(task.attempts, 10);
+}
+
+static void what_is_lost_again_lets_others_go_first(void **state)
+{
+    struct task task = sending_task(RETRY_PROFILE_queue);
+    (void)state;
+    task_lose(&task, &keep, NOW);
+    assert_int_equal(task.due_at, NOW);
+    for (int i = 2; i <= 50; i++) {
+        int64_t now = task.due_at;
+        task_claim(&task, &claim, now);
+        task_lose(&task, &keep, now);
+        assert_true(task.due_at >= now + 2 * S && task.due_at <= now + 300 * S);
+        expect_whole(&task);
+    }
+    assert_int_equal(task.state, TASK_WAITING);
 }
 
 static void a_lost_attempt_beyond_the_deadline_was_the_last_one(void **state)
@@ -465,10 +541,14 @@ int main(void)
         cmocka_unit_test(a_hint_beyond_the_deadline_leaves_one_attempt_at_the_deadline),
         cmocka_unit_test(an_attempt_never_comes_before_its_hint),
         cmocka_unit_test(an_attempt_that_was_due_is_made_however_late),
+        cmocka_unit_test(a_queued_task_has_any_number_of_attempts_within_seven_days),
+        cmocka_unit_test(a_deadline_of_its_own_is_there_from_the_start_or_never),
+        cmocka_unit_test(an_attempt_that_reached_nobody_gives_back_the_time_that_it_began),
         cmocka_unit_test(a_deadline_counts_from_the_first_attempt_and_does_not_move),
         cmocka_unit_test(what_is_put_off_is_due_no_later_than_its_deadline),
         cmocka_unit_test(days_without_a_network_cost_a_queued_task_no_attempt),
         cmocka_unit_test(a_task_that_kills_its_sender_ends_as_dead),
+        cmocka_unit_test(what_is_lost_again_lets_others_go_first),
         cmocka_unit_test(a_lost_attempt_beyond_the_deadline_was_the_last_one),
         cmocka_unit_test(doubt_stays_until_the_task_is_done_or_edited),
         cmocka_unit_test(a_task_that_is_retried_begins_again_but_keeps_its_number_of_tries),
