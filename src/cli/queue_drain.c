@@ -199,7 +199,7 @@ static int report(struct drain *drain)
         return code;
     printf("%llu done, %llu failed%s\n", (unsigned long long)counts->done,
            (unsigned long long)counts->dead, left ? "; some are left" : "");
-    if (n[TASK_DEAD] > 0)
+    if (n[TASK_DEAD] > counts->dead)
         fprintf(stderr, "pawl %s: dead: %zu; see `pawl queue list --dead`\n", session->command,
                 n[TASK_DEAD]);
     say_credentials(drain);

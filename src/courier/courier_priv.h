@@ -24,7 +24,7 @@ struct delivery {
     const struct courier_kind *kind;
     struct lane_attempt lane;
     struct task before; /* its claim */
-    int64_t due_at; /* boot time: when it was due; claimed */
+    int64_t due_at;     /* boot time: when it was due; claimed */
     struct delivery *next;
 };
 

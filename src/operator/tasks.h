@@ -13,7 +13,7 @@
 #define TASKS_TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 
 /* The words for the states of a task, divided by '|', in the order of enum task_state, and last
- * that of what waits for a person (tasks_is_parked). */
+ * that of what waits behind one that is dead: until a person retries or drops that one. */
 #define TASKS_STATE_NAMES "waiting|sending|done|dead|dropped|parked"
 #define TASKS_STATE_PARKED TASK_STATE_COUNT
 
@@ -52,9 +52,6 @@ struct tasks_row {
 
 /* Only those in a state of TASKS_STATE_NAMES, by its place there. */
 void tasks_want_state(struct tasks_wanted *wanted, size_t state);
-
-/* Whether it waits behind one that is dead: until a person retries or drops that one. */
-bool tasks_is_parked(const struct store_task *head);
 
 /* As lists name its state; and since when it waits for a head that fails, 0: for none that does. */
 struct slice tasks_state_name(const struct store_task *stored, const struct store_task *head);

@@ -76,14 +76,14 @@ static enum store_status read_requests(const struct tasks_source *source, struct
 
 /* ---- what they wait for ---- */
 
-bool tasks_is_parked(const struct store_task *head)
+static bool is_parked_behind(const struct store_task *head)
 {
     return head && head->task.state == TASK_DEAD;
 }
 
 struct slice tasks_state_name(const struct store_task *stored, const struct store_task *head)
 {
-    return tasks_is_parked(head) ? SLICE("parked") : task_state_name(stored->task.state);
+    return is_parked_behind(head) ? SLICE("parked") : task_state_name(stored->task.state);
 }
 
 int64_t tasks_held_since(const struct store_task *head)
@@ -179,7 +179,7 @@ static bool is_below(struct slice url, struct slice prefix)
 /* By what only its request and its order's head say. */
 static bool is_shown(const struct tasks_wanted *wanted, const struct tasks_row *row)
 {
-    bool is_parked = tasks_is_parked(row->head);
+    bool is_parked = is_parked_behind(row->head);
     return is_below(row->url, wanted->to) && (wanted->parked == TASKS_PARKED_TOO ||
                                               is_parked == (wanted->parked == TASKS_PARKED_ONLY));
 }

@@ -221,10 +221,11 @@ static void run(enum courier_mode mode, void (*prepare)(void), void (*look)(void
 
 static void add_two_and_a_later_one(void)
 {
-    struct store_task later = task_of("c", "x", "");
+    struct store_task later = task_of("c", "x", ""), brief = task_of("b", "y", "");
     later.task.due_at += 3600 * S;
+    brief.lasts_us = 600 * S;
     add("a", "x", "");
-    add("b", "y", "");
+    add_task(brief);
     add_task(later);
 }
 
@@ -249,10 +250,10 @@ static void expect_all_to_have_ended(void)
 {
     assert_int_equal(bed.end, COURIER_FINISHED);
     assert_int_equal(read_task("a").state, TASK_DONE);
-    assert_int_equal(read_task("b").reason, TASK_REASON_ATTEMPTS);
-    assert_int_equal(read_task("b").attempts, 10);
+    assert_int_equal(read_task("b").reason, TASK_REASON_DEADLINE);
+    assert_int_equal(read_task("b").attempts, 11);
     assert_int_equal(read_task("c").state, TASK_DONE);
-    assert_int_equal(courier_count(bed.courier).attempts, 12);
+    assert_int_equal(courier_count(bed.courier).attempts, 13);
 }
 
 static void until_empty_waits_for_what_is_due_later(void **state)
