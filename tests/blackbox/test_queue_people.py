@@ -165,7 +165,7 @@ def test_all_that_are_dead_are_sent_again_or_dropped(queue, upstream):
     assert queue.did("drop", "--dead", "--group", "g3") == "dropped: 1\n"
     assert queue.did("drop", "--parked", "--group", "g4") == "dropped: 1\n"
     assert queue.did("retry", "--parked", "--to", queue.url + "/5") == "retried: 1\n"
-    ended = queue.show(heads[0])["ended_at"]
+    ended = min(row["ended_at"] for row in queue.list("--dead"))
     assert queue.did("drop", "--dead", "--until", "2020-01-01T00:00:00Z") == "dropped: 0\n"
     assert queue.did("retry", "--dead", "--since", "2100-01-01T00:00:00Z") == "retried: 0\n"
     ran = queue.run("retry", "--dead", "--since", ended, "--reason", "mended")
