@@ -13,23 +13,6 @@
 #define TRIES_MOST 100 /* somebody else was first each time */
 #define PACK_LEAST ((size_t)512)
 #define LANE_MAX ((size_t)1024)
-#define GROUP_MAX ((size_t)255)
-
-bool queue_check(const struct queue_operation *operation, struct buf *problem)
-{
-    struct url url;
-    const char *why;
-    if (!url_read(operation->url, &url, &why))
-        buf_printf(problem, "the URL %s", why);
-    else if (url.userinfo.at)
-        buf_add_str(problem,
-                    "the URL contains credentials, which would stay on disk: use -H @FILE");
-    else if (operation->key.len > 0 && !client_is_key(operation->key))
-        buf_add_str(problem, "a key has 1 to 255 bytes of printable ASCII, not more");
-    else if (operation->group.len > GROUP_MAX)
-        buf_add_str(problem, "the name of a group has at most 255 bytes");
-    return problem->len == 0;
-}
 
 /* ---- rows ---- */
 

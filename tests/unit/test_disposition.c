@@ -23,6 +23,8 @@ static enum response_sort wanted(enum remember remember, int status)
 {
     if (is_redirect(status))
         return SORT_NOT_DONE;
+    if (status > 599)
+        return SORT_IN_DOUBT;
     if (remember == REMEMBER_ALL)
         return SORT_FINAL;
     switch (status) {
