@@ -217,9 +217,12 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
                                  bool *ret_changed);
 
 /* Where its rule probes in the background, clients probe a record once in PACE, and what a probe
- * finds is kept for as long as they are told to wait: LATER at most (core/probe_due.h). */
+ * finds is kept for LATER at least, as it may be found long after they have left. */
 #define RECORD_PROBE_PACE_US CLOCK_US_PER_S
 #define RECORD_PROBE_LATER_US (INT64_C(3600) * CLOCK_US_PER_S)
+
+/* How long clients wait at most between inconclusive probes from quiet_at on. */
+#define RECORD_PROBE_APART_US (INT64_C(60) * CLOCK_US_PER_S)
 
 /* Somebody's open transaction holds the record, and nothing of what was decided on it was saved: a
  * begin gets IN_PROGRESS, whatever was read of it, and a write is tried again. Both look again

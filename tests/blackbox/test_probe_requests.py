@@ -111,10 +111,50 @@ def test_not_found_before_settle_says_when_it_will_be_believed(pawl, upstream, c
     assert upstream.effects() == 2
 
 
-def test_a_probe_that_failed_names_no_time(pawl, upstream):
-    gateway = pawl(LOST.replace("settle: 0", "settle: 60s"))
-    upstream.then(closes(), say(500, {}))
-    answer = gateway.request("PUT", "/files/a", [("Idempotency-Key", "k1")], b"{}")
-    assert answer.is_problem(502, "TRANSIENT.upstream_broke")
-    assert answer["Retry-After"] is None
-    assert answer.json["detail"] == "the probe was inconclusive"
+def put(gateway, key="k1"):
+    return gateway.request("PUT", "/files/a", [("Idempotency-Key", key)], b"{}")
+
+
+def test_from_quiet_at_on_the_wait_doubles_with_each_inconclusive_probe(pawl, upstream):
+    gateway = pawl(LOST)
+    upstream.then(closes(), *[say(500, {}) for _ in range(9)])
+    answers = [put(gateway) for _ in range(9)]
+    assert [a.status for a in answers] == [502] + 8 * [409]
+    assert [int(a["Retry-After"]) for a in answers] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert {a.json["detail"] for a in answers} == {"the probe was inconclusive"}
+
+
+def test_in_doubt_the_wait_is_until_quiet_at_or_for_as_long_as_the_service_asks(pawl, upstream):
+    gateway = pawl(LOST.replace("settle: 0", "settle: 20s"))
+    hint = ("Retry-After", "50")
+    year = ("Retry-After", "31536000")
+    for key, failed, probed, least, most in (
+            ("none", closes(), say(500, {}), 15, 20),
+            ("probe", closes(), say(503, {}, hint), 45, 50),
+            ("too-long", closes(), say(503, {}, year), 55, 60),
+            ("own", say(500, {}), say(500, {}), 15, 20),
+            ("own-short", say(500, {}, ("Retry-After", "1"), ("X-Own", "1")), say(500, {}), 15, 20),
+            ("own-long", say(500, {}, year), say(500, {}), 31536000, 31536000)):
+        upstream.then(failed, probed)
+        answer = put(gateway, key)
+        assert (answer["Idempotency-Status"], len(answer.all("Retry-After"))) == ("unknown", 1), key
+        assert least <= int(answer["Retry-After"]) <= most, key
+        assert answer["X-Own"] == ("1" if key == "own-short" else None)
+
+
+def test_what_no_retry_changes_names_no_time(pawl, upstream):
+    gateway = pawl(LOST.replace("settle: 0", "settle: 20s"))
+    upstream.then(closes())
+    for answer in put(gateway, "a/b"), put(gateway, "a/b"):
+        assert (answer.json["retryable"], answer["Retry-After"]) == (False, None)
+
+
+@pytest.mark.hooks
+def test_what_was_told_to_wait_finds_the_record_however_short_its_ttl(pawl, upstream, clock):
+    """Somebody else settles it in the meantime."""
+    gateway = pawl(LOST.replace("settle: 0", "settle: 0\n    timeout: 2s\n    ttl: 2s"))
+    upstream.then(closes(), say(500, {}), say(200, {"found": True}))
+    assert (put(gateway).status, put(gateway).status) == (502, 200)
+    clock.advance(55)
+    assert put(gateway)["Idempotency-Status"] == "replayed"
+    assert [r.method for r in upstream.requests] == ["PUT", "GET", "GET"]

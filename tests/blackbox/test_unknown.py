@@ -183,7 +183,7 @@ def test_a_client_whose_own_time_is_over_is_told_and_the_exchange_goes_on(pawl, 
         told = client.result()
         assert told.is_problem(504, TIMEOUT)
         assert (told.json["retryable"], told.json["safe_new_key"]) == (True, False)
-        assert told["Stripe-Should-Retry"] is None
+        assert (told["Stripe-Should-Retry"], told["Retry-After"]) == (None, "1")
         second = Later(lambda: gateway.request("POST", "/refunds", [("Idempotency-Key", "k1")],
                                                b"{}"))
         gate.open()

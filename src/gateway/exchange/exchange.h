@@ -72,6 +72,7 @@ struct reply {
     enum result result;
     enum exchange_step step; /* which decided it */
     bool early;              /* and goes on */
+    bool late;               /* the client's own time was over */
     bool of_once;            /* what it refuses is the once value, not the key */
 };
 
@@ -152,6 +153,7 @@ struct exchange {
     enum filled_fault unprobed_by;   /* what is wrong with it */
     const char *unverified;          /* for the log: why the signature of an event is none */
     const char *participant;         /* for the log: "missing" or "overruled"; else NULL */
+    int64_t hint_at;                 /* boot time: the latest of its Retry-After; 0: none */
     bool not_found_yet;              /* the probe found nothing, before that is believed */
     bool keep_alive;                 /* the client connection may go on afterwards */
     int status;                      /* of the response; for the log */

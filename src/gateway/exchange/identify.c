@@ -437,8 +437,10 @@ static int64_t longest_wait(const struct exchange *x)
     int64_t longest = x->rule->timeout_us;
     if (x->rule->in_progress_wait_us > longest)
         longest = x->rule->in_progress_wait_us;
-    int64_t after = x->plan->settings.retry_after_us;
-    return after > longest ? after : longest;
+    if (x->plan->settings.retry_after_us > longest)
+        longest = x->plan->settings.retry_after_us;
+    bool probes = x->rule->unknown == RECORD_UNKNOWN_PROBE;
+    return probes && longest < RECORD_PROBE_APART_US ? RECORD_PROBE_APART_US : longest;
 }
 
 static bool fill_attempt(struct exchange *x)

@@ -3,7 +3,6 @@
 #include "gateway/exchange/reply.h"
 
 #include "base/check.h"
-#include "core/probe_due.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/response.h"
@@ -170,21 +169,28 @@ static int64_t seconds_up(int64_t duration_us)
     return seconds > 0 ? seconds : 1;
 }
 
-/* Seconds until the hold of what is in doubt ends; 0: it has no end. */
+/* Until the hold of what is in doubt ends; 0: it has no end, or the operation still runs. */
 static int64_t hold_left(const struct exchange *x)
 {
     const struct attempt_result *result = &x->attempt.result;
     int64_t until = record_held_until(&result->record, &x->attempt.begin, result->lease);
-    return until == CLOCK_NEVER || x->unprobed.at ? 0 : seconds_up(until - result->store_now);
+    if (until == CLOCK_NEVER || x->unprobed.at || x->reply.early)
+        return 0;
+    return until > result->store_now ? until - result->store_now : 1;
+}
+
+/* Its client's next request may find out more. */
+static bool may_probe(const struct exchange *x)
+{
+    return x->rule->unknown == RECORD_UNKNOWN_PROBE && !x->unprobed.at;
 }
 
 /* Completes an error that leaves the operation in doubt by what the rule's `unknown:` does next. */
 static void make_doubt_exact(const struct exchange *x, struct problem *problem)
 {
-    bool probes = x->rule->unknown == RECORD_UNKNOWN_PROBE && !x->unprobed.at;
     bool holds = x->rule->unknown == RECORD_UNKNOWN_HOLD || x->unprobed.at;
     if (problem->error == ERROR_OUTCOME_UNKNOWN)
-        problem->retryable = probes || hold_left(x) > 0 || exchange_is_spent(x);
+        problem->retryable = may_probe(x) || hold_left(x) > 0 || exchange_is_spent(x);
     else if (holds && hold_left(x) == 0 && !x->reply.early)
         make_unretryable(problem);
 }
@@ -221,19 +227,49 @@ static struct slice shown_key(struct exchange *x)
     return x->attempt.begin.window && known ? operation_key(x) : buf_slice(&x->key);
 }
 
+/* After a probe that might have been believed, and was inconclusive: from a second on, twice as
+ * long with each acquisition. */
+static int64_t probe_backoff(const struct record *record)
+{
+    int64_t wait = CLOCK_US_PER_S;
+    for (int64_t probe = 2; probe < record->attempts && wait < RECORD_PROBE_APART_US; probe++)
+        wait *= 2;
+    return clock_first(wait, RECORD_PROBE_APART_US);
+}
+
+/* In doubt: until a repeat may find out more, or as long as the service asks for, if the record
+ * surely lasts till then. */
+static int64_t doubt_wait(const struct exchange *x)
+{
+    const struct record *record = &x->attempt.result.record;
+    int64_t now = x->attempt.result.store_now;
+    if (hold_left(x) > 0)
+        return hold_left(x);
+    int64_t quiet = record->quiet_at - now;
+    int64_t paced = x->rule->probes_alone ? record->started_at + RECORD_PROBE_PACE_US - now : 0;
+    int64_t more = x->hint_at > 0 ? x->hint_at - clock_boot_us() : 0;
+    if (may_probe(x) && quiet <= 0 && more < probe_backoff(record))
+        more = probe_backoff(record);
+    more = clock_first(more, record->least_us);
+    more = more > paced ? more : paced;
+    return more > quiet ? more : quiet;
+}
+
+static bool says_when(const struct exchange *x, const struct problem *problem)
+{
+    bool probed = x->reply.result == RESULT_UNKNOWN && may_probe(x);
+    return problem->retryable &&
+           (problem->error == ERROR_OUTCOME_UNKNOWN || x->reply.late || probed || hold_left(x) > 0);
+}
+
 /* Seconds; 0: not said. */
-static uint64_t retry_after(const struct exchange *x, enum error error)
+static uint64_t retry_after(const struct exchange *x, const struct problem *problem)
 {
     const struct attempt_result *result = &x->attempt.result;
     int64_t wait = x->plan->settings.retry_after_us;
-    bool not_found = is_in_doubt(error) && x->not_found_yet && !x->reply.early;
-    if (is_in_doubt(error) && x->rule->probes_alone && !x->reply.early)
-        return (uint64_t)seconds_up(probe_due(&result->record) - result->store_now);
-    if (is_in_doubt(error) && !x->reply.early && hold_left(x) > 0)
-        return (uint64_t)hold_left(x);
-    if (error == ERROR_OUTCOME_UNKNOWN || not_found)
-        return (uint64_t)settle_wait(result);
-    switch (error) {
+    if (is_in_doubt(problem->error))
+        return says_when(x, problem) ? (uint64_t)seconds_up(doubt_wait(x)) : 0;
+    switch (problem->error) {
     case ERROR_IN_PROGRESS:
         if (result->lease_left_us > 0 && result->lease_left_us < wait)
             wait = result->lease_left_us;
@@ -276,13 +312,33 @@ static bool write_error(struct exchange *x)
     struct response response RESPONSE_AUTO = respond(x, problem.status);
     response.keep_alive = response.keep_alive && !ends_connection(error);
     return response_write_problem(&response, &problem, x->rule ? x->rule->errors : NULL,
-                                  retry_after(x, error));
+                                  retry_after(x, &problem));
+}
+
+/* The service's own response in doubt says when a repeat may find out more, unless it asks for a
+ * longer wait itself. */
+static void add_upstreams_fields(const struct exchange *x, struct slice fields, struct buf *to)
+{
+    bool probed = x->reply.result == RESULT_UNKNOWN && may_probe(x);
+    int64_t wait = probed ? doubt_wait(x) : 0;
+    if (!probed || (x->hint_at > 0 && x->hint_at - clock_boot_us() >= wait)) {
+        buf_add_slice(to, fields);
+        return;
+    }
+    while (fields.len) {
+        struct slice line, name;
+        fields = slice_cut(fields, '\n', &line);
+        slice_cut(line, ':', &name);
+        if (!slice_eq_nocase(name, SLICE("Retry-After")))
+            buf_printf(to, "%.*s\n", SLICE_ARG(line));
+    }
+    headers_write_number(to, "Retry-After", (uint64_t)seconds_up(wait));
 }
 
 static bool write_upstreams(struct exchange *x, const struct upstream_response *from)
 {
     struct response response RESPONSE_AUTO = respond(x, from->status);
-    buf_add_slice(&response.headers, buf_slice(&from->fields));
+    add_upstreams_fields(x, buf_slice(&from->fields), &response.headers);
     bool live = !from->whole && headers_allow_body(from->status);
     if (!live)
         return response_write(&response, buf_slice(&from->body));
@@ -335,6 +391,7 @@ bool reply_late(struct exchange *x, bool goes_on)
                                                            : RESULT_UNKNOWN;
     (void)reply_result(x, ERROR_UPSTREAM_TIMEOUT, "X-Request-Timeout passed", result);
     x->reply.early = goes_on;
+    x->reply.late = true;
     send_reply(x);
     return true;
 }

@@ -150,11 +150,20 @@ static enum http_call_result read_body(struct exchange *x)
     return result;
 }
 
+static void note_hint(struct exchange *x)
+{
+    int64_t hint = retry_read_hint(&x->call.response.headers, clock_wall_us());
+    int64_t at = hint == RETRY_NO_HINT ? 0 : clock_after(clock_boot_us(), hint);
+    if (x->step != EXCHANGE_AUTHORIZE && at > x->hint_at)
+        x->hint_at = at;
+}
+
 static void read_fields(struct exchange *x)
 {
     struct upstream_response *response = &x->response;
     CHECK(x->call.state == HTTP_CALL_RESPONDED && response->fields.len == 0);
     response->status = x->call.response.status;
+    note_hint(x);
     bool cors = cors_is_on(&x->plan->settings.cors);
     headers_copy_response(&response->fields, &x->call.response.headers,
                           HEADERS_DROP_OWN | (cors ? HEADERS_DROP_CORS : 0));
