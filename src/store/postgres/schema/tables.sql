@@ -54,6 +54,29 @@ BEGIN
 END $$;
 COMMIT;
 
+-- The same for a column of records, which every batch reads, too.
+BEGIN;
+SET LOCAL client_min_messages = warning;
+SET LOCAL search_path = pg_catalog;
+DO $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('pawl schema'));
+    PERFORM set_config('lock_timeout', '100ms', true);
+    FOR try IN REVERSE 100..1 LOOP
+        EXIT WHEN to_regclass('pawl.record') IS NULL OR EXISTS (SELECT FROM pg_attribute a
+            WHERE a.attrelid = to_regclass('pawl.record') AND a.attname = 'hold_us');
+        BEGIN
+            ALTER TABLE pawl.record ADD COLUMN hold_us bigint NOT NULL DEFAULT 0;
+        EXCEPTION WHEN lock_not_available THEN
+            IF try = 1 THEN
+                RAISE;
+            END IF;
+            PERFORM pg_sleep(0.2);
+        END;
+    END LOOP;
+END $$;
+COMMIT;
+
 BEGIN;
 SET LOCAL pawl.format = 2;
 SET LOCAL pawl.revision = 4;
@@ -109,9 +132,8 @@ CREATE TABLE IF NOT EXISTS pawl.record(
     once_template bigint NOT NULL, once_ttl_us bigint NOT NULL, once_window smallint NOT NULL,
     once_replay smallint NOT NULL, once_until bigint NOT NULL, completed_at bigint NOT NULL,
     expires_at bigint NOT NULL, gone_at bigint NOT NULL, kept smallint NOT NULL,
-    http_code integer NOT NULL, result_ref bytea NOT NULL)
+    http_code integer NOT NULL, result_ref bytea NOT NULL, hold_us bigint NOT NULL DEFAULT 0)
     WITH (fillfactor = 70);
-ALTER TABLE pawl.record ADD COLUMN IF NOT EXISTS hold_us bigint NOT NULL DEFAULT 0;
 
 -- Of every final record: what is kept of its response (headers NULL: nothing), and when that, or
 -- the record, is to go. A migration may partition it by the day of sweep_at.
