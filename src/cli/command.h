@@ -251,7 +251,7 @@
     X(ALL_HOLDING, "parked", 0, NULL, NULL, 0, 0,                                                  \
       "all that failed finally and hold their group: what is parked behind them follows")          \
     X(ALL_SINCE, "since", 0, "T", NULL, 0, 0,                                                      \
-      "of these only those that ended (parked: were added) at T (2026-01-31T12:00:00Z) or later")  \
+      "only those that ended (parked: were added) at T (2026-01-31T12:00:00Z) or later")           \
     X(ALL_UNTIL, "until", 0, "T", NULL, 0, 0, "the same, at T or earlier")                         \
     X(ALL_TO, "to", 0, "PREFIX", NULL, 0, 0, "of these only those for this URL or one below it")   \
     X(ALL_DRY_RUN, "dry-run", 0, NULL, NULL, 0, 0, "count them, and change nothing")               \

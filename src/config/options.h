@@ -279,7 +279,7 @@
     X(errors, templates, error_texts, at, error_templates, 0, 0, "(required)",                     \
       "JSON by error, the last word of its code, or default, with {code}, {error_code}, {title}, " \
       "{detail}, {hint}, {instance}, {key} and {trace_id} inside strings, and {status}, "          \
-      "{retry_after}, {retryable} and {safe_new_key} as values")                                   \
+      "{retry_after}, {retryable}, {safe_new_key} as values")                                      \
     X(emit, type, emit, type, event_type, 0, 0, "(required)", "such as refund.created")            \
     X(emit, data, emit, data, emit_data, 0, 0, "response",                                         \
       "the event's data, where that is JSON: the body of the response | request | none")           \

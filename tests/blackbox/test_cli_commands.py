@@ -13,7 +13,7 @@ COMMANDS = ["serve", "send", "stats", "hash", "schema", "errors", "backoff", "de
             "version"]
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "succeeded", "stats", "audit"],
           "config": ["explain"],
-          "queue": ["add", "list", "show", "edit", "retry", "drop", "pause", "resume",
+          "queue": ["add", "list", "show", "edit", "retry", "drop", "settle", "pause", "resume",
                     "drain", "audit"],
           "inbox": ["list", "show", "replay", "drop", "remove", "audit"],
           "webhook": ["publish", "list", "show", "replay", "drop", "audit", "endpoint", "sign",

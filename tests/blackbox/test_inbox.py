@@ -336,7 +336,7 @@ def test_events_of_an_order_are_handled_one_after_the_other(inbox, upstream):
     box.send("a2", body("a", 2))
     box.send("b1", body("b", 1))
     box.send("none", body("", 1))
-    box.until("dead", "waiting", "done", "done")
+    box.until("dead", "parked", "done", "done")
     done = [row["key"] for row in box.list("--state", "done")]
     assert sorted(done) == ["payments:b1", "payments:none"]
     assert box.list("--dead")[0]["order"] == "payments:a"

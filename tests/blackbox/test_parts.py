@@ -74,7 +74,8 @@ def test_a_config_that_a_part_refuses_is_refused_by_test_and_at_the_start(pawl):
 @pytest.mark.parametrize("section, complaint", [
     ("counter: {evry: 1s}",
      "evry: unknown option (did you mean 'every'? expected every or ready_at)"),
-    ("counter: {every: 1}", "every: '1' is not valid here (did you mean '1s'? expected a duration"),
+    ("counter: {every: 1}",
+     "every: '1' is not valid here (did you mean '1h' or '1m' or '1s'? expected a duration"),
     ("counter: {ready_at: 101}", "ready_at: '101' is out of range (expected 0 to 100)"),
     ("counter: often", "counter: 'often' is not valid here (expected a map of options)"),
     ("conter: {}", "conter: unknown option (did you mean 'counter'?)"),

@@ -174,7 +174,7 @@ GOES = {
 NO_IDENTITY = {
     "lease", "timeout", "in_progress", "settle", "retry", "store_down",  # how long, how often
     "unknown", "probe_status", "probe_headers",  # what becomes of a doubt
-    "not_done", "in_doubt", "keep_request", "stream", "replay_cookies",  # what is kept of it
+    "not_done", "in_doubt", "not_found", "keep_request", "stream", "replay_cookies",  # what is kept
     "max_request_body", "max_response_body",  # what is taken at all
     "authorize", "authorize_host", "emit", "errors", "allow", "moved"}
 
