@@ -236,6 +236,12 @@
     X(DEDUPE, "dedupe-payload", 0, "D", NULL, 0, 0,                                                \
       "add nothing where the same was added so within D (10m), or waits: print that one")          \
     X(EDIT_FORCE, "force", 0, NULL, NULL, 0, 0, "even if an attempt may have taken effect")        \
+    X(EDIT_URL, "url", 0, "URL", NULL, 0, 0,                                                       \
+      "of an undo, or of a step that has not begun: send it there")                                \
+    X(DROP_LIST, "list", 0, "NAME", NULL, 0, 0, "a whole list, by its number or its name")         \
+    X(KEEP_DONE, "keep", 0, NULL, NULL, 0, 0, "with --list: leave what is done as it is")          \
+    X(SETTLE_RESPONSE, "response", 0, "BODY", NULL, 0, 0,                                          \
+      "with --done: the body of its response, which fills in its undo; @FILE, @- from stdin")      \
     X(PROMETHEUS, "prometheus", 0, NULL, NULL, 0, 0, "print the text format of Prometheus")        \
     X(DRAIN_ONCE, "once", 0, NULL, NULL, 0, 0, "until nothing is due now")                         \
     X(DRAIN_NEW, "new", 0, NULL, NULL, 0, 0,                                                       \

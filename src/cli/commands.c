@@ -86,14 +86,16 @@ const struct command command_rows[COMMAND_COUNT] = {
              "-H @FILE is read from that file at each attempt.\n\n"
              "With `-` it reads operations from standard input, an object of JSON on each line: "
              "url, method, headers, header_files, json or data, key, group, on_failure, deadline, "
-             "attempts. "
-             "Members that a line omits take their values from the options. After a bad line, "
-             "which is named, it stops; the operations before it are stored.\n\n"
+             "attempts. What a line omits is as the options say. After a bad line, which is named, "
+             "it stops; the operations before it are stored.\n\n"
              "With --linked the operations are the steps of a list, sent one after the other, all "
              "or nothing. A step may have an \"undo\": an object with method, url, headers, and "
              "json or data, in which {response:/POINTER} and {location} stand for what its step's "
              "response said. If a step fails finally, those that are done are undone, the last "
-             "one first. If one ends in doubt, the list is parked: retry or drop that step.",
+             "one first. If one ends in doubt, the list is parked: retry, drop or settle that "
+             "step. After a first line {\"dedupes\": true} a refusal behind a doubt is undone, "
+             "too: "
+             "the services of the list answer a known key as they did first.",
          .operand = "URL",
          .operands_most = 1,
          .flags = {FLAG_METHOD, DATA_FLAGS, FLAG_REQUEST_HEADER, FLAG_USER, FLAG_REQUEST_KEY,
@@ -132,15 +134,17 @@ const struct command command_rows[COMMAND_COUNT] = {
         {.name = "queue edit",
          .summary = "change what an operation sends; it gets a new key",
          .synopsis =
-             "ID -d DATA [--force] [--reason TEXT]\n{ID | --to PREFIX} -H H [--reason TEXT]",
+             "ID -d DATA [--force] [--reason TEXT]\n{ID | --to PREFIX} -H H [--reason TEXT]\n"
+             "ID --url URL [-X METHOD] [-d DATA | -H H] [--force] [--reason TEXT]",
          .about =
              "Gives an operation another body and a new key, which it prints; its attempts "
              "count from the start. If one may have taken effect, that needs --force. With -H it "
-             "stays what it was, under its key, and is sent with these credentials.",
+             "stays what it was, under its key, and is sent with these credentials. With --url an "
+             "undo becomes what is given, and a step of a list that has not begun goes elsewhere.",
          .operand = "ID",
          .operands_most = 1,
-         .flags = {DATA_FLAGS, FLAG_REQUEST_HEADER, FLAG_EDIT_TO, FLAG_EDIT_FORCE, FLAG_ACT_REASON,
-                   FLAG_STORE},
+         .flags = {FLAG_METHOD, DATA_FLAGS, FLAG_REQUEST_HEADER, FLAG_EDIT_TO, FLAG_EDIT_URL,
+                   FLAG_EDIT_FORCE, FLAG_ACT_REASON, FLAG_STORE},
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},
@@ -161,26 +165,39 @@ const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_queue_drop] =
         {.name = "queue drop",
          .summary = "give an operation up; its group goes on",
-         .synopsis = "ID [--reason TEXT]\n--dead | --parked [OPTIONS]",
-         .about = "Drops an operation that waits or is dead. It is kept in the list as dropped; "
-                  "what waited behind it in its group goes on.\n\n" ABOUT_MANY,
+         .synopsis = "ID [--force] [--reason TEXT]\n--dead | --parked [OPTIONS]\n"
+                     "--list NAME [--keep] [--force] [--reason TEXT]",
+         .about =
+             "Drops an operation that waits or is dead. It is kept in the list as dropped; "
+             "what waited behind it in its group goes on.\n\n" ABOUT_MANY "\n\n"
+             "The step that parked a list was not done (in doubt: --force): the list is undone. An "
+             "undo is given up, and its list partial. With --list what is done of a list is "
+             "undone, or with --keep stays; one that is being undone stops, and is partial.",
          .operand = "ID",
          .operands_most = 1,
-         .flags = {FLAG_ALL_DEAD, FLAG_ALL_PARKED, FLAG_ALL_SINCE, FLAG_ALL_UNTIL,
-                   FLAG_LISTED_GROUP, FLAG_ALL_TO, FLAG_ALL_DRY_RUN, FLAG_ACT_REASON, FLAG_STORE},
-         .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}}},
+         .flags = {FLAG_DROP_LIST, FLAG_KEEP_DONE, FLAG_EDIT_FORCE, FLAG_ALL_DEAD, FLAG_ALL_PARKED,
+                   FLAG_ALL_SINCE, FLAG_ALL_UNTIL, FLAG_LISTED_GROUP, FLAG_ALL_TO, FLAG_ALL_DRY_RUN,
+                   FLAG_ACT_REASON, FLAG_STORE},
+         .exits = {{NO_OPERATION},
+                   {EXIT_USAGE, NULL},
+                   {NO_STORE},
+                   {SOME_LEFT},
+                   {EXIT_OUTCOME_UNKNOWN, "an attempt may have taken effect"}}},
     [COMMAND_queue_settle] =
         {.name = "queue settle",
          .summary = "say whether an operation was done",
-         .synopsis = "ID --done [--reason TEXT]\nID --not-done [--reason TEXT]",
-         .about = "Says what a person found out of an operation that waits, is dead or dropped. "
-                  "With --done it is done, its key is remembered as that of a success, and what "
-                  "waited behind it in its group goes on. With --not-done none of its attempts is "
-                  "in doubt any more: it stays as it is, and may be sent again, edited or dropped.",
+         .synopsis = "ID --done [--response @FILE] [--reason TEXT]\nID --not-done [--reason TEXT]",
+         .about =
+             "Says what a person found out of an operation that waits, is dead or dropped. With "
+             "--done it is done, its key is that of a success, and its group goes on. With "
+             "--not-done it is in doubt no more: it stays, and may be sent, edited or dropped.\n\n"
+             "Of the step that parked a list: the list goes on, with its undo filled in from the "
+             "response, or is undone. Of an undo: it was done by hand, or is given up.",
          .operand = "ID",
          .operands_least = 1,
          .operands_most = 1,
-         .flags = {FLAG_SETTLE_DONE, FLAG_SETTLE_NOT, FLAG_ACT_REASON, FLAG_STORE},
+         .flags = {FLAG_SETTLE_DONE, FLAG_SETTLE_NOT, FLAG_SETTLE_RESPONSE, FLAG_ACT_REASON,
+                   FLAG_STORE},
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},

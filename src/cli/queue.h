@@ -2,8 +2,9 @@
 /*
  * `pawl queue`: operations that wait on disk until they can be sent; and what of `pawl webhook` is
  * about deliveries, and `pawl inbox`, which are tasks, too. What the parts of the commands share:
- * queue.c (command line, the store), queue_add.c (add, edit), queue_list.c (list, show),
- * queue_act.c (retry, replay, drop, settle, pause, resume), queue_audit.c, queue_drain.c,
+ * queue.c (command line, the store), queue_add.c, queue_edit.c, queue_list.c (list, show),
+ * queue_act.c (retry, replay, drop, settle, pause, resume), queue_lists.c (what is done to lists),
+ * queue_audit.c, queue_drain.c,
  * webhook_publish.c, webhook_endpoint.c, inbox_remove.c. stats.c is `pawl stats`. What programs
  * read, and what an act does, is operator/tasks.h.
  */
@@ -40,27 +41,31 @@ struct queue_session {
     const char *group;              /* NULL: none */
     const char *linked;             /* add: the file of a list; NULL: none */
     bool json;
-    unsigned on_failure; /* add: 0 or 1: park; 2: skip */
-    int64_t lasts_us;    /* add; 0: as the profile says; CLOCK_NEVER: no deadline */
-    size_t attempts;     /* add; 0: any number */
-    int64_t dedupe_us;   /* add; 0: nothing is compared */
-    size_t most;         /* add; 0: any number */
-    bool force;          /* edit, replay */
-    const char *to;      /* edit, acts on many: below this URL; NULL: `id`, or any */
-    struct slice reason; /* acts; may be empty */
-    unsigned state;      /* list: of TASKS_STATE_NAMES, from 1; 0: any */
-    bool dead;           /* list; acts: all that are */
-    bool parked;         /* acts: all that are */
-    bool dry_run;        /* acts */
-    bool settles_done;   /* settle */
-    bool settles_undone; /* settle */
-    bool only_new;       /* drain: the exit code says nothing of what was dead before */
-    size_t limit;        /* list */
-    bool once;           /* drain */
-    bool follow;         /* drain */
-    size_t in_flight;    /* drain; 0: not given */
-    int64_t max_time_us; /* drain: of an attempt */
-    bool prometheus;     /* stats */
+    unsigned on_failure;  /* add: 0 or 1: park; 2: skip */
+    int64_t lasts_us;     /* add; 0: as the profile says; CLOCK_NEVER: no deadline */
+    size_t attempts;      /* add; 0: any number */
+    int64_t dedupe_us;    /* add; 0: nothing is compared */
+    size_t most;          /* add; 0: any number */
+    bool force;           /* edit, drop, replay */
+    const char *url;      /* edit; NULL: as it is */
+    const char *lists;    /* drop: a whole list; NULL: the operand, or many */
+    bool keep;            /* drop */
+    const char *to;       /* edit, acts on many: below this URL; NULL: `id`, or any */
+    struct slice reason;  /* acts; may be empty */
+    unsigned state;       /* list: of TASKS_STATE_NAMES, from 1; 0: any */
+    bool dead;            /* list; acts: all that are */
+    bool parked;          /* acts: all that are */
+    bool dry_run;         /* acts */
+    bool settles_done;    /* settle */
+    bool settles_undone;  /* settle */
+    const char *response; /* settle; NULL: none */
+    bool only_new;        /* drain: the exit code says nothing of what was dead before */
+    size_t limit;         /* list */
+    bool once;            /* drain */
+    bool follow;          /* drain */
+    size_t in_flight;     /* drain; 0: not given */
+    int64_t max_time_us;  /* drain: of an attempt */
+    bool prometheus;      /* stats */
 
     const char *event_id;   /* publish; NULL: one is minted */
     const char *tenant;     /* publish; NULL: none */
@@ -121,6 +126,11 @@ int queue_run_pause(struct queue_session *session);
 int queue_run_resume(struct queue_session *session);
 int queue_run_drain(struct queue_session *session);
 int queue_run_replay(struct queue_session *session);
+
+/* ---- queue_add.c ---- */
+
+/* Adds the line of a head; of a file of headers (`@`) its name. */
+void queue_add_field(struct buf *fields, const struct header *line);
 
 /* ---- queue_audit.c ---- */
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator does to queued operations, and to where they go. */
 #include "cli/print.h"
-#include "cli/queue.h"
+#include "cli/queue_lists.h"
 #include "client/operation.h"
-#include "client/queue_steps.h"
 #include "operator/keys.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -38,7 +37,7 @@ static int report(const struct queue_session *session, const struct tasks_acted 
                               "%s %lld was first handled more than 7 days ago, and its handler may "
                               "not know the key any more; nothing was changed (--force)",
                               noun, id);
-    case TASKS_LINKED: /* act_on_list */
+    case TASKS_LINKED: /* queue_lists.h */
         break;
     case TASKS_CHANGED: /* asked for by act_on_many alone */
     case TASKS_END_COUNT:
@@ -50,44 +49,16 @@ static int report(const struct queue_session *session, const struct tasks_acted 
     return EXIT_UNAVAILABLE;
 }
 
-/* A step of a list, or its reverse: only where it parked the list. */
-static int act_on_list(struct queue_session *session, enum tasks_act act, const char *done)
-{
-    struct queue_steps_acted acted = {0};
-    enum queue_steps_act wanted = act == TASKS_RETRY ? QUEUE_STEPS_RETRY : QUEUE_STEPS_DROP;
-    const struct queue_steps_wish wish = {session->id, wanted, queue_actor(session)};
-    int code = queue_complain(
-        session, queue_steps_act(session->store, &wish, &session->parker.parker, &acted));
-    if (code != EXIT_DONE)
-        return code;
-    if (acted.end != QUEUE_STEPS_ACTED)
-        return command_failed(session->command, EXIT_FINAL_ERROR,
-                              "operation %lld is a step of list %lld, which is %.*s; only what "
-                              "parked a list can be retried or dropped, and nothing was changed",
-                              (long long)session->id, (long long)acted.list,
-                              SLICE_ARG(steps_state_name(acted.state)));
-    printf("operation %lld %s\n", (long long)session->id, done);
-    return EXIT_DONE;
-}
-
-static int refuse_step(const struct queue_session *session)
-{
-    return command_failed(session->command, EXIT_FINAL_ERROR,
-                          "operation %lld is a step of a list; nothing was changed",
-                          (long long)session->id);
-}
-
 static int act_open(struct queue_session *session, enum tasks_act act, const char *done)
 {
     struct tasks_acted acted = {0};
     const struct tasks_wish wish = {.id = session->id, .act = act, .actor = queue_actor(session)};
     int code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
-    if (code == EXIT_DONE && acted.end == TASKS_LINKED && act >= TASKS_SETTLE_DONE)
-        return refuse_step(session);
     if (code != EXIT_DONE)
         return code;
-    return acted.end == TASKS_LINKED ? act_on_list(session, act, done)
-                                     : report(session, &acted, done);
+    if (acted.end == TASKS_LINKED)
+        return queue_lists_act(session, act == TASKS_RETRY ? STEPS_RETRY : STEPS_DROP, done);
+    return report(session, &acted, done);
 }
 
 static int act_on_one(struct queue_session *session, enum tasks_act act, const char *done)
@@ -174,7 +145,12 @@ int queue_run_retry(struct queue_session *session)
 
 int queue_run_drop(struct queue_session *session)
 {
-    return act_on_given(session, TASKS_DROP, "is dropped", "dropped");
+    if (session->keep && !session->lists)
+        return command_misused(session->command, "--keep goes with --list");
+    if (session->lists && (session->operands.n > 0 || session->dead || session->parked))
+        return command_misused(session->command, "--list goes without an ID, --dead and --parked");
+    return session->lists ? queue_lists_drop(session)
+                          : act_on_given(session, TASKS_DROP, "is dropped", "dropped");
 }
 
 /* ---- settle ---- */
@@ -212,8 +188,7 @@ static int settle_records(struct queue_session *session, struct slice key)
 
 static bool may_settle(const struct tasks_whole *whole)
 {
-    return whole->stored && whole->stored->list_id == 0 &&
-           whole->stored->task.state != TASK_SENDING &&
+    return whole->stored && whole->stored->task.state != TASK_SENDING &&
            task_allows(whole->stored->task.state, TASK_SETTLE);
 }
 
@@ -223,9 +198,13 @@ int queue_run_settle(struct queue_session *session)
     bool is_done = session->settles_done;
     if (is_done == session->settles_undone)
         return command_misused(session->command, "needs either --done or --not-done");
+    if (session->response && !is_done)
+        return command_misused(session->command, "--response goes with --done");
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
         code = queue_complain(session, tasks_read(&session->source, session->id, &whole));
+    if (code == EXIT_DONE && whole.stored && whole.stored->list_id != 0)
+        return queue_lists_settle(session);
     if (code == EXIT_DONE && may_settle(&whole))
         code = settle_records(session, whole.stored->key);
     if (code != EXIT_DONE)

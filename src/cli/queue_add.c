@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts operations on disk, from the command line or from lines of JSON, and changes them. */
+/* Puts operations on disk, from the command line or from lines of JSON. */
 #include "base/mem.h"
 #include "cli/lines.h"
 #include "cli/queue.h"
@@ -15,7 +15,7 @@
 
 /* ---- what the options say ---- */
 
-static void add_field(struct buf *fields, const struct header *line)
+void queue_add_field(struct buf *fields, const struct header *line)
 {
     if (slice_eq(line->name, SLICE("@")))
         buf_printf(fields, "@%.*s\r\n", SLICE_ARG(line->value));
@@ -182,7 +182,7 @@ static bool make_operation(struct queue_session *session, struct client_made *ma
     if (!client_make(&options->request, made, problem))
         return false;
     for (size_t i = 0; i < made->sent.n; i++)
-        add_field(fields, &made->sent.at[i]);
+        queue_add_field(fields, &made->sent.at[i]);
     return true;
 }
 
@@ -304,13 +304,26 @@ static int check_step(struct adder *adder, size_t line)
     return refuse_line(adder, line, buf_slice(&text));
 }
 
-static int take_steps(struct adder *adder, const struct queue_operation *defaults, int fd)
+/* What a first line says of the list as a whole: an object with `dedupes` alone. */
+static bool is_about_list(struct adder *adder, struct slice text, struct queue_list *list)
+{
+    struct json *root = NULL;
+    bool is_one = adder->n == 0 && json_parse(&adder->arena, text, &root, NULL) == JSON_OK &&
+                  root->type == JSON_OBJECT && root->first && !root->first->next &&
+                  slice_eq(root->first->name, SLICE("dedupes")) &&
+                  (root->first->type == JSON_TRUE || root->first->type == JSON_FALSE);
+    list->dedupes = is_one ? root->first->type == JSON_TRUE : list->dedupes;
+    return is_one;
+}
+
+static int take_steps(struct adder *adder, const struct queue_operation *defaults, int fd,
+                      struct queue_list *list)
 {
     struct lines lines = lines_of(fd);
     struct slice text;
     int code = EXIT_DONE;
     while (code == EXIT_DONE && lines_next(&lines, &text)) {
-        if (slice_trim(text).len == 0)
+        if (slice_trim(text).len == 0 || is_about_list(adder, text, list))
             continue;
         if (adder->n == STEPS_MOST)
             code = refuse_line(adder, lines.n, SLICE("a list has at most 32 steps"));
@@ -336,45 +349,44 @@ static void print_list(const struct adder *adder, int64_t list)
 }
 
 /* Who does not know whether a list was stored adds it again. */
-static int report_again(struct adder *adder)
+static int report_again(struct adder *adder, struct queue_list *list)
 {
     struct queue_session *session = adder->session;
     struct queue_adding adding = {adder->operations, adder->n, adder->added, 0, 0};
-    int64_t list = 0;
     bool failed = false;
     int code = queue_complain(
-        session, queue_find_list(session->store, &adding, &session->parker.parker, &list));
+        session, queue_find_list(session->store, &adding, &session->parker.parker, list));
     if (code != EXIT_DONE)
         return code;
-    if (list == 0)
+    if (list->id == 0)
         return command_failed(session->command, EXIT_BAD_DATA,
                               "one of the keys belongs to another operation; nothing was added");
-    print_list(adder, list);
+    print_list(adder, list->id);
     for (size_t i = 0; i < adder->n; i++)
         failed = failed || adder->added[i].state >= TASK_DEAD;
-    fprintf(stderr, "pawl %s: list %lld was added before%s\n", session->command, (long long)list,
+    fprintf(stderr, "pawl %s: list %lld was added before%s\n", session->command,
+            (long long)list->id,
             failed ? ", and a step of it failed or was dropped: see `pawl queue list`" : "");
     return failed ? EXIT_FINAL_ERROR : EXIT_DONE;
 }
 
-static int add_list(struct adder *adder)
+static int add_list(struct adder *adder, struct queue_list *list)
 {
     struct queue_session *session = adder->session;
     struct queue_adding adding = {.operations = adder->operations,
                                   .n = adder->n,
                                   .added = adder->added,
                                   .most = session->most};
-    int64_t list = 0;
     enum store_status status =
-        queue_add_linked(session->store, &adding, &session->parker.parker, &list);
+        queue_add_linked(session->store, &adding, &session->parker.parker, list);
     if (status == STORE_CONFLICT)
-        return report_again(adder);
+        return report_again(adder, list);
     int code = queue_complain(session, status);
     if (code != EXIT_DONE)
         return code;
     if (adder->added[0].end == QUEUE_FULL)
         return refuse_full(adder, 0);
-    print_list(adder, list);
+    print_list(adder, list->id);
     return EXIT_DONE;
 }
 
@@ -391,15 +403,16 @@ static int open_list(const struct queue_session *session, int *ret_fd)
 static int add_linked(struct adder *adder, const struct queue_operation *defaults)
 {
     struct queue_session *session = adder->session;
+    struct queue_list list = {0};
     int fd = -1;
     int code = open_list(session, &fd);
     if (code == EXIT_DONE)
-        code = take_steps(adder, defaults, fd);
+        code = take_steps(adder, defaults, fd, &list);
     if (fd > STDIN_FILENO)
         close(fd);
     if (code == EXIT_DONE)
         code = queue_open(session, STORE_COMMAND, true);
-    return code == EXIT_DONE ? add_list(adder) : code;
+    return code == EXIT_DONE ? add_list(adder, &list) : code;
 }
 
 static int add_lines(struct adder *adder)
@@ -412,7 +425,7 @@ static int add_lines(struct adder *adder)
     if (session->linked && (session->operand || session->dedupe_us > 0))
         return command_misused(session->command, "--linked takes no URL and no --dedupe-payload");
     for (size_t i = 0; i < session->request.request.headers.n; i++)
-        add_field(&fields, &session->request.request.headers.at[i]);
+        queue_add_field(&fields, &session->request.request.headers.at[i]);
     defaults.fields = buf_slice(&fields);
     if (session->linked)
         return add_linked(adder, &defaults);
@@ -432,156 +445,4 @@ int queue_run_add(struct queue_session *session)
     end_progress(adder);
     free_adder(adder);
     return code;
-}
-
-/* ---- edit ---- */
-
-/* The lines of the operation as it is, save those that the new ones replace, and these. */
-static bool merge_fields(const struct queue_session *session, struct slice before,
-                         struct buf *fields)
-{
-    const struct client_request *request = &session->request.request;
-    struct headers lines = {0};
-    struct slice type =
-        request->is_json ? SLICE("application/json") : SLICE("application/x-www-form-urlencoded");
-    if (!client_fields_split(before, &lines))
-        return false;
-    for (size_t i = 0; i < lines.n; i++)
-        if (!slice_eq_nocase(lines.at[i].name, SLICE("Content-Type")))
-            add_field(fields, &lines.at[i]);
-    add_field(fields, &(struct header){SLICE("Content-Type"), type});
-    return buf_ok(fields);
-}
-
-/* Whether a line of the operation gives way to those of the command line: to one of its name, there
- * or in a file; a file to a file. */
-static bool is_replaced(const struct header *line, const struct headers *given,
-                        const struct headers *read)
-{
-    if (slice_eq(line->name, SLICE("@")))
-        return headers_find(given, SLICE("@"));
-    return headers_find(given, line->name) || headers_find(read, line->name);
-}
-
-/* The same where the headers alone change. Those by which it is another operation do not. */
-static int merge_headers(struct queue_session *session, struct slice before, struct buf *fields)
-{
-    static const struct slice fixed[] = {
-        {"Content-Type", 12}, {"If-Match", 8}, {"Idempotency-Key", 15}};
-    struct request_options *options = &session->request;
-    const struct headers *given = &options->request.headers;
-    struct headers lines = {0}, read = {0};
-    struct slice problem;
-    bool fits = client_fields_split(before, &lines);
-    for (size_t i = 0; i < given->n; i++) {
-        if (slice_eq(given->at[i].name, SLICE("@")) &&
-            !client_fields_add_file(given->at[i].value, &options->arena, &read, &problem))
-            return command_misused(session->command, "%.*s", SLICE_ARG(problem));
-        if (HEADERS_AMONG(given->at[i].name, fixed))
-            return command_misused(session->command,
-                                   "the header %.*s is part of what is sent; add another operation",
-                                   SLICE_ARG(given->at[i].name));
-    }
-    for (size_t i = 0; i < lines.n; i++)
-        if (!is_replaced(&lines.at[i], given, &read))
-            add_field(fields, &lines.at[i]);
-    for (size_t i = 0; i < given->n; i++)
-        add_field(fields, &given->at[i]);
-    return fits && buf_ok(fields)
-               ? EXIT_DONE
-               : command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
-}
-
-static int report_edit(const struct queue_session *session, const struct queue_added *added)
-{
-    long long id = (long long)session->id;
-    switch (added->end) {
-    case QUEUE_ADDED:
-        printf("%lld %s\n", id, added->key);
-        return EXIT_DONE;
-    case QUEUE_SENDING:
-        return command_failed(session->command, EXIT_TRY_AGAIN,
-                              "operation %lld is being sent; nothing was changed", id);
-    case QUEUE_IN_DOUBT:
-        return command_failed(session->command, EXIT_OUTCOME_UNKNOWN,
-                              "an attempt of operation %lld may have taken effect; if the new one "
-                              "may be done as well, use --force",
-                              id);
-    case QUEUE_LINKED:
-        return command_failed(session->command, EXIT_FINAL_ERROR,
-                              "operation %lld is a step of a list; nothing was changed", id);
-    case QUEUE_ENDED:
-        return command_failed(session->command, EXIT_FINAL_ERROR,
-                              "operation %lld is %.*s; nothing was changed", id,
-                              SLICE_ARG(task_state_name(added->state)));
-    default:
-        return command_failed(session->command, EXIT_FINAL_ERROR, "there is no operation %lld", id);
-    }
-}
-
-static int edit_whole(struct queue_session *session, const struct tasks_whole *whole)
-{
-    BUF_AUTO struct buf fields = buf_make(SIZE_MAX);
-    struct queue_added added = {.end = QUEUE_NOT_FOUND};
-    if (!whole->stored || !whole->request)
-        return report_edit(session, &added);
-    bool has_body = session->request.request.has_body;
-    int code = EXIT_DONE;
-    if (!has_body)
-        code = merge_headers(session, whole->request->fields, &fields);
-    else if (!merge_fields(session, whole->request->fields, &fields))
-        code = command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
-    if (code != EXIT_DONE)
-        return code;
-    struct queue_operation operation = {.fields = buf_slice(&fields),
-                                        .body = buf_slice(&session->request.data),
-                                        .has_body = has_body};
-    struct queue_edit edit = {session->id, &operation, queue_actor(session)};
-    code =
-        queue_complain(session, queue_edit(session->store, &edit, &session->parker.parker, &added));
-    return code == EXIT_DONE ? report_edit(session, &added) : code;
-}
-
-static int edit_one(struct queue_session *session, int64_t id)
-{
-    TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
-    session->id = id;
-    int code = queue_complain(session, tasks_read(&session->source, id, &whole));
-    return code == EXIT_DONE ? edit_whole(session, &whole) : code;
-}
-
-/* All that wait: each an edit of its own. */
-static int edit_all(struct queue_session *session)
-{
-    struct tasks_wanted wanted = {
-        .has_state = true, .state = TASK_WAITING, .to = slice_of(session->to)};
-    int code = EXIT_DONE;
-    do {
-        TASKS_PAGE_AUTO struct tasks_page page = {0};
-        int failed = queue_complain(session, tasks_list(&session->source, &wanted, &page));
-        if (failed != EXIT_DONE)
-            return failed;
-        for (size_t i = 0; i < page.n; i++) {
-            failed = edit_one(session, page.rows[i].stored->row.id);
-            code = failed == EXIT_DONE ? code : failed;
-        }
-        wanted.after = page.next;
-    } while (wanted.after > 0);
-    return code;
-}
-
-int queue_run_edit(struct queue_session *session)
-{
-    bool has_body = session->request.request.has_body;
-    if ((session->operands.n == 1) == (session->to != NULL))
-        return command_misused(session->command, "needs either an ID or --to PREFIX");
-    if (session->to && (has_body || session->to[0] == '\0'))
-        return command_misused(session->command, "--to wants a URL, and goes with -H alone");
-    if (has_body == (session->request.request.headers.n > 0))
-        return command_misused(session->command, "needs either a body (--data, --data-binary, "
-                                                 "--json) or headers (-H)");
-    int code = queue_open(session, STORE_COMMAND, false);
-    if (code != EXIT_DONE)
-        return code;
-    return session->to ? edit_all(session) : edit_one(session, session->id);
 }

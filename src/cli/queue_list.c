@@ -241,6 +241,7 @@ static void add_list(struct buf *buf, const struct tasks_whole *whole)
         return;
     buf_printf(buf, "%-14s%lld, %.*s\n", "list:", (long long)stored->list_id,
                SLICE_ARG(steps_state_name(whole->list->state)));
+    add_fact(buf, "list name:", whole->list->name);
     buf_printf(buf, "%-14s%lld\n", is_reverse ? "undoes step:" : "step:",
                (long long)(is_reverse ? -stored->step : stored->step));
     if (!whole->request || whole->request->undo.len == 0)

@@ -473,7 +473,7 @@ static enum store_status try_list(struct batch *batch, struct slice order)
 }
 
 enum store_status queue_add_linked(struct store *store, struct queue_adding *adding,
-                                   struct parker *parker, int64_t *ret_list)
+                                   struct parker *parker, struct queue_list *given)
 {
     CHECK(adding->n > 0 && adding->n <= STEPS_MOST);
     char name[KEY_TEXT_MAX + 1], order[KEY_TEXT_MAX + sizeof QUEUE_STEPS_ORDER];
@@ -485,14 +485,16 @@ enum store_status queue_add_linked(struct store *store, struct queue_adding *add
     struct store_task_list list = {.name = slice_of(name),
                                    .state = STEPS_RUNNING,
                                    .created_at = store_now(store),
-                                   .gone_at = CLOCK_NEVER};
+                                   .gone_at = CLOCK_NEVER,
+                                   .deduping =
+                                       given->dedupes ? SLICE(QUEUE_LIST_DEDUPES) : SLICE("")};
     batch->list = &list;
     enum store_status status = try_list(batch, slice_of(order));
     for (int try = 1; try < TRIES_MOST && status == STORE_CONFLICT && batch->most > 0; try++)
         status = try_list(batch, slice_of(order));
     if (status == STORE_DONE)
         adding->n_added = adding->n;
-    *ret_list = list.row.id;
+    given->id = list.row.id;
     free_batch(batch);
     return status;
 }

@@ -37,6 +37,8 @@ struct queue_operation {
 /* The orders of a list (queue_steps.h), before its name: of its steps, and of their reverses. */
 #define QUEUE_STEPS_ORDER "list:"
 #define QUEUE_UNDO_ORDER "undo:"
+/* Of all services of a list (store_task_list.deduping). */
+#define QUEUE_LIST_DEDUPES "*"
 
 /* ---- queue.c ---- */
 
@@ -79,11 +81,16 @@ struct queue_adding {
 enum store_status queue_add(struct store *store, struct queue_adding *adding,
                             struct parker *parker);
 
+struct queue_list {
+    bool dedupes; /* its services answer a key that they know as they did first */
+    int64_t id;   /* result */
+};
+
 /* Adds them as a closed list (queue_steps.h): at most STEPS_MOST, each without a group. All of them
  * are on disk, or none is (the first one's end is QUEUE_FULL); STORE_CONFLICT: one of their keys is
  * there. */
 enum store_status queue_add_linked(struct store *store, struct queue_adding *adding,
-                                   struct parker *parker, int64_t *ret_list);
+                                   struct parker *parker, struct queue_list *list);
 
 /* What of an operation its caller chose for single statuses, and its attempts, in lines. Lives in
  * `arena`, or is the operation's. */
@@ -120,10 +127,10 @@ enum store_status queue_same_find(struct store *store, const struct queue_operat
 /* ---- queue_again.c ---- */
 
 /* Looks for a list that was added with the same steps under the same keys, after one of them was
- * found to be there: `added` says what became of each. `*ret_list` 0: there is none. Of undos that
+ * found to be there: `added` says what became of each. `list->id` 0: there is none. Of undos that
  * were filled in since, their text is not compared. */
 enum store_status queue_find_list(struct store *store, const struct queue_adding *adding,
-                                  struct parker *parker, int64_t *ret_list);
+                                  struct parker *parker, struct queue_list *list);
 
 /* ---- queue_line.c ---- */
 

@@ -107,6 +107,20 @@ static enum store_status compare_step(struct comparing *comparing,
     return status;
 }
 
+/* Whether the list says the same of its services. */
+static enum store_status says_same(struct comparing *comparing, bool dedupes, bool *ret_same)
+{
+    struct store_found found = {0};
+    const struct table_query query = {
+        .table = &task_list_table, .after = comparing->list - 1, .limit = 1};
+    enum store_status status = find(comparing, &query, &found);
+    bool is_there = status == STORE_DONE && found.n == 1 && found.rows[0]->id == comparing->list;
+    const struct store_task_list *list =
+        is_there ? (const struct store_task_list *)found.rows[0] : NULL;
+    *ret_same = list && slice_starts(list->deduping, SLICE(QUEUE_LIST_DEDUPES)) == dedupes;
+    return status;
+}
+
 static enum store_status has_step(struct comparing *comparing, int64_t step, bool *ret_has)
 {
     struct store_found found = {0};
@@ -123,7 +137,7 @@ static enum store_status has_step(struct comparing *comparing, int64_t step, boo
 }
 
 enum store_status queue_find_list(struct store *store, const struct queue_adding *adding,
-                                  struct parker *parker, int64_t *ret_list)
+                                  struct parker *parker, struct queue_list *list)
 {
     struct comparing comparing = {.store = store, .parker = parker, .arena = arena_make(ARENA_MAX)};
     enum store_status status = STORE_DONE;
@@ -133,7 +147,9 @@ enum store_status queue_find_list(struct store *store, const struct queue_adding
                               &same);
     if (same && status == STORE_DONE)
         status = has_step(&comparing, (int64_t)adding->n + 1, &has_more);
-    *ret_list = same && !has_more ? comparing.list : 0;
+    if (same && status == STORE_DONE)
+        status = says_same(&comparing, list->dedupes, &same);
+    list->id = same && !has_more ? comparing.list : 0;
     arena_fini(&comparing.arena);
     compress_fini(&comparing.compress);
     return status;

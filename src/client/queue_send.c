@@ -310,6 +310,14 @@ static void tell_credentials(const struct queue_sender *sender, struct sending *
     sending->tries_credentials = false;
 }
 
+/* A reverse that deletes what is not there has nothing left to do. */
+static bool is_gone(const struct sending *sending, const struct store_task *stored)
+{
+    int status = sending->end.status;
+    return stored->step < 0 && slice_eq(sending->operation.method, SLICE("DELETE")) &&
+           (status == 404 || status == 410);
+}
+
 static struct courier_result attempt(const struct courier_kind *kind,
                                      struct courier_delivery *delivery)
 {
@@ -331,6 +339,8 @@ static struct courier_result attempt(const struct courier_kind *kind,
     *end = (struct runner_end){.hint_us = RETRY_NO_HINT};
     http->executor.run(&http->executor, &made, end);
     bool doubts = end->write == WRITE_DOUBT || end->write == WRITE_NOTHING;
+    if (is_gone(sending, &delivery->stored))
+        end->class = RETRY_DONE;
     tell_credentials(sender, sending);
     return (struct courier_result){
         .task = {.class = end->write == WRITE_NOTHING ? RETRY_LATER : end->class,

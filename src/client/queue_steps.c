@@ -2,23 +2,16 @@
 #include "client/queue_steps.h"
 
 #include "base/check.h"
+#include "base/headers.h"
 #include "base/url.h"
-#include "client/queue.h"
+#include "client/fields.h"
+#include "client/queue_steps_priv.h"
 #include "store/find.h"
 
 #define STORE_US (10 * CLOCK_US_PER_S)
-#define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define LANE_MAX ((size_t)1024)
-#define TRIES_MOST 100 /* somebody else was first each time */
 
-/* A list as it is, and the task that ends. */
-struct walk {
-    struct courier_follow *follow;
-    const struct store_task *ended;
-    struct store_task_list list;
-    struct store_found tasks; /* all of it: reverses backwards, then steps */
-    int64_t now;
-};
+/* ---- rows ---- */
 
 static enum store_status find(const struct courier_follow *follow, const struct table_query *query,
                               struct store_found *ret_found)
@@ -28,9 +21,8 @@ static enum store_status find(const struct courier_follow *follow, const struct 
                            clock_after(clock_boot_us(), STORE_US), ret_found);
 }
 
-/* The row of that id, or NULL. */
-static enum store_status find_row(const struct courier_follow *follow, const struct table *table,
-                                  int64_t id, const struct table_row **ret_row)
+enum store_status walk_find_row(const struct courier_follow *follow, const struct table *table,
+                                int64_t id, const struct table_row **ret_row)
 {
     struct store_found found;
     struct table_query query = {.table = table, .after = id - 1, .limit = 1};
@@ -40,8 +32,8 @@ static enum store_status find_row(const struct courier_follow *follow, const str
     return status;
 }
 
-static void bring(struct walk *walk, const struct table *table, enum table_act act,
-                  struct table_row *row, const struct table_row *parent)
+void walk_bring(struct walk *walk, const struct table *table, enum table_act act,
+                struct table_row *row, const struct table_row *parent)
 {
     struct courier_follow *follow = walk->follow;
     CHECK(follow->n < follow->most);
@@ -49,7 +41,7 @@ static void bring(struct walk *walk, const struct table *table, enum table_act a
         (struct table_change){.table = table, .act = act, .row = row, .parent = parent};
 }
 
-static void *keep(struct walk *walk, const void *row, size_t size)
+void *walk_keep(struct walk *walk, const void *row, size_t size)
 {
     void *kept = arena_alloc(walk->follow->arena, size);
     if (kept)
@@ -57,63 +49,129 @@ static void *keep(struct walk *walk, const void *row, size_t size)
     return kept;
 }
 
-static const struct store_task *task_at(const struct walk *walk, size_t i)
+/* The task as it will be, where it is among the changes. */
+static struct store_task *find_brought(const struct courier_follow *follow, int64_t id)
 {
-    return (const struct store_task *)walk->tasks.rows[i];
+    for (size_t i = 0; i < follow->n; i++)
+        if (follow->changes[i].table == &task_table && follow->changes[i].row->id == id)
+            return (struct store_task *)follow->changes[i].row;
+    return NULL;
 }
 
 /* ---- reading ---- */
 
-/* `*ret_found`: the task is in a list that is there. */
-static enum store_status read_list(struct walk *walk, bool *ret_found)
+static bool take_tasks(struct walk *walk, const struct store_found *found)
+{
+    for (size_t i = 0; i < found->n; i++) {
+        struct store_task *task = find_brought(walk->follow, found->rows[i]->id);
+        if (!task)
+            task = walk_keep(walk, found->rows[i], sizeof *task);
+        if (!task)
+            return false;
+        walk->tasks[walk->n++] = task;
+    }
+    return true;
+}
+
+enum store_status walk_read(struct walk *walk, int64_t list, bool *ret_found)
 {
     const struct table_row *row = NULL;
-    const struct store_task like = {.list_id = walk->ended->list_id};
+    struct store_found found;
+    const struct store_task like = {.list_id = list};
     const struct table_query query = {.table = &task_table,
                                       .by = TABLE_BY_INDEX,
                                       .index = &task_indexes[TASK_BY_STEP],
                                       .prefix = 1,
                                       .like = &like.row,
-                                      .limit = 2 * STEPS_MOST};
-    enum store_status status = find_row(walk->follow, &task_list_table, walk->ended->list_id, &row);
+                                      .limit = WALK_MOST};
+    enum store_status status = walk_find_row(walk->follow, &task_list_table, list, &row);
     *ret_found = row;
     if (!row)
         return status;
     walk->list = *(const struct store_task_list *)row;
-    status = find(walk->follow, &query, &walk->tasks);
-    walk->now = walk->tasks.now;
-    return status;
+    status = find(walk->follow, &query, &found);
+    walk->now = found.now;
+    if (status != STORE_DONE)
+        return status;
+    return take_tasks(walk, &found) ? STORE_DONE : STORE_NO_MEMORY;
 }
 
-/* Steps come one behind the other, reverses backwards: step -2 before step -1. */
-static struct steps_task describe(const struct walk *walk)
+/* ---- what is known of its services ---- */
+
+static bool has_line(struct slice lines, struct slice wanted)
 {
-    const struct store_task *ended = walk->ended;
-    struct steps_task task = {.is_reverse = ended->step < 0,
-                              .state = ended->task.state,
-                              .in_doubt = ended->task.in_doubt,
-                              .is_last = true};
-    for (size_t i = 0; i < walk->tasks.n; i++) {
-        const struct store_task *other = task_at(walk, i);
-        bool is_behind = other->step > ended->step && (other->step < 0) == task.is_reverse;
-        if (!is_behind || !task_is_open(&other->task))
-            continue;
-        task.next_is_dead |= task.is_last && other->task.state == TASK_DEAD;
-        task.is_last = false;
-    }
-    return task;
+    for (struct slice line; lines.len > 0 && slice_next(&lines, '\n', &line);)
+        if (slice_eq(line, wanted))
+            return true;
+    return false;
+}
+
+static bool dedupes(const struct walk *walk, struct slice lane)
+{
+    return has_line(walk->list.deduping, SLICE(QUEUE_LIST_DEDUPES)) ||
+           has_line(walk->list.deduping, lane);
+}
+
+/* Whoever says such a thing knows the key. */
+static bool tells_that_it_dedupes(const struct undo_response *response)
+{
+    struct headers fields;
+    return response && client_fields_split(response->fields, &fields) &&
+           (headers_find(&fields, SLICE("Idempotency-Status")) ||
+            headers_find(&fields, SLICE("Idempotent-Replayed")));
+}
+
+static void note_that_it_dedupes(struct walk *walk, struct slice lane)
+{
+    BUF_AUTO struct buf lines = buf_make(SIZE_MAX);
+    if (dedupes(walk, lane))
+        return;
+    buf_add_slice(&lines, walk->list.deduping);
+    if (lines.len > 0)
+        buf_add_char(&lines, '\n');
+    buf_add_slice(&lines, lane);
+    walk->list.deduping = arena_copy(walk->follow->arena, buf_slice(&lines));
+    walk->list_is_changed = true;
+}
+
+/* ---- what it is ---- */
+
+bool walk_is_back(const struct walk *walk)
+{
+    return walk->n > 0 && walk->tasks[0]->step < 0;
+}
+
+static struct steps_task describe(const struct walk *walk, const struct store_task *stored)
+{
+    const struct task *task = &stored->task;
+    enum task_reason reason = store_task_reason(stored);
+    bool is_held = reason == TASK_REASON_ODD_ROW;
+    bool is_refused = steps_is_refusal(task, reason, dedupes(walk, stored->lane));
+    return (struct steps_task){
+        .step = stored->step,
+        .state = task->state,
+        .in_doubt = task->in_doubt,
+        .must_park = task->state == TASK_DEAD && (is_held || (task->in_doubt && !is_refused)),
+        .has_begun = task->attempts > 0 || task->status != 0 || task->in_doubt};
+}
+
+void walk_describe(const struct walk *walk, struct steps_task tasks[WALK_MOST])
+{
+    for (size_t i = 0; i < walk->n; i++)
+        tasks[i] = describe(walk, walk->tasks[i]);
 }
 
 /* ---- what follows ---- */
 
-static enum store_status fill_undo(struct walk *walk, const struct undo_response *response)
+enum store_status walk_fill_undo(struct walk *walk, const struct store_task *done,
+                                 const struct undo_response *response)
 {
     const struct table_row *row = NULL;
     struct arena *arena = walk->follow->arena;
-    enum store_status status = find_row(walk->follow, &request_table, walk->ended->row.id, &row);
+    enum store_status status = walk_find_row(walk->follow, &request_table, done->row.id, &row);
     if (!row)
         return status;
-    struct store_request *request = keep(walk, row, sizeof *request);
+    struct store_request *request = walk_keep(walk, row, sizeof *request);
     if (!request)
         return STORE_NO_MEMORY;
     if (request->undo.len == 0 || undo_is_marked(request->undo))
@@ -123,27 +181,22 @@ static enum store_status fill_undo(struct walk *walk, const struct undo_response
                                    : undo_mark_unfilled(request->undo, problem, arena);
     if (response)
         request->response = slice_first(response->body, UNDO_RESPONSE_MOST);
-    bring(walk, &request_table, TABLE_UPDATE, &request->row, NULL);
+    walk_bring(walk, &request_table, TABLE_UPDATE, &request->row, NULL);
     return STORE_DONE;
 }
 
 /* Nothing is sent of what has not begun. */
-static enum store_status drop_rest(struct walk *walk)
+static void drop_rest(struct walk *walk)
 {
     static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
-    for (size_t i = 0; i < walk->tasks.n; i++) {
-        const struct store_task *other = task_at(walk, i);
-        if (other->task.state != TASK_WAITING || other->row.id == walk->ended->row.id)
+    for (size_t i = 0; i < walk->n; i++) {
+        struct task *task = &walk->tasks[i]->task;
+        if (task->state != TASK_WAITING)
             continue;
-        struct store_task *dropped = keep(walk, other, sizeof *dropped);
-        if (!dropped)
-            return STORE_NO_MEMORY;
-        task_drop(&dropped->task, &keeps, walk->now);
-        dropped->task.reason = TASK_REASON_LIST;
-        store_task_settle(dropped);
-        bring(walk, &task_table, TABLE_UPDATE, &dropped->row, NULL);
+        task_drop(task, &keeps, walk->now);
+        task->reason = TASK_REASON_LIST;
+        walk->is_changed[i] = true;
     }
-    return STORE_DONE;
 }
 
 static struct slice text_of(struct walk *walk, const char *before, struct slice behind)
@@ -176,190 +229,159 @@ static bool read_undo(struct walk *walk, const struct store_request *done,
 }
 
 /* One that cannot be made from what its step's response said is dead from the start, has nothing to
- * send, and says why: it holds those behind it until a person looks. The first one says what the
- * list is then. */
-static enum store_status add_reverse(struct walk *walk, const struct store_task *step,
-                                     const struct store_request *done, bool is_first,
-                                     enum steps_state *ret_state)
+ * send, and says why: it holds those behind it until a person looks. */
+static struct store_task *add_reverse(struct walk *walk, const struct store_task *step,
+                                      const struct store_request *done)
 {
     static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, true};
     struct store_task *reverse = arena_alloc(walk->follow->arena, sizeof *reverse);
     struct store_request *request = arena_alloc(walk->follow->arena, sizeof *request);
     if (!reverse || !request)
-        return STORE_NO_MEMORY;
+        return NULL;
     *reverse = (struct store_task){.kind = step->kind,
                                    .lane = step->lane,
                                    .key = done->undo_key,
                                    .ord = text_of(walk, QUEUE_UNDO_ORDER, walk->list.name),
                                    .list_id = walk->list.row.id,
                                    .step = -step->step,
-                                   .task = {.due_at = is_first ? walk->now : CLOCK_NEVER,
+                                   .task = {.due_at = CLOCK_NEVER,
                                             .deadline_at = CLOCK_NEVER,
                                             .profile = RETRY_PROFILE_webhook,
                                             .created_at = walk->now,
                                             .gone_at = CLOCK_NEVER}};
     *request = (struct store_request){.method = SLICE("POST")};
-    bool can_run = read_undo(walk, done, reverse, request);
-    if (!can_run) {
+    if (!read_undo(walk, done, reverse, request)) {
         task_settle(&reverse->task, TASK_DEAD, TASK_REASON_UNREADABLE, &keeps, walk->now);
         request->undo = done->undo;
     }
-    if (is_first)
-        *ret_state = can_run ? STEPS_UNDOING : STEPS_PARKED;
-    store_task_settle(reverse);
-    bring(walk, &task_table, TABLE_INSERT, &reverse->row, NULL);
-    bring(walk, &request_table, TABLE_INSERT, &request->row, &reverse->row);
-    return STORE_DONE;
+    walk_bring(walk, &task_table, TABLE_INSERT, &reverse->row, NULL);
+    walk_bring(walk, &request_table, TABLE_INSERT, &request->row, &reverse->row);
+    return reverse;
 }
 
-/* The reverses of what is done, the last step's first. What the list is then. */
-static enum store_status begin_undo(struct walk *walk, enum steps_state *ret_state)
+static void put_in_front(struct walk *walk, struct store_task *const *reverses, size_t n)
 {
+    CHECK(walk->n + n <= WALK_MOST);
+    memmove(walk->tasks + n, walk->tasks, walk->n * sizeof *walk->tasks);
+    memmove(walk->is_changed + n, walk->is_changed, walk->n * sizeof *walk->is_changed);
+    for (size_t i = 0; i < n; i++) {
+        walk->tasks[i] = reverses[i];
+        walk->is_changed[i] = false;
+    }
+    walk->n += n;
+}
+
+/* The reverses of what is done, the last step's first. */
+static enum store_status begin_undo(struct walk *walk)
+{
+    struct store_task *reverses[STEPS_MOST];
     size_t n = 0;
-    *ret_state = STEPS_UNDONE;
-    enum store_status status = drop_rest(walk);
-    for (size_t i = walk->tasks.n; i-- > 0 && status == STORE_DONE;) {
-        const struct store_task *step = task_at(walk, i);
+    enum store_status status = STORE_DONE;
+    drop_rest(walk);
+    for (size_t i = walk->n; i-- > 0 && status == STORE_DONE;) {
         const struct table_row *row = NULL;
-        if (step->step < 0 || step->task.state != TASK_DONE)
+        if (walk->tasks[i]->task.state != TASK_DONE)
             continue;
-        status = find_row(walk->follow, &request_table, step->row.id, &row);
+        status = walk_find_row(walk->follow, &request_table, walk->tasks[i]->row.id, &row);
         const struct store_request *done = (const struct store_request *)row;
         if (!done || done->undo.len == 0)
             continue;
-        status = add_reverse(walk, step, done, n++ == 0, ret_state);
+        reverses[n] = add_reverse(walk, walk->tasks[i], done);
+        if (!reverses[n++])
+            return STORE_NO_MEMORY;
     }
+    put_in_front(walk, reverses, n);
     return status;
 }
 
-static enum store_status save_state(struct walk *walk, enum steps_state state)
+/* ---- saving ---- */
+
+/* Only the first unfinished one of its direction has a time at which it is due. */
+static void place_due(struct walk *walk)
 {
-    struct store_task_list *list = keep(walk, &walk->list, sizeof *list);
-    if (!list)
-        return STORE_NO_MEMORY;
-    bool is_over = state == STEPS_DONE || state == STEPS_UNDONE;
-    list->state = state;
-    list->gone_at = is_over ? clock_after(walk->now, TASK_KEEP_DEAD_US) : CLOCK_NEVER;
-    bring(walk, &task_list_table, TABLE_UPDATE, &list->row, NULL);
-    return STORE_DONE;
+    bool is_back = walk_is_back(walk), is_first = true;
+    for (size_t i = 0; i < walk->n; i++) {
+        struct task *task = &walk->tasks[i]->task;
+        if ((walk->tasks[i]->step < 0) != is_back || !task_is_open(task))
+            continue;
+        bool is_held = task->due_at == CLOCK_NEVER;
+        if (task->state == TASK_WAITING && is_held == is_first) {
+            task->due_at = is_first ? walk->now : CLOCK_NEVER;
+            walk->is_changed[i] = true;
+        }
+        is_first = false;
+    }
 }
 
-/* From a state that the list has, or is about to have. */
-static enum store_status go_on(struct walk *walk, enum steps_state from)
+/* None of its rows is swept before it is over; then all go at the same time. */
+static void place_end(struct walk *walk)
 {
-    const struct steps_task task = describe(walk);
-    enum steps_state state = steps_after(from, &task);
-    enum store_status status = STORE_DONE;
-    if (state == STEPS_UNDOING && !task.is_reverse)
-        status = begin_undo(walk, &state);
-    if (status == STORE_DONE && state != walk->list.state)
-        status = save_state(walk, state);
-    return status == STORE_DONE && walk->follow->arena->failed ? STORE_NO_MEMORY : status;
+    for (size_t i = 0; i < walk->n; i++) {
+        struct store_task *task = walk->tasks[i];
+        int64_t before = task->task.gone_at;
+        store_task_settle(task);
+        if (task->task.ended_at != 0)
+            task->task.gone_at = walk->list.gone_at;
+        walk->is_changed[i] = walk->is_changed[i] || task->task.gone_at != before;
+    }
+}
+
+enum store_status walk_save(struct walk *walk, enum steps_state state)
+{
+    if (state != walk->list.state) {
+        walk->list.state = state;
+        walk->list.gone_at =
+            steps_are_over(state) ? clock_after(walk->now, TASK_KEEP_DEAD_US) : CLOCK_NEVER;
+        walk->list_is_changed = true;
+    }
+    place_due(walk);
+    place_end(walk);
+    for (size_t i = 0; i < walk->n; i++) {
+        struct store_task *task = walk->tasks[i];
+        bool is_new = task->row.id == 0 || find_brought(walk->follow, task->row.id);
+        if (walk->is_changed[i] && !is_new)
+            walk_bring(walk, &task_table, TABLE_UPDATE, &task->row, NULL);
+    }
+    struct store_task_list *list = walk_keep(walk, &walk->list, sizeof *list);
+    enum table_act act = walk->list_is_changed ? TABLE_UPDATE : TABLE_TOUCH;
+    if (list)
+        walk_bring(walk, &task_list_table, act, &list->row, NULL);
+    return walk->follow->arena->failed ? STORE_NO_MEMORY : STORE_DONE;
+}
+
+enum store_status walk_go_on(struct walk *walk)
+{
+    struct steps_task tasks[WALK_MOST];
+    walk_describe(walk, tasks);
+    enum steps_state state = steps_judge(tasks, walk->n, walk_is_back(walk));
+    if (state == STEPS_UNDOING && !walk_is_back(walk)) {
+        enum store_status status = begin_undo(walk);
+        if (status != STORE_DONE)
+            return status;
+        walk_describe(walk, tasks);
+        state = steps_judge(tasks, walk->n, true);
+    }
+    return walk_save(walk, state);
 }
 
 enum store_status queue_steps_follow(const struct store_task *ended,
                                      const struct undo_response *response,
                                      struct courier_follow *follow)
 {
-    struct walk walk = {.follow = follow, .ended = ended};
-    bool is_found = false;
-    if (ended->list_id == 0 || ended->task.state < TASK_DONE)
+    struct walk walk = {.follow = follow};
+    bool is_found = false, has_ended = ended->task.state >= TASK_DONE;
+    bool tells = tells_that_it_dedupes(response);
+    if (ended->list_id == 0 || !(has_ended || tells))
         return STORE_DONE;
-    enum store_status status = read_list(&walk, &is_found);
-    if (status != STORE_DONE || !is_found)
+    enum store_status status = walk_read(&walk, ended->list_id, &is_found);
+    if (status != STORE_DONE || !is_found || steps_are_over(walk.list.state))
         return status;
+    if (tells)
+        note_that_it_dedupes(&walk, ended->lane);
     if (ended->step > 0 && ended->task.state == TASK_DONE)
-        status = fill_undo(&walk, response);
-    return status == STORE_DONE ? go_on(&walk, walk.list.state) : status;
-}
-
-/* ---- a person ---- */
-
-/* Where a reverse is given up, the next one is due. */
-static enum store_status free_next(struct walk *walk)
-{
-    for (size_t i = 0; i < walk->tasks.n; i++) {
-        const struct store_task *other = task_at(walk, i);
-        if (other->step <= walk->ended->step || other->step > 0 || !task_is_open(&other->task))
-            continue;
-        struct store_task *next = keep(walk, other, sizeof *next);
-        if (!next)
-            return STORE_NO_MEMORY;
-        if (next->task.state != TASK_WAITING)
-            return STORE_DONE;
-        next->task.due_at = walk->now;
-        store_task_settle(next);
-        bring(walk, &task_table, TABLE_UPDATE, &next->row, NULL);
-        return STORE_DONE;
-    }
-    return STORE_DONE;
-}
-
-static enum store_status apply(struct walk *walk, struct store_task *task,
-                               const struct queue_steps_wish *wish)
-{
-    static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
-    bool is_reverse = task->step < 0;
-    enum steps_state from = steps_unpark(is_reverse);
-    const struct store_task before = *task;
-    if (wish->act == QUEUE_STEPS_RETRY)
-        task_retry(&task->task, true, walk->now);
-    else
-        task_drop(&task->task, &keeps, walk->now);
-    store_task_settle(task);
-    bring(walk, &task_table, TABLE_UPDATE, &task->row, NULL);
-    struct store_task_audit *audit = arena_alloc(walk->follow->arena, sizeof *audit);
-    if (!audit)
-        return STORE_NO_MEMORY;
-    *audit = store_audit_task(&wish->actor, wish->act == QUEUE_STEPS_RETRY ? "retry" : "drop",
-                              &before, task, walk->now);
-    struct courier_follow *follow = walk->follow;
-    CHECK(follow->n + STORE_AUDIT_CHANGES <= follow->most);
-    follow->n += store_audit_add(audit, &wish->actor, &follow->changes[follow->n]);
-    enum store_status status =
-        wish->act == QUEUE_STEPS_DROP && is_reverse ? free_next(walk) : STORE_DONE;
-    return status == STORE_DONE ? go_on(walk, from) : status;
-}
-
-static enum store_status try_act(struct courier_follow *follow, const struct queue_steps_wish *wish,
-                                 struct queue_steps_acted *ret_acted)
-{
-    const struct table_row *row = NULL;
-    bool is_found = false;
-    ret_acted->end = QUEUE_STEPS_NONE;
-    enum store_status status = find_row(follow, &task_table, wish->id, &row);
-    if (!row || ((const struct store_task *)row)->list_id == 0)
+        status = walk_fill_undo(&walk, ended, response);
+    if (status != STORE_DONE)
         return status;
-    struct store_task task = *(const struct store_task *)row;
-    struct walk walk = {.follow = follow, .ended = &task};
-    status = read_list(&walk, &is_found);
-    if (!is_found)
-        return status;
-    bool may = task.task.state == TASK_DEAD &&
-               (walk.list.state == STEPS_PARKED || store_task_reason(&task) == TASK_REASON_ODD_ROW);
-    *ret_acted = (struct queue_steps_acted){may ? QUEUE_STEPS_ACTED : QUEUE_STEPS_CLOSED,
-                                            walk.list.row.id, walk.list.state};
-    status = may ? apply(&walk, &task, wish) : STORE_DONE;
-    if (!may || status != STORE_DONE)
-        return status;
-    struct store_op op = {.kind = STORE_ROWS, .brings = follow->changes, .n_brings = follow->n};
-    store_run(follow->store, &op, follow->parker, clock_after(clock_boot_us(), STORE_US));
-    return op.status;
-}
-
-enum store_status queue_steps_act(struct store *store, const struct queue_steps_wish *wish,
-                                  struct parker *parker, struct queue_steps_acted *ret_acted)
-{
-    struct table_change changes[COURIER_FOLLOW_MAX];
-    enum store_status status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
-        ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-        struct courier_follow follow = {.store = store,
-                                        .parker = parker,
-                                        .arena = &arena,
-                                        .changes = changes,
-                                        .most = COURIER_FOLLOW_MAX};
-        status = try_act(&follow, wish, ret_acted);
-    }
-    return status;
+    bool goes_on = has_ended && walk.list.state != STEPS_PARKED;
+    return goes_on ? walk_go_on(&walk) : walk_save(&walk, walk.list.state);
 }

@@ -68,7 +68,7 @@ struct courier_follow {
     size_t most; /* COURIER_FOLLOW_MAX more than there were */
 };
 
-#define COURIER_FOLLOW_MAX ((size_t)80)
+#define COURIER_FOLLOW_MAX ((size_t)104)
 
 struct courier_limits {
     int in_flight;      /* attempts at a time */

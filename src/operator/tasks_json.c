@@ -65,6 +65,7 @@ static void add_list(struct buf *buf, const struct tasks_whole *whole)
 {
     struct slice state = whole->list ? steps_state_name(whole->list->state) : SLICE("");
     json_add_known_i64(buf, "list", whole->stored->list_id);
+    json_add_known_text(buf, "list_name", whole->list ? whole->list->name : SLICE(""));
     json_add_known_text(buf, "list_state", state);
     json_add_known_i64(buf, "step", whole->stored->step);
     json_add_known_text(buf, "undo", whole->request ? whole->request->undo : SLICE(""));

@@ -213,7 +213,7 @@ void store_task_settle(struct store_task *stored)
     task->due_at = waits ? task->due_at : CLOCK_NEVER;
     task->lease_until = sends ? task->lease_until : 0;
     task->owner = sends ? task->owner : 0;
-    task->gone_at = task->ended_at != 0 ? task->gone_at : CLOCK_NEVER;
+    task->gone_at = task->ended_at != 0 && stored->list_id == 0 ? task->gone_at : CLOCK_NEVER;
     settle_reason(stored);
 }
 
@@ -326,10 +326,11 @@ static const struct table_column list_columns[] = {
     LIST(INT, PLAIN, state),
     LIST(INT, PLAIN, created_at),
     LIST(INT, GONE, gone_at),
+    TABLE_LATE(struct store_task_list, TEXT, deduping, "deduping"),
 };
 
 static const struct table_relation list_relations[] = {
-    TABLE_GROWS(1, STEPS_RUNNING, STEPS_PARKED),
+    TABLE_GROWS(1, STEPS_RUNNING, STEPS_KEPT),
     TABLE_WITHIN(2, 0, CLOCK_NEVER),
     TABLE_WITHIN(3, 1, CLOCK_NEVER),
     TABLE_WHERE(1, STEPS_RUNNING, STEPS_RUNNING, 3, CLOCK_NEVER, CLOCK_NEVER),

@@ -82,7 +82,9 @@ struct store_task_list {
     struct slice name;
     enum steps_state state;
     int64_t created_at;
-    int64_t gone_at;
+    int64_t gone_at;       /* its tasks go with it */
+    struct slice deduping; /* lines: origins that answer a known key as they did first; `*`: all, as
+                              whoever added the list says */
 };
 
 #define STORE_COUNTER_SLOTS 16 /* a process adds to one of them: the value is their sum */
@@ -117,7 +119,8 @@ extern const struct table_index task_indexes[TASK_INDEX_COUNT];
 /* By (task, number). */
 extern const struct table_index attempt_index;
 
-/* Before a task is written: what follows from its state. Texts are those of `ord`. */
+/* Before a task is written: what follows from its state. Texts are those of `ord`. One that is in a
+ * list is not swept: whoever ends the list says when. */
 void store_task_settle(struct store_task *task);
 
 /* Of what has become the first of its order: due now, where it was held. Its own wait, for its next

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What people do to lists of the queue, and to their tasks. Declared in queue_steps.h. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/url.h"
+#include "client/operation.h"
+#include "client/queue_steps_priv.h"
+#include "store/find.h"
+
+#define STORE_US (10 * CLOCK_US_PER_S)
+#define ARENA_MAX ((size_t)64 * 1024 * 1024)
+#define LANE_MAX ((size_t)1024)
+#define TRIES_MOST 100 /* somebody else was first each time */
+#define PAGE_MOST ((size_t)256)
+
+static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
+
+/* An act under way. */
+struct acting {
+    struct courier_follow follow;
+    struct walk walk;
+    struct arena arena;
+    struct store_task_audit audit;
+    struct table_change changes[COURIER_FOLLOW_MAX];
+    struct queue_steps_acted *acted;
+};
+
+static bool refuse(struct acting *acting, enum steps_answer answer)
+{
+    acting->acted->answer = answer;
+    if (answer != STEPS_MAY)
+        acting->acted->end = QUEUE_STEPS_REFUSED;
+    return answer != STEPS_MAY;
+}
+
+static void add_audit(struct acting *acting, const struct store_actor *actor)
+{
+    struct courier_follow *follow = &acting->follow;
+    CHECK(follow->n + STORE_AUDIT_CHANGES <= follow->most);
+    follow->n += store_audit_add(&acting->audit, actor, &follow->changes[follow->n]);
+}
+
+static enum store_status commit(struct acting *acting)
+{
+    struct courier_follow *follow = &acting->follow;
+    struct store_op op = {.kind = STORE_ROWS, .brings = follow->changes, .n_brings = follow->n};
+    store_run(follow->store, &op, follow->parker, clock_after(clock_boot_us(), STORE_US));
+    acting->acted->end = QUEUE_STEPS_ACTED;
+    acting->acted->after = acting->walk.list.state;
+    return op.status;
+}
+
+/* ---- one of its tasks ---- */
+
+/* Whether there is something to send. */
+static enum store_status read_request(struct acting *acting, int64_t id,
+                                      struct store_request **ret_request)
+{
+    const struct table_row *row = NULL;
+    enum store_status status = walk_find_row(&acting->follow, &request_table, id, &row);
+    *ret_request = row ? walk_keep(&acting->walk, row, sizeof **ret_request) : NULL;
+    return row && !*ret_request ? STORE_NO_MEMORY : status;
+}
+
+/* It sends something else from now on, under another key. */
+static enum store_status edit(struct acting *acting, const struct queue_operation *operation,
+                              struct store_task *task, struct store_request *request)
+{
+    struct url url;
+    const char *problem;
+    BUF_AUTO struct buf lane = buf_make(LANE_MAX);
+    if (operation->url.len > 0) {
+        bool is_url = url_read(operation->url, &url, &problem);
+        CHECK(is_url); /* queue_check */
+        url_write_origin(&lane, &url);
+        task->lane = arena_copy(&acting->arena, buf_slice(&lane));
+        request->url = operation->url;
+    }
+    if (operation->method.len > 0)
+        request->method = operation->method;
+    if (operation->has_body) {
+        request->body = operation->body;
+        request->packed = false;
+    }
+    request->fields = operation->fields;
+    if (task->step < 0)
+        request->undo = SLICE(""); /* what could not be filled in */
+    client_mint_key(acting->acted->key);
+    task->key = slice_of(acting->acted->key);
+    task_edit(&task->task, acting->walk.now);
+    walk_bring(&acting->walk, &request_table, TABLE_UPDATE, &request->row, NULL);
+    return STORE_DONE;
+}
+
+/* A person says that it was done: what its undo needs is in the response that they give. */
+static enum store_status settle_done(struct acting *acting, const struct queue_steps_wish *wish,
+                                     struct store_task *task, const struct store_request *request)
+{
+    const struct undo_response response = {.url = request->url, .body = wish->response};
+    task_retry(&task->task, true, acting->walk.now);
+    task_settle(&task->task, TASK_DONE, TASK_REASON_ALREADY, &keeps, acting->walk.now);
+    return task->step > 0 ? walk_fill_undo(&acting->walk, task, &response) : STORE_DONE;
+}
+
+static enum store_status apply(struct acting *acting, const struct queue_steps_wish *wish,
+                               struct store_task *task, struct store_request *request)
+{
+    switch (wish->act) {
+    case STEPS_RETRY:
+        task_retry(&task->task, true, acting->walk.now);
+        return STORE_DONE;
+    case STEPS_DROP:
+    case STEPS_SETTLE_NOT_DONE:
+        task_drop(&task->task, &keeps, acting->walk.now);
+        task->task.in_doubt = false; /* they say so */
+        return STORE_DONE;
+    case STEPS_SETTLE_DONE:
+        return settle_done(acting, wish, task, request);
+    case STEPS_EDIT:
+        return edit(acting, wish->operation, task, request);
+    }
+    UNREACHABLE();
+}
+
+static const char *name_of(enum steps_act act)
+{
+    static const char *const names[] = {[STEPS_RETRY] = "retry",
+                                        [STEPS_DROP] = "drop",
+                                        [STEPS_SETTLE_DONE] = "settle",
+                                        [STEPS_SETTLE_NOT_DONE] = "settle",
+                                        [STEPS_EDIT] = "edit"};
+    return names[act];
+}
+
+/* Where in the list it is. */
+static bool find_task(const struct walk *walk, int64_t id, size_t *ret_at)
+{
+    for (*ret_at = 0; *ret_at < walk->n; ++*ret_at)
+        if (walk->tasks[*ret_at]->row.id == id)
+            return true;
+    return false;
+}
+
+static enum store_status act_at(struct acting *acting, const struct queue_steps_wish *wish,
+                                size_t at)
+{
+    struct walk *walk = &acting->walk;
+    struct store_task *task = walk->tasks[at];
+    const struct store_task before = *task;
+    struct steps_task tasks[WALK_MOST];
+    struct store_request *request = NULL;
+    enum store_status status = read_request(acting, task->row.id, &request);
+    if (status != STORE_DONE || !request)
+        return status;
+    walk_describe(walk, tasks);
+    tasks[at].can_run = request->url.len > 0;
+    const struct steps_wish may = {wish->act, wish->actor.force, walk_is_back(walk)};
+    if (refuse(acting, steps_may(walk->list.state, &tasks[at], &may)))
+        return STORE_DONE;
+    status = apply(acting, wish, task, request);
+    walk->is_changed[at] = true;
+    acting->audit = store_audit_task(&wish->actor, name_of(wish->act), &before, task, walk->now);
+    add_audit(acting, &wish->actor);
+    if (status == STORE_DONE)
+        status = walk_go_on(walk);
+    return status == STORE_DONE ? commit(acting) : status;
+}
+
+static enum store_status try_act(struct acting *acting, const void *argument)
+{
+    const struct queue_steps_wish *wish = argument;
+    const struct table_row *row = NULL;
+    bool is_found = false;
+    size_t at = 0;
+    enum store_status status = walk_find_row(&acting->follow, &task_table, wish->id, &row);
+    const struct store_task *task = (const struct store_task *)row;
+    if (!task || task->list_id == 0)
+        return status;
+    status = walk_read(&acting->walk, task->list_id, &is_found);
+    if (!is_found || !find_task(&acting->walk, wish->id, &at))
+        return status;
+    acting->acted->list = acting->walk.list.row.id;
+    acting->acted->before = acting->walk.list.state;
+    acting->acted->found = acting->walk.tasks[at]->task.state;
+    return act_at(acting, wish, at);
+}
+
+/* ---- the whole list ---- */
+
+static enum store_status find_name(struct acting *acting, struct slice name, int64_t *ret_id)
+{
+    struct store_found found = {.arena = &acting->arena};
+    struct table_query query = {.table = &task_list_table, .limit = PAGE_MOST};
+    enum store_status status = STORE_DONE;
+    do {
+        status = store_find_rows(acting->follow.store, &query, acting->follow.parker,
+                                 clock_after(clock_boot_us(), STORE_US), &found);
+        for (size_t i = 0; status == STORE_DONE && i < found.n; i++) {
+            query.after = found.rows[i]->id;
+            if (slice_eq(((const struct store_task_list *)found.rows[i])->name, name))
+                *ret_id = query.after;
+        }
+    } while (status == STORE_DONE && found.n == PAGE_MOST && *ret_id == 0);
+    return status;
+}
+
+/* The doubt of what may have been done stays: the list ends partial by it. */
+static void drop_all(struct walk *walk)
+{
+    bool is_back = walk_is_back(walk);
+    for (size_t i = 0; i < walk->n; i++) {
+        struct store_task *task = walk->tasks[i];
+        if (!task_allows(task->task.state, TASK_DROP) || (is_back && task->step > 0))
+            continue;
+        task_drop(&task->task, &keeps, walk->now);
+        walk->is_changed[i] = true;
+    }
+}
+
+static enum store_status drop_list(struct acting *acting, const struct queue_steps_drop *wish)
+{
+    struct walk *walk = &acting->walk;
+    struct steps_task tasks[WALK_MOST];
+    enum steps_state before = walk->list.state;
+    walk_describe(walk, tasks);
+    if (refuse(acting, steps_may_drop(before, tasks, walk->n, wish->actor.force)))
+        return STORE_DONE;
+    drop_all(walk);
+    bool keeps_done = wish->keep && !walk_is_back(walk);
+    enum store_status status = keeps_done ? walk_save(walk, STEPS_KEPT) : walk_go_on(walk);
+    if (status != STORE_DONE)
+        return status;
+    acting->audit = (struct store_task_audit){.at = walk->now,
+                                              .actor = wish->actor.name,
+                                              .act = SLICE("drop"),
+                                              .kind = SLICE(QUEUE_KIND),
+                                              .key = walk->list.name,
+                                              .from = steps_state_name(before),
+                                              .to = steps_state_name(walk->list.state),
+                                              .force = wish->actor.force};
+    add_audit(acting, &wish->actor);
+    return commit(acting);
+}
+
+static enum store_status try_drop(struct acting *acting, const void *argument)
+{
+    const struct queue_steps_drop *wish = argument;
+    uint64_t number = 0;
+    int64_t id = 0;
+    bool is_found = false;
+    enum store_status status = STORE_DONE;
+    if (slice_to_u64(wish->list, INT64_MAX, &number))
+        id = (int64_t)number;
+    else
+        status = find_name(acting, wish->list, &id);
+    if (status != STORE_DONE || id == 0)
+        return status;
+    status = walk_read(&acting->walk, id, &is_found);
+    if (status != STORE_DONE || !is_found)
+        return status;
+    acting->acted->list = id;
+    acting->acted->before = acting->walk.list.state;
+    return drop_list(acting, wish);
+}
+
+/* ---- until nobody is first ---- */
+
+typedef enum store_status (*try_fn)(struct acting *acting, const void *wish);
+
+static enum store_status act(struct store *store, struct parker *parker, try_fn try,
+                             const void *wish, struct queue_steps_acted *ret_acted)
+{
+    enum store_status status = STORE_CONFLICT;
+    struct acting *acting = mem_zalloc(1, sizeof *acting);
+    if (!acting)
+        return STORE_NO_MEMORY;
+    for (int n = 0; n < TRIES_MOST && status == STORE_CONFLICT; n++) {
+        *ret_acted = (struct queue_steps_acted){.end = QUEUE_STEPS_NONE};
+        memset(acting, 0, sizeof *acting);
+        acting->arena = arena_make(ARENA_MAX);
+        acting->acted = ret_acted;
+        acting->follow = (struct courier_follow){.store = store,
+                                                 .parker = parker,
+                                                 .arena = &acting->arena,
+                                                 .changes = acting->changes,
+                                                 .most = COURIER_FOLLOW_MAX};
+        acting->walk.follow = &acting->follow;
+        status = try(acting, wish);
+        arena_fini(&acting->arena);
+    }
+    mem_free(acting);
+    return status;
+}
+
+enum store_status queue_steps_act(struct store *store, const struct queue_steps_wish *wish,
+                                  struct parker *parker, struct queue_steps_acted *ret_acted)
+{
+    return act(store, parker, try_act, wish, ret_acted);
+}
+
+enum store_status queue_steps_drop(struct store *store, const struct queue_steps_drop *wish,
+                                   struct parker *parker, struct queue_steps_acted *ret_acted)
+{
+    return act(store, parker, try_drop, wish, ret_acted);
+}
