@@ -42,6 +42,7 @@ struct webhook_service {
     int64_t tend_at;        /* boot time */
     int64_t since;          /* store time at which it began to look */
     struct parker *fanout;  /* of the fiber that makes tasks; NULL: it has ended */
+    int at_work;            /* fibers that need the declaration: the last to end takes it back */
     bool is_woken;          /* since it began to look: its store took the parker's wake */
     int64_t refresh_at;     /* boot time */
     int64_t sweep_at;
@@ -216,6 +217,13 @@ static void declare(struct webhook_service *service)
     retire(service);
 }
 
+static void leave(struct webhook_service *service)
+{
+    CHECK(service->at_work > 0);
+    if (--service->at_work == 0)
+        declaration_end(&service->declaration);
+}
+
 static void run_fanout(void *argument)
 {
     struct webhook_service *service = argument;
@@ -233,6 +241,7 @@ static void run_fanout(void *argument)
             service->fanout->park(service->fanout, clock_after(clock_boot_us(), POLL_US));
     }
     service->fanout = NULL;
+    leave(service);
 }
 
 /* States are known before the first delivery. */
@@ -245,7 +254,7 @@ static void run_courier(void *argument)
         fiber_sleep_until(clock_after(clock_boot_us(), POLL_US));
     webhook_plan_unref(plan);
     (void)courier_run(service->courier, COURIER_FOLLOW);
-    declaration_end(&service->declaration);
+    leave(service);
 }
 
 static void wake_fanout(struct webhook_service *service)
@@ -364,6 +373,7 @@ struct webhook_service *webhook_service_start(struct store *store, struct log *l
     thread_parker_init(&service->reloaded);
     told_init(&service->told);
     atomic_store(&service->reloading, true);
+    service->at_work = 2;
     if (prepare(service, wanted) && fiber_spawn(service->loop, "fanout", run_fanout, service) &&
         fiber_spawn(service->loop, "courier", run_courier, service) &&
         thread_start(&service->thread, "pawl-courier", run_thread, service)) {

@@ -2,8 +2,11 @@
 """SIGTERM and SIGINT: what is under way ends, what comes is refused, and who watches is told."""
 from __future__ import annotations
 
+import base64
+import contextlib
 import signal
 import socket
+import sqlite3
 import threading
 
 import pytest
@@ -44,6 +47,24 @@ def test_a_drain_delay_serves_on_before_the_drain_begins(pawl, clock):
     assert gateway.process.poll() is None
     clock.advance(10)
     assert gateway.wait() == 0
+
+
+@pytest.mark.hooks
+def test_what_it_declared_ends_with_it_also_where_it_leaves_while_it_declares(pawl, clock):
+    secret = "whsec_" + base64.b64encode(bytes(24)).decode()
+    gateway = pawl("tenant: none\nrules: []\nwebhooks: {endpoints: ["
+                   f"{{name: billing, url: 'https://localhost/', types: [a.*], secret: {secret}}}"
+                   "]}\n")
+    with contextlib.closing(sqlite3.connect(gateway.store, isolation_level=None)) as other:
+        other.execute("DELETE FROM pawl_process")
+        clock.step(61)  # it notices when it says that it lives, and declares anew
+        other.execute("BEGIN IMMEDIATE")
+        clock.step(2)
+        gateway.signal(signal.SIGTERM)
+        eventually(lambda: not gateway.is_listening, "the end of listening")
+        other.execute("ROLLBACK")
+        assert gateway.wait() == 0
+        assert other.execute("SELECT count(*) FROM pawl_process").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
