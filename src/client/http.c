@@ -114,15 +114,6 @@ static struct remember_policy make_policy(void)
     return policy;
 }
 
-static int cause_of(enum exchange_end ended, int status)
-{
-    return ended == EXCHANGE_RESPONDED     ? status
-           : ended == EXCHANGE_TIMED_OUT   ? RECORD_CAUSE_TIMEOUT
-           : ended == EXCHANGE_TOKEN_STALE ? RECORD_CAUSE_REFUSED
-           : ended == EXCHANGE_MALFORMED   ? RECORD_CAUSE_MALFORMED
-                                           : RECORD_CAUSE_RESET;
-}
-
 static const char *note_of(struct client_http *http, enum exchange_end ended,
                            enum http_call_result result)
 {
@@ -170,7 +161,7 @@ static void judge(struct client_http *http, const struct runner_attempt *attempt
     end->class = retry_judge(RETRY_BY_CALL, answer, http->choices, attempt->in_doubt);
     end->write = write_of(end, answer);
     end->is_settled = attempt->in_doubt && ended == EXCHANGE_RESPONDED && end->class == RETRY_FINAL;
-    end->cause = cause_of(ended, end->status);
+    end->cause = http_call_cause(&http->call, ended);
     end->reached = ended != EXCHANGE_NOT_SENT;
     end->note = note_of(http, ended, result);
     if (end->write != WRITE_COMPLETE || http->truncated || !buf_ok(&http->kept))

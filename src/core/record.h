@@ -29,6 +29,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "core/cause.h"
 
 enum record_status {
     RECORD_ABSENT,
@@ -48,19 +49,6 @@ enum record_unknown {
 };
 
 #define RECORD_ATTEMPT_ID_SIZE 16
-
-/* Why a record is in doubt, for people: nothing is decided by it. Stores keep these numbers; one
- * from 100 on is the status of a response that left it open. */
-enum record_cause {
-    RECORD_CAUSE_NONE,       /* not in doubt, or not known */
-    RECORD_CAUSE_RESET,      /* the upstream closed or reset the connection */
-    RECORD_CAUSE_TIMEOUT,    /* it gave no response in time */
-    RECORD_CAUSE_MALFORMED,  /* what it sent is not HTTP */
-    RECORD_CAUSE_LAPSED,     /* the lease lapsed: its owner died or stood still */
-    RECORD_CAUSE_REFUSED,    /* it refused a token that is the record's last */
-    RECORD_CAUSE_ODD,        /* no pawl wrote the row: record_hold */
-    RECORD_CAUSE_HOLD_ENDED, /* no doubt any more: its hold has ended */
-};
 
 struct record {
     enum record_status status;
@@ -338,9 +326,6 @@ void record_hold(struct record *record, int64_t id);
 
 /* Notes why the try that has just ended left a doubt; without a doubt, or with none, nothing. */
 void record_note_cause(struct record *record, int cause);
-
-/* Appends what a cause is called: "timeout", "status 500"; nothing for none. */
-void record_cause_write(int cause, struct buf *buf);
 
 /* Complete or failed. */
 static inline bool record_is_final(enum record_status status)

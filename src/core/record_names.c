@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a record's status, policy and cause are called, and what a response makes of it. */
+/* What a record's status and policy are called, and what a response makes of it. */
 #include "base/check.h"
 #include "core/record.h"
 
@@ -12,20 +12,6 @@ void record_note_cause(struct record *record, int cause)
 {
     if (record->doubt && cause != RECORD_CAUSE_NONE)
         record->cause = cause;
-}
-
-void record_cause_write(int cause, struct buf *buf)
-{
-    static const char *const names[] = {
-        [RECORD_CAUSE_NONE] = "",           [RECORD_CAUSE_RESET] = "reset",
-        [RECORD_CAUSE_TIMEOUT] = "timeout", [RECORD_CAUSE_MALFORMED] = "malformed",
-        [RECORD_CAUSE_LAPSED] = "lapsed",   [RECORD_CAUSE_REFUSED] = "token_stale",
-        [RECORD_CAUSE_ODD] = "odd_row",     [RECORD_CAUSE_HOLD_ENDED] = "hold_ended",
-    };
-    if (cause >= 100)
-        buf_printf(buf, "status %d", cause);
-    else if (cause >= 0 && (size_t)cause < sizeof names / sizeof *names)
-        buf_add_str(buf, names[cause]);
 }
 
 const char *record_unknown_name(enum record_unknown policy)

@@ -50,6 +50,7 @@ void http_call_name_malformed(struct http_call *call)
     if (conn->refusal == HTTP_REFUSAL_NONE)
         return;
     BUF_AUTO struct buf text = buf_make(sizeof call->malformed - 1);
+    call->refusal = conn->refusal;
     if (conn->chunks.refusal != HTTP_REFUSAL_NONE)
         http_chunks_refused(&conn->chunks, &text);
     else
@@ -235,6 +236,47 @@ enum exchange_end http_call_end(const struct http_call *call, enum http_call_res
     return result == HTTP_CALL_DONE || result == HTTP_CALL_TOO_LARGE ? EXCHANGE_RESPONDED
            : result == HTTP_CALL_MALFORMED                           ? EXCHANGE_MALFORMED
                                                                      : EXCHANGE_BROKE;
+}
+
+static int cause_of_refusal(enum http_refusal refusal)
+{
+    static const int causes[] = {
+        [HTTP_REFUSAL_VERSION] = RECORD_CAUSE_BAD_STATUS_LINE,
+        [HTTP_REFUSAL_STATUS_LINE] = RECORD_CAUSE_BAD_STATUS_LINE,
+        [HTTP_REFUSAL_LINE_FIRST] = RECORD_CAUSE_BAD_LINE_END,
+        [HTTP_REFUSAL_LINE_END] = RECORD_CAUSE_BAD_LINE_END,
+        [HTTP_REFUSAL_LINE_ENDS_MIXED] = RECORD_CAUSE_BAD_LINE_END,
+        [HTTP_REFUSAL_FIELD_NAME] = RECORD_CAUSE_BAD_FIELD_NAME,
+        [HTTP_REFUSAL_FIELD_VALUE] = RECORD_CAUSE_BAD_FIELD_VALUE,
+        [HTTP_REFUSAL_OBS_FOLD] = RECORD_CAUSE_BAD_FOLDED_LINE,
+        [HTTP_REFUSAL_TOO_MANY_FIELDS] = RECORD_CAUSE_BAD_SIZE,
+        [HTTP_REFUSAL_HEADERS_TOO_LARGE] = RECORD_CAUSE_BAD_SIZE,
+        [HTTP_REFUSAL_CONTENT_LENGTH] = RECORD_CAUSE_BAD_LENGTH,
+        [HTTP_REFUSAL_TRANSFER_ENCODING] = RECORD_CAUSE_BAD_CODING,
+        [HTTP_REFUSAL_CHUNK] = RECORD_CAUSE_BAD_CHUNK,
+        [HTTP_REFUSAL_TRAILER] = RECORD_CAUSE_BAD_TRAILER,
+    };
+    bool known = (size_t)refusal < sizeof causes / sizeof *causes && causes[refusal] != 0;
+    return known ? causes[refusal] : RECORD_CAUSE_MALFORMED;
+}
+
+int http_call_cause(const struct http_call *call, enum exchange_end end)
+{
+    switch (end) {
+    case EXCHANGE_RESPONDED:
+        return call->response.status;
+    case EXCHANGE_NOT_SENT:
+        return RECORD_CAUSE_NONE;
+    case EXCHANGE_MALFORMED:
+        return cause_of_refusal(call->refusal);
+    case EXCHANGE_TIMED_OUT:
+        return RECORD_CAUSE_TIMEOUT;
+    case EXCHANGE_TOKEN_STALE:
+        return RECORD_CAUSE_REFUSED;
+    case EXCHANGE_BROKE:
+        break;
+    }
+    return RECORD_CAUSE_RESET;
 }
 
 /* ---- the end ---- */

@@ -25,6 +25,7 @@
 #define PAWL_HTTP_CALL_H
 
 #include "base/clock.h"
+#include "core/cause.h"
 #include "core/exchange_end.h"
 #include "http/pool.h"
 
@@ -72,8 +73,9 @@ struct http_call {
     enum http_call_state state;
     struct http_conn *conn; /* lent while not CLOSED */
     bool unsent; /* the peer may lack part of the request; also set while it is streamed */
-    const char *unreached;   /* why there is no connection, a literal; NULL: there is one */
-    const char *tls_problem; /* the same, where the handshake failed */
+    const char *unreached;     /* why there is no connection, a literal; NULL: there is one */
+    const char *tls_problem;   /* the same, where the handshake failed */
+    enum http_refusal refusal; /* of the response, where it is MALFORMED; outlives the same */
     char malformed[HTTP_MALFORMED_SIZE]; /* what is wrong with the response, where it is MALFORMED:
                                           * the field and the byte, not its value; printable ASCII;
                                           * outlives http_call_close */
@@ -125,6 +127,9 @@ enum http_call_result http_call_run(struct http_call *call, const struct http_ca
 /* What a call's last result means for the operation. `stale`: the response refuses the token. */
 enum exchange_end http_call_end(const struct http_call *call, enum http_call_result result,
                                 bool stale);
+
+/* Why that end leaves the operation in doubt, if it does: a cause, or the response's status. */
+int http_call_cause(const struct http_call *call, enum exchange_end end);
 
 /* Names in call->malformed what of the response was refused, if anything was: for a caller that
  * reads the body by http_conn_read_some. The steps above do it by themselves. */

@@ -131,8 +131,9 @@ def test_an_unknown_record_tells_which_request_it_was_and_why_nobody_knows(pawl,
     gateway.post("/of/t0ken", {}, "k4")
     gate.open()
     rows = {row["key"]: row for row in keys.list()}
-    assert [rows[f"k{n}"]["cause"] for n in range(5)] == ["reset", "status 500", "malformed",
-                                                           "timeout", "reset"]
+    assert [rows[f"k{n}"]["cause"] for n in range(5)] == ["reset", "status 500",
+                                                          "malformed: status line", "timeout",
+                                                          "reset"]
     assert rows["k2"]["origin"] == {
         "method": "POST", "path": "/orders/5/items", "client": "127.0.0.1",
         "correlation_id": "r-1", "trace_id": TRACE, "body": '{"n": 2, "pad": "xxx'}

@@ -12,6 +12,7 @@ import pytest
 from pawltest.gateway import PAWL
 from pawltest.upstream import Reply, Upstream, say
 from pawltest.wire import Broken, eventually
+from test_cli_keys import Operator
 
 CONFIG = """
 tenant: none
@@ -46,6 +47,9 @@ REFUSED = [
     (CHUNKED + b"2\r\n{}\r\n0\r\nHost: s3cret\r\n\r\n",
      "malformed or forbidden trailer: Host, byte 0x3a"),
 ]
+KINDS = ["field value", "field value", "line end", "folded line", "field name", "field name",
+         "line end", "Content-Length", "Transfer-Encoding", "headers too large", "status line",
+         "chunk", "trailer"]  # of each, as its record keeps it
 SENT, TEXT = REFUSED[0]
 
 
@@ -74,6 +78,9 @@ def test_what_was_refused_is_named_in_the_log_and_to_the_client(pawl, upstream: 
     texts = [text for _, text in REFUSED]
     eventually(lambda: named(gateway, "request") == texts, "what was wrong with each")
     assert "s3cret" not in str(gateway.log)
+    causes = {row["key"]: row["cause"] for row in Operator(gateway).list()}
+    assert [causes[f"k{n}"] for n in range(len(REFUSED))] == [f"malformed: {kind}"
+                                                              for kind in KINDS]
 
 
 @pytest.mark.parametrize("status", [600, 999])

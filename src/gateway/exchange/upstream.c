@@ -215,17 +215,6 @@ static enum http_call_result run_call(struct exchange *x)
     return result;
 }
 
-/* Why the operation is in doubt, if that end leaves it so. */
-static int cause_of(const struct exchange *x, enum exchange_end end)
-{
-    return end == EXCHANGE_RESPONDED     ? x->call.response.status
-           : end == EXCHANGE_NOT_SENT    ? RECORD_CAUSE_NONE
-           : end == EXCHANGE_TIMED_OUT   ? RECORD_CAUSE_TIMEOUT
-           : end == EXCHANGE_TOKEN_STALE ? RECORD_CAUSE_REFUSED
-           : end == EXCHANGE_MALFORMED   ? RECORD_CAUSE_MALFORMED
-                                         : RECORD_CAUSE_RESET;
-}
-
 /* Under a token, a first byte leaves while its own clock says that the lease runs (invariant 13).
  * `authorize` asks under none, and may ask twice. */
 enum exchange_end upstream_exchange(struct exchange *x, struct slice target)
@@ -246,7 +235,7 @@ enum exchange_end upstream_exchange(struct exchange *x, struct slice target)
     if (authorizes && http_call_again(&x->call, result))
         result = run_call(x);
     enum exchange_end end = http_call_end(&x->call, result, x->response.stale);
-    x->cause = cause_of(x, end);
+    x->cause = http_call_cause(&x->call, end);
     if (end == EXCHANGE_MALFORMED)
         memcpy(x->malformed, x->call.malformed, sizeof x->malformed);
     return end;
