@@ -132,3 +132,10 @@ enum inflate_result inflate_decode(enum inflate_format format, struct slice in, 
         buf_cut(out, len_before);
     return result;
 }
+
+bool inflate_format_read(struct slice coding, enum inflate_format *ret_format)
+{
+    bool gzip = slice_eq_nocase(coding, SLICE("gzip")) || slice_eq_nocase(coding, SLICE("x-gzip"));
+    *ret_format = gzip ? INFLATE_GZIP : INFLATE_DEFLATE;
+    return gzip || slice_eq_nocase(coding, SLICE("deflate"));
+}

@@ -23,6 +23,9 @@ enum inflate_result {
     INFLATE_NO_MEMORY,
 };
 
+/* The format of a content coding: gzip, x-gzip, deflate. False: of no other. */
+bool inflate_format_read(struct slice coding, enum inflate_format *ret_format);
+
 /* Appends the decoded bytes, at most `max`. Unless the result is INFLATE_OK, `out` has the length
  * it had (and has failed, when it was `out` that found no memory). */
 enum inflate_result inflate_decode(enum inflate_format format, struct slice in, size_t max,

@@ -74,7 +74,7 @@ static void copy_response(struct client_http *http, enum http_call_result result
     for (size_t i = 0; i < response->headers.n; i++)
         buf_printf(&http->fields, "%.*s: %.*s\r\n", SLICE_ARG(response->headers.at[i].name),
                    SLICE_ARG(response->headers.at[i].value));
-    outcome_keep_fields(&response->headers, false, &http->kept);
+    outcome_keep_fields(&response->headers, 0, &http->kept);
     http->status = response->status;
     http->truncated = result == HTTP_CALL_TOO_LARGE;
     http->reason = arena_copy(&http->arena, response->reason);

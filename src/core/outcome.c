@@ -170,7 +170,7 @@ static bool starts_nocase(struct slice name, struct slice prefix)
 
 /* What a response says about its own delivery, or about this one client, is not part of the outcome
  * (contract section 5). */
-static bool is_of_the_moment(struct slice name, bool keep_cookies)
+static bool is_of_the_moment(struct slice name, unsigned how)
 {
     static const struct slice never[] = {
         {"Date", 4},           {"Content-Length", 14},      {"WWW-Authenticate", 16},
@@ -180,23 +180,33 @@ static bool is_of_the_moment(struct slice name, bool keep_cookies)
     if (SLICE_AMONG(name, never))
         return true;
     if (slice_eq_nocase(name, SLICE("Set-Cookie")))
-        return !keep_cookies;
+        return (how & OUTCOME_KEEPS_COOKIES) == 0;
     return starts_nocase(name, SLICE("Proxy-")) || starts_nocase(name, SLICE("Access-Control-"));
 }
 
-static bool is_kept(const struct headers *headers, const struct header *line, bool keep_cookies)
+static bool is_of_the_bytes(struct slice name)
+{
+    static const struct slice names[] = {
+        {"Content-Encoding", 16}, {"Content-MD5", 11}, {"Digest", 6},
+        {"Content-Digest", 14},   {"Repr-Digest", 11}, {"Signature", 9},
+        {"Signature-Input", 15}};
+    return SLICE_AMONG(name, names);
+}
+
+static bool is_kept(const struct headers *headers, const struct header *line, unsigned how)
 {
     if (slice_eq_nocase(line->name, SLICE("Error-Code")))
         return slice_eq(line->value, SLICE("PROVIDER.duplicate"));
-    return !is_of_the_moment(line->name, keep_cookies) &&
-           !headers_is_hop_by_hop(headers, line->name);
+    if ((how & OUTCOME_IS_DECODED) != 0 && is_of_the_bytes(line->name))
+        return false;
+    return !is_of_the_moment(line->name, how) && !headers_is_hop_by_hop(headers, line->name);
 }
 
-void outcome_keep_fields(const struct headers *headers, bool keep_cookies, struct buf *buf)
+void outcome_keep_fields(const struct headers *headers, unsigned how, struct buf *buf)
 {
     for (size_t i = 0; i < headers->n; i++) {
         const struct header *line = &headers->at[i];
-        if (!is_kept(headers, line, keep_cookies))
+        if (!is_kept(headers, line, how))
             continue;
         buf_add_slice(buf, line->name);
         buf_add_str(buf, ": ");

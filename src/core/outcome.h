@@ -82,11 +82,15 @@ bool outcome_eq(struct outcome *a, struct outcome *b);
 /* Bytes it holds in memory, once its body is unpacked and no packed form is left. */
 size_t outcome_size(const struct outcome *outcome);
 
+#define OUTCOME_KEEPS_COOKIES 1U
+#define OUTCOME_IS_DECODED 2U /* the body has another form than these headers say */
+
 /* Appends the lines of an upstream's response that are kept and replayed (contract section 5): not
- * the hop-by-hop ones, Date, Content-Length, Set-Cookie (unless `keep_cookies`), WWW-Authenticate,
- * Authorization, Authentication-Info, Proxy-*, Access-Control-*, Idempotency-Status,
- * Idempotent-Replayed, Error-Code (unless its value is PROVIDER.duplicate), Trailer. */
-void outcome_keep_fields(const struct headers *headers, bool keep_cookies, struct buf *buf);
+ * the hop-by-hop ones, Date, Content-Length, Set-Cookie (unless `how` has OUTCOME_KEEPS_COOKIES),
+ * WWW-Authenticate, Authorization, Authentication-Info, Proxy-*, Access-Control-*,
+ * Idempotency-Status, Idempotent-Replayed, Error-Code (unless its value is PROVIDER.duplicate),
+ * Trailer; with OUTCOME_IS_DECODED none that is about the body's bytes either. */
+void outcome_keep_fields(const struct headers *headers, unsigned how, struct buf *buf);
 
 /* The value of the first line `name` among `fields`; `.at` NULL: none. */
 struct slice outcome_field(struct slice fields, struct slice name);

@@ -84,10 +84,9 @@ static enum payload_error decode(struct arena *arena, struct slice coding, size_
 {
     if (payload->bytes.len == 0 || coding.len == 0 || slice_eq_nocase(coding, SLICE("identity")))
         return PAYLOAD_OK;
-    if (slice_eq_nocase(coding, SLICE("gzip")) || slice_eq_nocase(coding, SLICE("x-gzip")))
-        return inflate_into(arena, INFLATE_GZIP, max_decoded, &payload->bytes);
-    if (slice_eq_nocase(coding, SLICE("deflate")))
-        return inflate_into(arena, INFLATE_DEFLATE, max_decoded, &payload->bytes);
+    enum inflate_format format;
+    if (inflate_format_read(coding, &format))
+        return inflate_into(arena, format, max_decoded, &payload->bytes);
     payload->coding_unknown = true;
     return PAYLOAD_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/headers_out.h"
 
+#include "base/check.h"
 #include "core/cors.h"
 #include "gateway/certificates.h"
 #include "gateway/server.h"
@@ -89,8 +90,31 @@ static bool passes(const struct outgoing *out, const struct header *line)
         return false;
     if (!out->extra->ruled)
         return true;
-    return !headers_is_dashed(line->name, SLICE("Idempotency-Key")) &&
-           !headers_is_dashed(line->name, SLICE("Accept-Encoding"));
+    if (headers_is_dashed(line->name, SLICE("Accept-Encoding")))
+        return out->extra->keeps_encoding;
+    return !headers_is_dashed(line->name, SLICE("Idempotency-Key"));
+}
+
+/* As one token among whatever separates them. */
+static bool names_encoding(struct slice value)
+{
+    for (size_t from = 0, to; from < value.len; from = to + 1) {
+        for (to = from; to < value.len && header_is_token(slice_make(value.at + to, 1)); to++)
+            ;
+        if (slice_eq_nocase(slice_make(value.at + from, to - from), SLICE("Accept-Encoding")))
+            return true;
+    }
+    return false;
+}
+
+bool headers_sign_encoding(const struct headers *headers)
+{
+    static const struct slice names[] = {
+        {"Authorization", 13}, {"Signature-Input", 15}, {"Signature", 9}};
+    for (size_t i = 0; i < headers->n; i++)
+        if (HEADERS_AMONG(headers->at[i].name, names) && names_encoding(headers->at[i].value))
+            return true;
+    return false;
 }
 
 /* Whether a proxy in front has said it, so that pawl does not. */
@@ -130,7 +154,8 @@ static void write_via(struct buf *buf, const struct outgoing *out)
 
 static void write_ruled(struct buf *buf, const struct headers_extra *extra)
 {
-    headers_write_field(buf, "Accept-Encoding", SLICE("identity"));
+    if (!extra->keeps_encoding)
+        headers_write_field(buf, "Accept-Encoding", SLICE("identity"));
     if (extra->idempotency_key.at)
         headers_write_field(buf, "Idempotency-Key", extra->idempotency_key);
     if (extra->token > 0)
@@ -153,6 +178,8 @@ void headers_write_request(struct buf *buf, struct slice method, struct slice ta
                            const struct http_request *request, const struct headers_extra *extra)
 {
     struct outgoing out = {.request = request, .extra = extra};
+    CHECK(extra->ruled || !extra->keeps_encoding);
+    CHECK(extra->ruled || (extra->token == 0 && extra->attempt == 0));
     out.trusted =
         networks_hold(&extra->client->plan->settings.trust_forwarded, &extra->client->network);
     buf_add_slice(buf, method);

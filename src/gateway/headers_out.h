@@ -17,6 +17,7 @@ struct client;
 struct headers_extra {
     const struct client *client;  /* whose address goes into X-Forwarded-For */
     bool ruled;                   /* Accept-Encoding: identity; own Idempotency-Key */
+    bool keeps_encoding;          /* ruled: Accept-Encoding as it came */
     struct slice idempotency_key; /* ruled: the line to send; `.at` NULL: none */
     int64_t token;                /* ruled: Idempotency-Token; 0: none */
     int64_t attempt;              /* ruled: Idempotency-Attempt; 0: none */
@@ -27,6 +28,10 @@ struct headers_extra {
     bool chunked;      /* send Transfer-Encoding: chunked */
     bool websocket;    /* send Upgrade: websocket */
 };
+
+/* Whether a signature of the request covers Accept-Encoding (SigV4's SignedHeaders, RFC 9421's
+ * Signature-Input, `headers=` of its drafts): changed, the service would refuse it. */
+bool headers_sign_encoding(const struct headers *headers);
 
 /* Appends `METHOD target HTTP/1.1` and the fields of `request` that may pass, then the extras.
  * `target` with `.at` NULL: the request's own, in origin-form. */

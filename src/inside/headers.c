@@ -12,7 +12,7 @@ static const char *add_line(struct slice name, const struct json *value, struct 
         return "a header's value must be a string, a number, or an array of them";
     if (!header_is_valid(name, one.at[0].value))
         return "headers must have names and values that HTTP allows";
-    outcome_keep_fields(&one, false, lines);
+    outcome_keep_fields(&one, 0, lines);
     return buf_ok(lines) ? NULL : "the headers do not fit into memory";
 }
 

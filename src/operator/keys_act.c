@@ -256,7 +256,7 @@ static bool make_fields(const struct keys_response *response, struct buf *proble
     for (size_t i = 0; i < response->headers.n; i++) {
         struct headers one = {.n = 1, .at = {response->headers.at[i]}};
         size_t before = fields->len;
-        outcome_keep_fields(&one, true, fields);
+        outcome_keep_fields(&one, OUTCOME_KEEPS_COOKIES, fields);
         if (!buf_ok(fields) || fields->len > before)
             continue;
         buf_printf(problem, "%.*s is not kept with a response", SLICE_ARG(one.at[0].name));

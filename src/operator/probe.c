@@ -126,7 +126,9 @@ static void run_call(struct probe *probe)
     bool responded = call->state == HTTP_CALL_RESPONDED;
     bool stale = responded && disposition_token_is_stale(response->status, &response->headers);
     if (responded)
-        outcome_keep_fields(&response->headers, probe->rule->replay_cookies, &probe->fields);
+        outcome_keep_fields(&response->headers,
+                            probe->rule->replay_cookies ? OUTCOME_KEEPS_COOKIES : 0,
+                            &probe->fields);
     probe->whole = result == HTTP_CALL_DONE && buf_ok(&probe->fields) && buf_ok(&probe->body);
     probe->end = http_call_end(call, result, stale);
     probe->not_found =

@@ -2,13 +2,14 @@
 """Headers: what a replay gives back, what goes upstream, and what nobody may forge."""
 from __future__ import annotations
 
+import gzip
 import re
 
 import pytest
 
 from pawltest.gateway import Gateway
 from pawltest.upstream import Reply, Upstream, say
-from pawltest.wire import Answer, Request
+from pawltest.wire import Answer, Request, eventually
 
 CONFIG = """
 tenant: none
@@ -256,6 +257,55 @@ def test_ruled_requests_ask_for_no_coding_and_others_as_they_came(shared, behind
     assert sent(shared, behind, key, coding)["Accept-Encoding"] == "identity"
     assert sent(shared, behind, key, coding, path="/other")["Accept-Encoding"] == "gzip, br"
     assert sent(shared, behind, key, path="/other")["Accept-Encoding"] is None
+
+
+SIGNATURES = [
+    ("Authorization", "AWS4-HMAC-SHA256 Credential=a/20261128/eu/s3/aws4_request,"
+                      " SignedHeaders=accept-encoding;host;x-amz-date, Signature=00"),
+    ("Authorization", 'Signature keyId="k",headers="(request-target) Accept-Encoding"'),
+    ("Signature-Input", 'sig1=("@method" "accept-encoding");created=1'),
+    ("Signature", 'keyId="k",headers="host accept-encoding date",signature="00"')]
+
+
+@pytest.mark.parametrize("signature", SIGNATURES)
+def test_a_signed_accept_encoding_stays_and_the_response_is_kept_decoded(
+        shared, behind, key, signature):
+    """found: L10. The retry may come from a client that asks for no coding."""
+    body = b'{"id": "re_1"}'
+    digests = [("Content-Encoding", "gzip"), ("Content-Digest", "sha-256=:AAAA:"),
+               ("Signature", "sig1=:AA:"), ("Signature-Input", "sig1=()")]
+    behind.then(Reply(201, gzip.compress(body), (("Content-Type", "text/plain"), *digests)))
+    coding = ("Accept-Encoding", "gzip")
+    first = shared.post("/refunds", b"{}", key=key, headers=[coding, signature])
+    assert behind.requests[-1]["Accept-Encoding"] == "gzip"
+    assert first["Idempotency-Status"] == "stored" and first.body == gzip.compress(body)
+    assert [line for line in first.headers if line in digests] == digests
+    again = shared.post("/refunds", b"{}", key=key)
+    assert (again["Idempotency-Status"], again.status, again.body) == ("replayed", 201, body)
+    assert not {name for name, _ in again.headers} & {name for name, _ in digests}
+
+
+@pytest.mark.parametrize("coding", ["", "identity"])
+def test_no_coding_is_none_also_where_it_is_signed(shared, behind, coding):
+    behind.then(Reply(201, b"plain", (("Content-Encoding", coding),)))
+    for status in ("stored", "replayed"):
+        answer = shared.post("/refunds", b"{}", key=f"none-{coding}", headers=[SIGNATURES[0]])
+        assert (answer["Idempotency-Status"], answer.body) == (status, b"plain")
+        assert answer["Content-Encoding"] == coding
+
+
+def test_of_a_coding_that_nobody_reads_nothing_is_kept(shared, behind):
+    behind.then(Reply(201, b"brotli", (("Content-Encoding", "br"),)),
+                Reply(201, b"no gzip", (("Content-Encoding", "gzip"),)))
+    for n in range(2):
+        first = shared.post("/refunds", b"{}", key=f"coding-{n}",
+                            headers=[("Accept-Encoding", "gzip, br"), SIGNATURES[0]])
+        assert (first.status, first["Idempotency-Status"]) == (201, "not-kept")
+        assert first.body in (b"brotli", b"no gzip")
+        again = shared.post("/refunds", b"{}", key=f"coding-{n}")
+        assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
+    eventually(lambda: [line["coding"] for line in shared.log
+                        if line["event"] == "response_not_kept"] == ["br", "gzip"], "both lines")
 
 
 @pytest.mark.parametrize("written, spelled", [('"k-as-string"', "k-as-string"),

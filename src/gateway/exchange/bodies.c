@@ -2,6 +2,7 @@
 #include "gateway/exchange/bodies.h"
 
 #include "base/check.h"
+#include "base/inflate.h"
 #include "fiber/offload.h"
 #include "gateway/stream.h"
 
@@ -12,7 +13,8 @@
 bool bodies_count(struct exchange *x, uint64_t more)
 {
     atomic_ullong *buffered = &x->server->shared->buffered;
-    uint64_t held = x->body.len + x->response.body.len + x->failed.body.len + more;
+    uint64_t held = x->body.len + x->response.body.len + x->response.coded.len +
+                    x->failed.body.len + x->failed.coded.len + more;
     unsigned long long all = held >= x->held
                                  ? atomic_fetch_add(buffered, held - x->held) + (held - x->held)
                                  : atomic_fetch_sub(buffered, x->held - held) - (x->held - held);
@@ -175,4 +177,43 @@ enum http_call_result bodies_read_response(struct exchange *x, int64_t deadline_
         bodies_count(x, 0);
     }
     return result;
+}
+
+/* ---- a coding that only its client asked for ---- */
+
+struct decoding {
+    enum inflate_format format;
+    const struct buf *from;
+    struct buf *to;
+    bool ok;
+};
+
+static void decode(void *argument)
+{
+    struct decoding *decoding = argument;
+    decoding->ok = inflate_decode(decoding->format, buf_slice(decoding->from), decoding->to->max,
+                                  decoding->to) == INFLATE_OK;
+}
+
+static bool decode_body(struct exchange *x, struct slice coding)
+{
+    struct decoding decoding = {.from = &x->response.coded, .to = &x->response.body};
+    if (!inflate_format_read(coding, &decoding.format))
+        return false;
+    if (decoding.from->len < OFFLOAD_LEAST ||
+        !fiber_offload(x->server->config->workers, decode, &decoding))
+        decode(&decoding);
+    return decoding.ok;
+}
+
+bool bodies_decode_response(struct exchange *x, struct slice coding)
+{
+    struct upstream_response *response = &x->response;
+    CHECK(response->whole && response->coded.len == 0 && response->body.len > 0);
+    CHECK(x->keeps_encoding && coding.len > 0);
+    response->coded = response->body;
+    response->body = buf_make(x->rule->max_response_body);
+    response->unkept = !decode_body(x, coding);
+    bodies_count(x, 0);
+    return !response->unkept;
 }

@@ -36,4 +36,8 @@ enum http_read bodies_read_request(struct exchange *x, int64_t deadline_us, bool
  * happened, and its response is not to be lost. New requests are, until then. */
 enum http_call_result bodies_read_response(struct exchange *x, int64_t deadline_us);
 
+/* The whole body of x->response came in that coding: from now on it is `coded`, and `body` what is
+ * in it. False: nobody can read it. */
+bool bodies_decode_response(struct exchange *x, struct slice coding);
+
 #endif

@@ -39,6 +39,7 @@ struct buf exchange_buf(struct exchange *x, size_t size, size_t max)
 
 static void upstream_response_fini(struct upstream_response *response)
 {
+    buf_fini(&response->coded);
     buf_fini(&response->body);
     buf_fini(&response->kept);
     buf_fini(&response->fields);

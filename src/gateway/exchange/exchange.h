@@ -88,9 +88,11 @@ struct upstream_response {
     int status;
     struct buf fields; /* for the first client: every end-to-end line */
     struct buf kept;   /* for the record: outcome_keep_fields */
-    struct buf body;
-    bool whole; /* false: too large or a stream; the rest is still to be read */
-    bool stale; /* it refuses the token: no more of it was read */
+    struct buf body;   /* as it is judged and kept */
+    struct buf coded; /* for the first client, where that is another: it alone asked for a coding */
+    bool unkept;      /* nobody here reads that coding: `body` is empty, and none is kept */
+    bool whole;       /* false: too large or a stream; the rest is still to be read */
+    bool stale;       /* it refuses the token: no more of it was read */
 };
 
 struct exchange {
@@ -141,6 +143,7 @@ struct exchange {
     struct upstream_response response;   /* the upstream's last */
     enum response_says says;             /* that one, of the operation */
     int cause;                           /* of the last try: record_note_cause */
+    bool keeps_encoding;                 /* the request went out with its own Accept-Encoding */
     char malformed[HTTP_MALFORMED_SIZE]; /* of the last response that was; else "" */
     struct retry_course course;          /* tries under this token, where the rule retries */
     int64_t retry_at;                    /* boot time of the next of them */
@@ -231,5 +234,7 @@ void exchange_log_damaged(const struct exchange *x);
 /* The store lost the record under which it was sent, or was about to be: what it came to, with the
  * status of the response (0: none), is known by this line alone. */
 void exchange_log_lost(const struct exchange *x, int status);
+/* Its response came in a coding that nobody here reads. */
+void exchange_log_unkept(const struct exchange *x, struct slice coding);
 
 #endif

@@ -159,6 +159,16 @@ void exchange_log_lost(const struct exchange *x, int status)
     log_line_end(x->server->config->log, &line);
 }
 
+void exchange_log_unkept(const struct exchange *x, struct slice coding)
+{
+    struct log_line line;
+    CHECK(x->response.unkept && x->response.whole);
+    log_line_start(&line, LOG_LEVEL_WARN, "response_not_kept");
+    add_identity(&line, x);
+    log_line_str(&line, "coding", coding);
+    log_line_end(x->server->config->log, &line);
+}
+
 void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct retry_next next,
                         int64_t wait_us, bool goes_on)
 {

@@ -341,7 +341,8 @@ static bool write_upstreams(struct exchange *x, const struct upstream_response *
     add_upstreams_fields(x, buf_slice(&from->fields), &response.headers);
     bool live = !from->whole && headers_allow_body(from->status);
     if (!live)
-        return response_write(&response, buf_slice(&from->body));
+        return response_write(&response,
+                              buf_slice(from->coded.len > 0 ? &from->coded : &from->body));
     bool keep = response_stream(&response, &x->call, buf_slice(&from->body));
     http_call_name_malformed(&x->call);
     memcpy(x->malformed, x->call.malformed, sizeof x->malformed);

@@ -51,10 +51,11 @@ static struct engine_act act_of(const struct exchange *x, struct disposition dis
     UNREACHABLE();
 }
 
-/* A live response leaves only its tombstone. So does one for which there is no memory. */
+/* A live response leaves only its tombstone. So does one in a coding that nobody reads, and one for
+ * which there is no memory. */
 static struct outcome *outcome_of(struct exchange *x, const struct engine_act *act)
 {
-    if (act->kind != ENGINE_FINISH || !x->response.whole)
+    if (act->kind != ENGINE_FINISH || !x->response.whole || x->response.unkept)
         return NULL;
     struct outcome *outcome =
         outcome_new(act->http_status, act->final == RECORD_FAILED, buf_slice(&x->response.kept),

@@ -67,6 +67,8 @@ static bool write_headers(struct exchange *x, struct slice target)
     if (x->step == EXCHANGE_AUTHORIZE) {
         extra.host = x->rule->authorize_host;
     } else {
+        x->keeps_encoding = !target.at && headers_sign_encoding(&request->headers);
+        extra.keeps_encoding = x->keeps_encoding;
         extra.idempotency_key = upstream_key(x);
         extra.token = x->attempt.token;
         extra.attempt = exchange_tries(x);
@@ -158,6 +160,13 @@ static void note_hint(struct exchange *x)
         x->hint_at = at;
 }
 
+static void keep_fields(struct exchange *x, unsigned how)
+{
+    how |= x->rule->replay_cookies ? OUTCOME_KEEPS_COOKIES : 0;
+    buf_clear(&x->response.kept);
+    outcome_keep_fields(&x->call.response.headers, how, &x->response.kept);
+}
+
 static void read_fields(struct exchange *x)
 {
     struct upstream_response *response = &x->response;
@@ -167,7 +176,21 @@ static void read_fields(struct exchange *x)
     bool cors = cors_is_on(&x->plan->settings.cors);
     headers_copy_response(&response->fields, &x->call.response.headers,
                           HEADERS_DROP_OWN | (cors ? HEADERS_DROP_CORS : 0));
-    outcome_keep_fields(&x->call.response.headers, x->rule->replay_cookies, &response->kept);
+    keep_fields(x, 0);
+}
+
+/* A request that signs its Accept-Encoding may get a coding that its retries do not ask for. */
+static void read_coding(struct exchange *x)
+{
+    const struct header *coding =
+        headers_find(&x->call.response.headers, SLICE("Content-Encoding"));
+    if (!x->keeps_encoding || !coding || !x->response.whole || x->response.body.len == 0 ||
+        coding->value.len == 0 || slice_eq_nocase(coding->value, SLICE("identity")))
+        return;
+    if (bodies_decode_response(x, coding->value))
+        keep_fields(x, OUTCOME_IS_DECODED);
+    else
+        exchange_log_unkept(x, coding->value);
 }
 
 static enum http_call_result read_response(struct exchange *x)
@@ -182,6 +205,7 @@ static enum http_call_result read_response(struct exchange *x)
         return result;
     read_fields(x);
     result = read_body(x);
+    read_coding(x);
     bool fits = buf_ok(&x->response.fields) && buf_ok(&x->response.kept);
     return fits ? result : HTTP_CALL_NO_MEMORY;
 }
@@ -193,7 +217,8 @@ static void upstream_response_clear(struct upstream_response *response)
     buf_clear(&response->fields);
     buf_clear(&response->kept);
     buf_clear(&response->body);
-    response->whole = response->stale = false;
+    buf_fini(&response->coded);
+    response->whole = response->stale = response->unkept = false;
 }
 
 static enum http_call_result run_call(struct exchange *x)
