@@ -157,6 +157,11 @@ static int take_choice(struct request_options *options, const char *flag, const 
 int request_take_not_done(void *to, const char *text)
 {
     struct request_options *options = to;
+    struct condition condition;
+    if (condition_read(slice_of(text), &condition) && condition_is_of_body(&condition) &&
+        json_pointer_is_meant_wild(condition.place))
+        return command_misused(options->command, "--not-done: '%.*s': pointers have no wildcards",
+                               SLICE_ARG(condition.place));
     if (!retry_choose_not_done(&options->choices, slice_of(text)))
         return command_misused(options->command,
                                "--not-done wants `/POINTER=VALUE` or `Name: value`, %d at most",

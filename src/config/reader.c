@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/reader.h"
+#include "base/json.h"
 #include "base/nearest.h"
 #include "config/meant.h"
 
@@ -149,6 +150,17 @@ static bool find(struct slice given, const struct slice *names, size_t n, size_t
         }
     }
     return false;
+}
+
+bool reader_is_wild(struct reader *reader, const struct node *node)
+{
+    if (node->kind != NODE_SCALAR || !json_pointer_is_meant_wild(node->text))
+        return false;
+    reader_complain(reader, node,
+                    "'%.*s': pointers have no wildcards (expected names and numbers from the root, "
+                    "such as /lines/0/id, or /lines for all that is in it)",
+                    SLICE_ARG(node->written));
+    return true;
 }
 
 bool reader_choice(struct reader *reader, const struct node *node, const char *choices,

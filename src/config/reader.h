@@ -78,6 +78,10 @@ bool reader_scalar(struct reader *reader, const struct node *node, const char *e
 bool reader_choice(struct reader *reader, const struct node *node, const char *choices,
                    size_t *ret_index);
 
+/* Whether a scalar is a JSON pointer with what elsewhere is a wildcard: it would name nothing,
+ * without a word. Then it complained. */
+bool reader_is_wild(struct reader *reader, const struct node *node);
+
 /* The only member of a map, whose name is one of `choices` (divided by '|'). NULL: it complained.
  */
 const struct node *reader_only_member(struct reader *reader, const struct node *map,

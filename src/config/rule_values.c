@@ -197,17 +197,11 @@ static bool is_pointer(struct slice text)
     return text.len > 0 && json_pointer_valid(text);
 }
 
-/* It would name nothing, without a word. */
 static bool has_wildcard(struct reader *reader, const struct node *list)
 {
     const struct node *item = list->kind == NODE_LIST ? list->first : NULL;
-    while (item && !(item->kind == NODE_SCALAR && json_pointer_is_meant_wild(item->text)))
+    while (item && !reader_is_wild(reader, item))
         item = item->next;
-    if (item)
-        reader_complain(reader, item,
-                        "'%.*s': pointers have no wildcards (expected names and numbers from the "
-                        "root, such as /lines/0/id, or /lines for all that is in it)",
-                        SLICE_ARG(item->written));
     return item;
 }
 

@@ -265,6 +265,21 @@ static void a_match_that_was_refused_hides_no_other_rule(void **state)
 }
 
 /* found: L7 */
+/* It would be absent from every response. */
+static void conditions_have_no_wildcards(void **state)
+{
+    static const struct bad cases[] = {
+        {HEAD "defaults: {not_done: [{body: $.code, is: [1]}]}\n",
+         "3:30: body: ", "'$.code': pointers have no wildcards"},
+        {HEAD "defaults: {in_doubt: [{body: /a, is: [1], and: [{body: /b/-, is: [1]}]}]}\n",
+         "3:56: body: ", "no wildcards"},
+        {HEAD "defaults: {not_found: [404, {body: /data/*/id, absent: true}]}\n",
+         "3:36: body: ", "'/data/*/id': pointers have no wildcards"},
+    };
+    (void)state;
+    CHECK_BAD(cases);
+}
+
 static void values_of_rules_are_checked_where_they_stand(void **state)
 {
     static const struct bad cases[] = {
@@ -382,6 +397,7 @@ int main(void)
         cmocka_unit_test(retries_of_all_rules_are_cut_by_the_timeout_of_each),
         cmocka_unit_test(rules_that_cannot_hold_are_refused),
         cmocka_unit_test(a_match_that_was_refused_hides_no_other_rule),
+        cmocka_unit_test(conditions_have_no_wildcards),
         cmocka_unit_test(values_of_rules_are_checked_where_they_stand),
         cmocka_unit_test(options_of_later_versions_are_refused_and_not_passed_over),
         cmocka_unit_test(all_complaints_come_at_once_in_the_files_order),
