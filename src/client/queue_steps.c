@@ -112,13 +112,15 @@ static bool dedupes(const struct walk *walk, struct slice lane)
            has_line(walk->list.deduping, lane);
 }
 
-/* Whoever says such a thing knows the key. */
+/* Whoever says such a thing knows the key, unless it says that it looked at none. */
 static bool tells_that_it_dedupes(const struct undo_response *response)
 {
     struct headers fields;
-    return response && client_fields_split(response->fields, &fields) &&
-           (headers_find(&fields, SLICE("Idempotency-Status")) ||
-            headers_find(&fields, SLICE("Idempotent-Replayed")));
+    if (!response || !client_fields_split(response->fields, &fields))
+        return false;
+    const struct header *status = headers_find(&fields, SLICE("Idempotency-Status"));
+    return status ? !slice_eq_nocase(slice_trim(status->value), SLICE("bypassed"))
+                  : headers_find(&fields, SLICE("Idempotent-Replayed")) != NULL;
 }
 
 static void note_that_it_dedupes(struct walk *walk, struct slice lane)

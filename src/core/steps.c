@@ -23,8 +23,9 @@ bool steps_are_over(enum steps_state state)
 
 bool steps_is_refusal(const struct task *task, enum task_reason reason, bool dedupes)
 {
+    bool is_busy = task->busy_since != 0; /* its last answers said so: it may end elsewhere yet */
     return dedupes && reason == TASK_REASON_IN_DOUBT && task->status / 100 == 4 &&
-           task->status != CONFLICT;
+           task->status != CONFLICT && !is_busy;
 }
 
 /* ---- what it is ---- */

@@ -64,7 +64,7 @@ struct steps_task {
 };
 
 /* A final response behind a doubt says that the step was not done, where its service answers a key
- * that it knows as it did first; of others it parks. `status`: of that response. */
+ * that it knows as it did first; of others it parks. So does what was busy until the end. */
 bool steps_is_refusal(const struct task *task, enum task_reason reason, bool dedupes);
 
 /* What the list is by its tasks, reverses first and backwards (step -2 before -1). Not `is_back`:

@@ -220,6 +220,8 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
     CHECK(!result->is_unreached || result->status == 0);
     task->status = result->status;
     task->in_doubt = (task->in_doubt && !result->is_settled) || result->is_in_doubt;
+    if (result->class < RETRY_BUSY)
+        task->busy_since = 0;
     enum retry_class class = retry_bound_busy(result->class, task->busy_since, task->in_doubt, now);
     if (result->is_unreached && task->profile == RETRY_PROFILE_queue)
         count_back(task, terms->before);

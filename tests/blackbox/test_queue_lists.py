@@ -13,18 +13,20 @@ pytestmark = pytest.mark.hooks
 DAY = 86400
 
 
-@pytest.mark.parametrize("how", ["the list says so", "its response said so", "nobody says so"])
+@pytest.mark.parametrize("how", ["the list says so", "its response said so", "nobody says so",
+                                 "its response says that it does not"])
 def test_a_refusal_behind_a_lost_response_undoes_where_the_service_dedupes(lists, upstream, how):
     """found: J4
 
     A service that answers a key that it knows as it did first has not done what it refuses."""
     steps = [lists.step("a"), lists.step("bad")]
-    header = [("Idempotency-Status", "stored")] if how == "its response said so" else []
-    upstream.then(say(201, {"id": "x"}, *header), closes())
+    header = {"its response said so": [("Idempotency-Status", "stored")],
+              "its response says that it does not": [("Idempotency-Status", "bypassed")]}
+    upstream.then(say(201, {"id": "x"}, *header.get(how, [])), closes())
     lists.add_list(*([{"dedupes": True}] if how == "the list says so" else []), *steps)
     lists.drain(code=1)
     assert lists.show(lists.steps[1])["in_doubt"]
-    if how != "nobody says so":
+    if how in ("the list says so", "its response said so"):
         assert sent(upstream) == ["POST /a", "POST /bad", "DELETE /things/x"]
         assert lists.state() == "undone"
         return
@@ -33,6 +35,19 @@ def test_a_refusal_behind_a_lost_response_undoes_where_the_service_dedupes(lists
     upstream.default = lambda _: say(201, {"id": "y"})
     lists.drain()
     assert lists.state() == "done"
+
+
+def test_a_step_that_runs_elsewhere_is_not_refused(lists, upstream):
+    """A service that dedupes says for a quarter of an hour that it is being done."""
+    upstream.then(say(201, {"id": "x"}), closes())
+    upstream.default = lambda _: say(422, {"error_code": "order.in_progress"}, effect=False)
+    lists.add_list({"dedupes": True}, lists.step("a"), lists.step("b"))
+    for _ in range(3):
+        lists.drain("--once", code=75)
+        lists.clock.advance(500)
+    lists.drain("--once", code=1)
+    assert lists.show(lists.steps[1])["in_doubt"]
+    assert lists.state() == "parked" and lists.reverses() == []
 
 
 def test_no_row_of_a_list_goes_before_it_is_over(lists, upstream):

@@ -149,20 +149,23 @@ static void a_whole_list_is_dropped_unless_it_is_sent_or_in_doubt(void **state)
     assert_int_equal(steps_may_drop(STEPS_UNDOING, undone, 3, false), STEPS_MAY);
 }
 
-/* A 409 says that the key is known, a 5xx nothing. */
+/* A 409 says that the key is known, as does what is busy there; a 5xx says nothing. */
 static void a_refusal_behind_a_doubt_counts_where_the_service_dedupes(void **state)
 {
     static const struct {
         int status;
         enum task_reason reason;
         bool dedupes, is_refusal;
+        int64_t busy_since;
     } table[] = {
-        {422, TASK_REASON_IN_DOUBT, true, true},  {422, TASK_REASON_IN_DOUBT, false, false},
-        {422, TASK_REASON_DEADLINE, true, false}, {409, TASK_REASON_IN_DOUBT, true, false},
-        {500, TASK_REASON_IN_DOUBT, true, false}, {0, TASK_REASON_LOST, true, false}};
+        {422, TASK_REASON_IN_DOUBT, true, true, 0},  {422, TASK_REASON_IN_DOUBT, false, false, 0},
+        {422, TASK_REASON_DEADLINE, true, false, 0}, {409, TASK_REASON_IN_DOUBT, true, false, 0},
+        {500, TASK_REASON_IN_DOUBT, true, false, 0}, {0, TASK_REASON_LOST, true, false, 0},
+        {422, TASK_REASON_IN_DOUBT, true, false, 1}};
     (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
-        const struct task task = {.state = TASK_DEAD, .status = table[i].status};
+        const struct task task = {
+            .state = TASK_DEAD, .status = table[i].status, .busy_since = table[i].busy_since};
         assert_int_equal(steps_is_refusal(&task, table[i].reason, table[i].dedupes),
                          table[i].is_refusal);
     }
