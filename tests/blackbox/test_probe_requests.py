@@ -134,6 +134,7 @@ def test_in_doubt_the_wait_is_until_quiet_at_or_for_as_long_as_the_service_asks(
             ("too-long", closes(), say(503, {}, year), 55, 60),
             ("own", say(500, {}), say(500, {}), 15, 20),
             ("own-short", say(500, {}, ("Retry-After", "1"), ("X-Own", "1")), say(500, {}), 15, 20),
+            ("own-none", say(500, {}), say(503, {}, year), 55, 60),
             ("own-long", say(500, {}, year), say(500, {}), 31536000, 31536000)):
         upstream.then(failed, probed)
         answer = put(gateway, key)

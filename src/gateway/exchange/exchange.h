@@ -93,6 +93,7 @@ struct upstream_response {
     bool unkept;      /* nobody here reads that coding: `body` is empty, and none is kept */
     bool whole;       /* false: too large or a stream; the rest is still to be read */
     bool stale;       /* it refuses the token: no more of it was read */
+    int64_t hint_at;  /* boot time: as its Retry-After says; 0: it says none */
 };
 
 struct exchange {

@@ -317,11 +317,13 @@ static bool write_error(struct exchange *x)
 
 /* The service's own response in doubt says when a repeat may find out more, unless it asks for a
  * longer wait itself. */
-static void add_upstreams_fields(const struct exchange *x, struct slice fields, struct buf *to)
+static void add_upstreams_fields(const struct exchange *x, const struct upstream_response *from,
+                                 struct buf *to)
 {
+    struct slice fields = buf_slice(&from->fields);
     bool probed = x->reply.result == RESULT_UNKNOWN && may_probe(x);
     int64_t wait = probed ? doubt_wait(x) : 0;
-    if (!probed || (x->hint_at > 0 && x->hint_at - clock_boot_us() >= wait)) {
+    if (!probed || (from->hint_at > 0 && from->hint_at - clock_boot_us() >= wait)) {
         buf_add_slice(to, fields);
         return;
     }
@@ -338,7 +340,7 @@ static void add_upstreams_fields(const struct exchange *x, struct slice fields, 
 static bool write_upstreams(struct exchange *x, const struct upstream_response *from)
 {
     struct response response RESPONSE_AUTO = respond(x, from->status);
-    add_upstreams_fields(x, buf_slice(&from->fields), &response.headers);
+    add_upstreams_fields(x, from, &response.headers);
     bool live = !from->whole && headers_allow_body(from->status);
     if (!live)
         return response_write(&response,

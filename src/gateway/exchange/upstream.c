@@ -156,6 +156,7 @@ static void note_hint(struct exchange *x)
 {
     int64_t hint = retry_read_hint(&x->call.response.headers, clock_wall_us());
     int64_t at = hint == RETRY_NO_HINT ? 0 : clock_after(clock_boot_us(), hint);
+    x->response.hint_at = at;
     if (x->step != EXCHANGE_AUTHORIZE && at > x->hint_at)
         x->hint_at = at;
 }
