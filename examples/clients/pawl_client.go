@@ -440,8 +440,23 @@ func isOutstanding(problem any) bool {
 	return false
 }
 
+// What a gateway of pawl's says of a 2xx: it stands, is surely undone, or nobody is sure.
+func success(header http.Header) string {
+	word := strings.TrimSpace(header.Get("Idempotency-Status"))
+	switch {
+	case word == "unknown" || word == "released" && header.Get("Error-Code") != "":
+		return "unsure"
+	case word == "released":
+		return "undone"
+	}
+	return "stands"
+}
+
 // LeavesDoubt says whether the operation may have been done; status 0: there was no response.
-func LeavesDoubt(status int) bool {
+func LeavesDoubt(status int, header http.Header) bool {
+	if status >= 200 && status <= 299 {
+		return success(header) == "unsure"
+	}
 	return status == 0 || status >= 500 && status != 501 && status != 503 && status != 505 &&
 		status != 508
 }
@@ -460,6 +475,8 @@ func Classify(status int, header http.Header, body []byte, inDoubt bool, choices
 	switch {
 	case status == 0:
 		return "later"
+	case status >= 200 && status <= 299 && success(header) != "stands":
+		return "later"
 	case code == "PROVIDER.duplicate" || status >= 200 && status <= 299:
 		return "done"
 	case (status == 401 || status == 407) && code != "AUTH.signature":
@@ -473,7 +490,7 @@ func Classify(status int, header http.Header, body []byte, inDoubt bool, choices
 		return "busy_a_while"
 	}
 	end := "final"
-	if inDoubt || LeavesDoubt(status) {
+	if inDoubt || LeavesDoubt(status, header) {
 		end = "in_doubt"
 	}
 	again, says := advice(header, problem)
@@ -788,7 +805,7 @@ func Send(ctx context.Context, operation Operation) Result {
 		}
 		ended, at := course.Decide(kind, hint, hasHint, now())
 		course.InDoubt = kind != "done" && kind != "final" &&
-			(course.InDoubt || LeavesDoubt(result.Status) && !undone)
+			(course.InDoubt || LeavesDoubt(result.Status, result.Header) && !undone)
 		result.Key, result.Ended, result.InDoubt = key, ended, course.InDoubt
 		result.Attempts = course.Attempts + course.Uncounted
 		if ended != "retry" {

@@ -195,8 +195,18 @@ def _advice(headers: Message, problem: Any) -> Optional[bool]:
     return next((line == "true" for line in lines if line in ("true", "false")), None)
 
 
-def leaves_doubt(status: int) -> bool:
+def _success(headers: Message) -> str:
+    """What a gateway of pawl's says of a 2xx: it stands, is surely undone, or nobody is sure."""
+    word = headers.get("Idempotency-Status", "").strip()
+    if word == "unknown" or word == "released" and "Error-Code" in headers:
+        return "unsure"
+    return "undone" if word == "released" else "stands"
+
+
+def leaves_doubt(status: int, headers: Message) -> bool:
     """Whether the operation may have been done; status 0: there was no response."""
+    if 200 <= status <= 299:
+        return _success(headers) == "unsure"
     return status == 0 or status >= 500 and status not in (501, 503, 505, 508)
 
 
@@ -206,6 +216,8 @@ def classify(status: int, headers: Message, body: bytes, in_doubt: bool = False,
     under this key may have been carried out. `done`, `later`: what the caller knows of statuses."""
     tree = _tree(body)
     code = error_code(headers, tree)
+    if 200 <= status <= 299 and _success(headers) != "stands":
+        return "later"
     if 200 <= status <= 299 or status and code == "PROVIDER.duplicate":
         return "done"
     if status in (401, 407) and code != "AUTH.signature":
@@ -221,7 +233,7 @@ def classify(status: int, headers: Message, body: bytes, in_doubt: bool = False,
         return "busy"
     if 400 <= status <= 499 and code.endswith(".in_progress"):
         return "busy_a_while"
-    end = "in_doubt" if status and (in_doubt or leaves_doubt(status)) else "final"
+    end = "in_doubt" if status and (in_doubt or leaves_doubt(status, headers)) else "final"
     advice = _advice(headers, tree if is_problem else None)
     if status and advice is not None:
         return end if not advice else "busy" if status == 409 else "later"
@@ -437,7 +449,7 @@ def send(method: str, url: str, body: bytes = b"", headers: Optional[Mapping[str
         now = int((time.monotonic() - began) * 1000)
         hint = read_hint(answer.get_all("Retry-After", []), int(time.time() * 1000))
         decision, at = course.decide(kind, hint, now)
-        doubted = course.in_doubt or leaves_doubt(status) and not undone
+        doubted = course.in_doubt or leaves_doubt(status, answer) and not undone
         course.in_doubt = doubted and kind not in ("done", "final")
         if decision != "retry":
             return Result(key, decision, course.attempts + course.uncounted, course.in_doubt,

@@ -220,8 +220,16 @@ function adviceOf(headers: Headers, problem: any): boolean | undefined {
   return said === undefined ? undefined : said === 'true';
 }
 
+/** What a gateway of pawl's says of a 2xx: it stands, is surely undone, or nobody is sure. */
+function successOf(headers: Headers): 'stands' | 'undone' | 'unsure' {
+  const word = headers.get('Idempotency-Status')?.trim();
+  if (word === 'unknown' || (word === 'released' && headers.has('Error-Code'))) return 'unsure';
+  return word === 'released' ? 'undone' : 'stands';
+}
+
 /** Whether the operation may have been done; status 0: there was no response. */
-export function leavesDoubt(status: number): boolean {
+export function leavesDoubt(status: number, headers: Headers): boolean {
+  if (status >= 200 && status <= 299) return successOf(headers) === 'unsure';
   return status === 0 || (status >= 500 && ![501, 503, 505, 508].includes(status));
 }
 
@@ -237,7 +245,9 @@ export function classify(status: number, headers: Headers, body: string, inDoubt
     choices: Choices = {}): Kind {
   if (status === 0) return 'later';
   const code = errorCode(headers, body);
-  if (code === 'PROVIDER.duplicate' || (status >= 200 && status <= 299)) return 'done';
+  const succeeds = status >= 200 && status <= 299;
+  if (succeeds && successOf(headers) !== 'stands') return 'later';
+  if (code === 'PROVIDER.duplicate' || succeeds) return 'done';
   if ([401, 407].includes(status) && code !== 'AUTH.signature') return 'credentials';
   if (code === 'CONFLICT.idempotency.duplicate') return 'final';
   const type = headers.get('Content-Type')?.split(';')[0]?.trim().toLowerCase();
@@ -248,7 +258,7 @@ export function classify(status: number, headers: Headers, body: string, inDoubt
   const refused = status >= 400 && status <= 499;
   if (refused && code.endsWith('idempotency.in_progress')) return 'busy';
   if (refused && code.endsWith('.in_progress')) return 'busy_a_while';
-  const end = inDoubt || leavesDoubt(status) ? 'in_doubt' : 'final';
+  const end = inDoubt || leavesDoubt(status, headers) ? 'in_doubt' : 'final';
   const advice = adviceOf(headers, problem);
   if (advice === false) return end;
   if (advice) return status === 409 ? 'busy' : 'later';
@@ -431,7 +441,7 @@ export async function send(method: string, url: string, body = '', options: Opti
     const hint = readHint(got.headers.get('Retry-After'), Date.now());
     const decision = course.decide(kind, hint, now());
     course.inDoubt = kind !== 'done' && kind !== 'final' &&
-      (course.inDoubt || (leavesDoubt(got.status) && !undone));
+      (course.inDoubt || (leavesDoubt(got.status, got.headers) && !undone));
     if (!decision.retry)
       return {...got, key, code: errorCode(got.headers, got.body), ended: decision.ended,
         attempts: course.attempts + course.uncounted, inDoubt: course.inDoubt, idempotencyStatus: got.headers.get('Idempotency-Status') ?? ''};

@@ -150,6 +150,8 @@ static enum disposition_write write_of(const struct runner_end *end,
     if (end->class == RETRY_DONE)
         return WRITE_COMPLETE;
     bool keeps = end->class == RETRY_FINAL || write >= WRITE_RELEASE;
+    if (!answer->is_not_done && retry_answer_leaves_doubt(answer))
+        return WRITE_DOUBT;
     return keeps && !answer->is_not_done ? write : WRITE_RELEASE;
 }
 

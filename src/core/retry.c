@@ -177,6 +177,17 @@ bool retry_leaves_doubt(int status)
     return status >= 500 && status != 501 && status != 503 && status != 505 && status != 508;
 }
 
+static bool is_success(int status)
+{
+    return status >= 200 && status <= 299;
+}
+
+bool retry_answer_leaves_doubt(const struct retry_answer *answer)
+{
+    return retry_leaves_doubt(answer->status) ||
+           (is_success(answer->status) && answer->success == RETRY_SUCCESS_UNSURE);
+}
+
 static enum retry_class end_of(int status, bool in_doubt)
 {
     return in_doubt || retry_leaves_doubt(status) ? RETRY_IN_DOUBT : RETRY_FINAL;
@@ -239,11 +250,10 @@ static enum retry_class class_of_words(const struct retry_answer *answer, bool i
 static enum retry_class judge_response(enum retry_column column, const struct retry_answer *answer,
                                        enum retry_choice choice, bool in_doubt)
 {
-    bool is_success = answer->status >= 200 && answer->status <= 299;
-    bool says;
-    if (answer->is_not_done)
+    bool says, succeeds = is_success(answer->status);
+    if (answer->is_not_done || (succeeds && answer->success != RETRY_SUCCESS_STANDS))
         return RETRY_LATER;
-    if (is_success || slice_eq(answer->code, SLICE("PROVIDER.duplicate")))
+    if (succeeds || slice_eq(answer->code, SLICE("PROVIDER.duplicate")))
         return RETRY_DONE;
     if (choice == RETRY_CHOICE_WAIT)
         return RETRY_CREDENTIALS;

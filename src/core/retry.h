@@ -98,6 +98,13 @@ enum retry_column {
 
 enum retry_advice { RETRY_ADVICE_NONE, RETRY_ADVICE_AGAIN, RETRY_ADVICE_NEVER };
 
+/* What a gateway of pawl's says of a 2xx, which its rule sorts by more than the status. */
+enum retry_success {
+    RETRY_SUCCESS_STANDS, /* or there is none */
+    RETRY_SUCCESS_UNDONE, /* surely not done */
+    RETRY_SUCCESS_UNSURE, /* nobody knows */
+};
+
 /* How an attempt ended. All zero but for the first two, where no more is known. */
 struct retry_answer {
     enum exchange_end end;
@@ -107,6 +114,7 @@ struct retry_answer {
     bool is_outstanding;      /* in the words of the IETF draft its request is still running */
     bool is_limited;          /* it says when, or that nothing is left of a limit */
     bool is_not_done;         /* retry_is_not_done */
+    enum retry_success success;
 };
 
 /* What a caller has chosen for single statuses. All zero: nothing. */
@@ -149,8 +157,10 @@ bool retry_is_not_done(const struct retry_choices *choices, const struct headers
 enum retry_class retry_judge(enum retry_column column, const struct retry_answer *answer,
                              const struct retry_choices *choices, bool in_doubt);
 
-/* Whether a response of this status leaves open whether the operation was done. */
+/* Whether a response of this status leaves open whether the operation was done; and whether this
+ * one does, a success of which a gateway says so among them. */
 bool retry_leaves_doubt(int status);
+bool retry_answer_leaves_doubt(const struct retry_answer *answer);
 
 /* RETRY_BUSY_A_WHILE as RETRY_BUSY, until the time is over that began at `busy_since` (0: now); any
  * other class as it is. */

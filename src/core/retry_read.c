@@ -132,6 +132,18 @@ static bool is_outstanding(const struct json *problem)
            has_words(text_at(problem, SLICE("/type")), words);
 }
 
+/* `released` is also the word for what is in doubt, and may be repeated: with an error code. */
+static enum retry_success read_success(const struct headers *headers)
+{
+    const struct header *line = headers_find(headers, SLICE("Idempotency-Status"));
+    struct slice word = line ? slice_trim(line->value) : SLICE("");
+    if (slice_eq(word, SLICE("unknown")))
+        return RETRY_SUCCESS_UNSURE;
+    if (!slice_eq(word, SLICE("released")))
+        return RETRY_SUCCESS_STANDS;
+    return headers_find(headers, SLICE("Error-Code")) ? RETRY_SUCCESS_UNSURE : RETRY_SUCCESS_UNDONE;
+}
+
 bool retry_is_not_done(const struct retry_choices *choices, const struct headers *headers,
                        struct slice body)
 {
@@ -157,6 +169,7 @@ void retry_read_answer(const struct headers *headers, struct slice body, struct 
     const struct json *problem = root && is_problem(headers) ? root : NULL;
     answer->code = read_code(headers, root);
     answer->advice = read_advice(headers, problem);
+    answer->success = read_success(headers);
     answer->is_outstanding = is_outstanding(problem);
     answer->is_limited = headers_find(headers, SLICE("Retry-After")) ||
                          (left && slice_eq(slice_trim(left->value), SLICE("0")));

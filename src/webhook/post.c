@@ -89,7 +89,7 @@ static bool is_in_doubt(const struct retry_answer *answer, enum retry_column col
                         enum retry_class class)
 {
     if (answer->end == EXCHANGE_RESPONDED && column == RETRY_BY_HANDLER)
-        return class != RETRY_DONE && retry_leaves_doubt(answer->status);
+        return class != RETRY_DONE && retry_answer_leaves_doubt(answer);
     return answer->end != EXCHANGE_NOT_SENT && class != RETRY_DONE;
 }
 

@@ -30,6 +30,7 @@ type vectors struct {
 		Headers           []string
 		Done, Later       []int
 		InDoubt           string `json:"in_doubt"`
+		LeavesDoubt       bool   `json:"leaves_doubt"`
 	}
 	HintsAt int64 `json:"hints_at_ms"`
 	Hints   []struct {
@@ -101,6 +102,9 @@ func TestResponses(t *testing.T) {
 			name, value, _ := strings.Cut(line, ": ")
 			header.Add(name, value)
 		}
+		if made := LeavesDoubt(one.Status, header); made != one.LeavesDoubt {
+			t.Errorf("%s leaves doubt: %v", one.Name, made)
+		}
 		choices := Choices{Done: one.Done, Later: one.Later}
 		for doubted, wanted := range map[bool]string{false: one.Class, true: one.InDoubt} {
 			made := Classify(one.Status, header, []byte(one.Body), doubted, choices)
@@ -138,7 +142,7 @@ func TestDecisions(t *testing.T) {
 			if decision != step.Decision || at != step.At {
 				t.Errorf("%s %s: %s %d, not %+v", one.Profile, one.Seed, decision, at, step)
 			}
-			course.InDoubt = course.InDoubt || LeavesDoubt(step.Status)
+			course.InDoubt = course.InDoubt || LeavesDoubt(step.Status, header)
 			now = at
 			course.Attempts++
 		}

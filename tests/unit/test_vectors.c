@@ -240,6 +240,7 @@ static void add_response(struct buf *buf, const struct response *response)
     json_add_text(buf, "class", slice_of(class_name(class)));
     class = retry_judge(RETRY_BY_CALL, &answer, &choices, true);
     json_add_text(buf, "in_doubt", slice_of(class_name(class)));
+    json_add_bool(buf, "leaves_doubt", response->status == 0 || retry_answer_leaves_doubt(&answer));
     buf_add_char(buf, '}');
 }
 

@@ -315,6 +315,14 @@ static bool write_error(struct exchange *x)
                                   retry_after(x, &problem));
 }
 
+/* What the service's own response in doubt says beside it, for clients that judge by its status. */
+static void add_doubt(const struct exchange *x, struct buf *to)
+{
+    bool repeats = x->reply.result == RESULT_RELEASED && x->disposition.write == WRITE_DOUBT;
+    if (repeats || x->reply.result == RESULT_UNKNOWN)
+        headers_write_field(to, "Error-Code", slice_of(error_row(ERROR_OUTCOME_UNKNOWN)->code));
+}
+
 /* The service's own response in doubt says when a repeat may find out more, unless it asks for a
  * longer wait itself. */
 static void add_upstreams_fields(const struct exchange *x, const struct upstream_response *from,
@@ -323,6 +331,7 @@ static void add_upstreams_fields(const struct exchange *x, const struct upstream
     struct slice fields = buf_slice(&from->fields);
     bool probed = x->reply.result == RESULT_UNKNOWN && may_probe(x);
     int64_t wait = probed ? doubt_wait(x) : 0;
+    add_doubt(x, to);
     if (!probed || (from->hint_at > 0 && from->hint_at - clock_boot_us() >= wait)) {
         buf_add_slice(to, fields);
         return;
