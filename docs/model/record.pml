@@ -98,6 +98,9 @@
 #ifndef HOLD_ENDS
 #define HOLD_ENDS 0            /* 1: a hold has an end (`unknown: {hold: DURATION}`) */
 #endif
+#ifndef KEYTIME
+#define KEYTIME 0              /* 1: the key says when it was made, and is too old at some time */
+#endif
 
 /* Mutants: each breaks one rule, and the checker must notice. */
 #ifndef M
@@ -134,6 +137,8 @@
 #define M_TRYSTRICT 29          /* a second try follows one in doubt under any policy */
 #define M_ENDEARLY  30          /* a hold ends while a request may still be on its way */
 #define M_COUNTLESS 31          /* the end of a hold is stored, and its count is not */
+#define M_AGELESS   32          /* a key that is too old starts a life all the same */
+#define M_SHORTLIFE 33          /* a record expires while its key is not yet too old */
 #define in_memory (M == M_MEMCLAIM || M == M_MEMRANGE)
 
 #define gw(a) ((a) & 1)         /* the gateway an attempt arrives at */
@@ -145,8 +150,8 @@ mtype = { none, live, lapsed };                                  /* lease */
 mtype = { op_begin, op_complete, op_release, op_settle, op_doubt, op_hold, op_ask, op_lapse,
           op_drop, op_extend };
 mtype = { idle, queued, applied, done };                         /* an operation's way */
-mtype = { proceed, probe, mismatch, replay, in_progress, outcome_unknown, ok, stored, stale, error,
-          once_more };
+mtype = { proceed, probe, mismatch, replay, in_progress, outcome_unknown, key_expired, ok, stored, stale,
+          error, once_more };
 
 typedef Record {
     mtype status; mtype lease; bit hash; byte token; byte outcome;
@@ -181,6 +186,7 @@ bit pay[N];
 bool busy[N]; bool dead[N];
 byte serial; byte faults = F; byte finished;
 bit renewed;                    /* the key has begun its second life */
+bit aged;                       /* KEYTIME: the key is too old by now */
 bit forgotten;                  /* by `forget`, which may leave an owner of the first one */
 
 /* ---- the upstream ---------------------------------------------------------------------------- */
@@ -249,6 +255,7 @@ inline acquire(a, verdict) {
     assert(!claimed(a));                                         /* (g) */
     assert(verdict != proceed || !waits[a] || waitlife[a] == rec.life || forgotten);     /* (i) */
     assert(verdict != probe || doubter == 0 || doubter == a + 1);                        /* (j) */
+    assert(!KEYTIME || rec.life == 0 || forgotten);                                      /* (t) */
     doubter = (doubter == a + 1 -> 0 : doubter);
     rec.doubt = (rec.lease == lapsed || verdict == probe -> DOUBTS : rec.doubt);
     rec.strict = (verdict == proceed -> strict[a] : rec.strict || strict[a]);
@@ -278,8 +285,10 @@ inline force(a) {               /* the mutant M_BLIND */
 }
 
 /* The decision table of "Record and decision", line by line. An exchange that is spent acquires
- * nothing: where the table says proceed or ask, it is told that the outcome is unknown. */
+ * nothing: where the table says proceed or ask, it is told that the outcome is unknown. A key that
+ * is too old starts no life; of one that lives its age is not asked. */
 #define is_spent(a) (spent[a] && M != M_RESEND)
+#define too_old (KEYTIME && aged && M != M_AGELESS)
 inline decide(a) {
     lifeof[a] = rec.life;
     if
@@ -293,7 +302,8 @@ inline decide(a) {
     :: else ->
         if
         :: rec.status == absent && is_spent(a) -> res[a] = outcome_unknown
-        :: rec.status == absent && !is_spent(a) -> acquire(a, proceed)
+        :: rec.status == absent && !is_spent(a) && too_old -> res[a] = key_expired
+        :: rec.status == absent && !is_spent(a) && !too_old -> acquire(a, proceed)
         :: rec.status != absent && rec.hash != pay[a] && !(M == M_HASHLAST && rec.status == pending)
             -> res[a] = mismatch
         :: rec.status != absent && (rec.hash == pay[a] ||
@@ -458,8 +468,10 @@ end:
         dur.lease = lapsed; rec.lease = lapsed
        }
     :: atomic { batch == NOBODY && hold_is_over(dur) -> end_hold(); persist() }
+    :: atomic { KEYTIME && !aged && batch == NOBODY -> aged = 1 }
     :: atomic {               /* expiry deletes the record; the key's next use is a new operation */
         TTL && !renewed && batch == NOBODY && dur.status != absent &&
+        (!KEYTIME || aged || M == M_SHORTLIFE) &&               /* as old as its key may be */
         ((awake(0) && awake(1) && awake(2)) || M == M_BORN) && /* kept until who waits was told */
         (settled(dur) || released(dur) || M == M_EXPIREANY) ->
         renewed = 1;
@@ -595,6 +607,7 @@ again:
                    (dur.status != absent && dur.hash != pay[a]));
             goto stop }
         :: atomic { res[a] == replay -> tell(a, opout[a]); goto stop }
+        :: res[a] == key_expired -> goto stop                   /* another key: another operation */
         :: atomic { res[a] == in_progress -> busy[a] = false };
             !(dur.status == pending && dur.lease == live) -> goto again
         :: atomic { res[a] == in_progress -> busy[a] = false; new_exchange(a) };     /* time over */

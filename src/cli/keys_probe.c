@@ -136,6 +136,8 @@ static int acquire(struct query *query, struct engine *engine, bool *ret_acquire
     case ENGINE_MISMATCH:
     case ENGINE_OUTCOME_UNKNOWN:
     case ENGINE_DUPLICATE:
+    case ENGINE_KEY_EXPIRED: /* nor are keys judged here */
+    case ENGINE_KEY_AHEAD:
     case ENGINE_MOVED:
         break;
     case ENGINE_NO_ROOM:

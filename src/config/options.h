@@ -174,7 +174,10 @@
     X(key_syntax, SHARED, rule_draft, rule.key_syntax, key_syntax, 0, 0, "lenient",                \
       "lenient: k or \"k\"; strict: \"k\" only (RFC 9651 String)")                                 \
     X(key_format, SHARED, rule_draft, rule.key_format, key_format, 0, 0, "any",                    \
-      "what a key must look like: any | uuid | uuid4 | {regex: PATTERN}")                          \
+      "what a key must look like: any | uuid | uuid4 | uuid7 | {regex: PATTERN}")                  \
+    X(key_max_age, SHARED, rule_draft, rule.key_max_age_us, duration, 0, 3650 * DAY,               \
+      "(the rule's ttl)",                                                                          \
+      "how old a key of uuid7 may be that begins an operation; an older one is refused; 0: any")   \
     X(forward_key, SHARED, rule_draft, rule.forward_key, forward_key, 0, 0,                        \
       "(quoted under key_syntax: strict, else bare where it can be)",                              \
       "how the key is sent to the upstream, however the client sent it: bare | quoted")            \
@@ -342,7 +345,7 @@
     X("head_timeout|body_timeout|write_timeout|idle_timeout")                                      \
     X("max_in_flight|max_in_flight_per_tenant|max_waiting|max_waiting_per_key|max_buffered")       \
     X("name|formerly|key_space|moved|match|protect|unmatched")                                     \
-    X("key|key_format|key_syntax|forward_key|require|once")                                        \
+    X("key|key_format|key_max_age|key_syntax|forward_key|require|once")                            \
     X("payload|query|headers|body|mismatch|max_request_body")                                      \
     X("lease|timeout|in_progress|retry_after")                                                     \
     X("unknown|probe_status|probe_headers|not_found|settle|keep_request")                          \

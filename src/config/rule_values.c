@@ -282,11 +282,12 @@ static void set_format(struct reader *reader, const struct node *node, enum key_
 
 OPTION_READER(key_format)
 {
-    static const enum key_format_kind kinds[] = {KEY_FORMAT_ANY, KEY_FORMAT_UUID, KEY_FORMAT_UUID4};
+    static const enum key_format_kind kinds[] = {KEY_FORMAT_ANY, KEY_FORMAT_UUID, KEY_FORMAT_UUID4,
+                                                 KEY_FORMAT_UUID7};
     struct slice pattern = {NULL, 0};
     size_t index;
     if (node->kind != NODE_MAP) {
-        if (reader_choice(reader, node, "any|uuid|uuid4|{regex: PATTERN}", &index))
+        if (reader_choice(reader, node, "any|uuid|uuid4|uuid7|{regex: PATTERN}", &index))
             set_format(reader, node, kinds[index], pattern);
         return;
     }

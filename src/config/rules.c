@@ -173,6 +173,45 @@ static void check_format(struct reader *reader, const struct rule_draft *base)
                         "(expected a format at its source, as in {body:/id|uuid4})");
 }
 
+/* How long a record of the rule lives after its completion, or from its begin. */
+static int64_t life_of(const struct rule *rule)
+{
+    int64_t window = template_window_us(&rule->key);
+    return window > 0 ? window : rule->ttl_us;
+}
+
+static bool says_key_time(const struct rule *rule)
+{
+    return rule->key_format_kind == KEY_FORMAT_UUID7 && template_key_header(&rule->key);
+}
+
+/* As long as the record, and not where the keys say no time. */
+static void default_key_age(struct rule_draft *draft)
+{
+    struct rule *rule = &draft->rule;
+    if (!draft->set[OPTION_key_max_age])
+        rule->key_max_age_us = life_of(rule) == CLOCK_NEVER ? 0 : life_of(rule);
+    if (!says_key_time(rule))
+        rule->key_max_age_us = 0;
+}
+
+/* A key that outlives its record would begin anew. */
+static void check_key_age(struct reader *reader, const struct rule_draft *base)
+{
+    const struct rule_draft *draft = reader->draft;
+    const struct node *node = draft->set[OPTION_key_max_age];
+    if (!node)
+        return;
+    if (!says_key_time(&draft->rule) && node != base->set[OPTION_key_max_age])
+        reader_complain(reader, node,
+                        "judges keys that say when they were made (expected key_format: uuid7 "
+                        "beside it, and a key that clients send in a header)");
+    else if (draft->rule.key_max_age_us > life_of(&draft->rule))
+        reader_complain(reader, node,
+                        "is longer than the record lives: a retry could be taken for a new "
+                        "operation (expected at most the rule's `ttl`, or its {window:..})");
+}
+
 static void check_form(struct reader *reader)
 {
     const struct rule_draft *draft = reader->draft;
@@ -210,6 +249,7 @@ static void check_rule(struct reader *reader, const struct node *node,
     check_probe(reader, base);
     check_answers(reader);
     check_format(reader, base);
+    check_key_age(reader, base);
     check_form(reader);
     check_emit(reader);
     once_review(reader, reader->draft);
@@ -246,6 +286,7 @@ static struct rule_draft *read_rule(struct reader *reader, const struct node *no
         draft->rule.settle_us = draft->rule.timeout_us;
     if (rule_draft_has_short_lease(draft))
         draft->rule.lease_us = PARTICIPANT_LEASE_US;
+    default_key_age(draft);
     compile_answers(draft);
     check_rule(reader, node, base);
     return draft;

@@ -24,7 +24,7 @@ static bool is_same_tenant(struct reader *reader, const struct rule *one, const 
 
 static bool folds(const struct rule *rule)
 {
-    return rule->key_format_kind == KEY_FORMAT_UUID || rule->key_format_kind == KEY_FORMAT_UUID4 ||
+    return key_format_kind_folds(rule->key_format_kind) ||
            key_format_folds(rule->key.parts[0].format);
 }
 

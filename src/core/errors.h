@@ -39,6 +39,12 @@ const char *exit_code_text(enum exit_code code);
       "Idempotency key missing", "Send the key this route requires.")                              \
     X(KEY_MALFORMED, "VALIDATION.idempotency.key_malformed", 400, "KEY_MALFORMED", false, true, 1, \
       "Idempotency key malformed", "Send exactly one well-formed key.")                            \
+    X(KEY_EXPIRED, "VALIDATION.idempotency.key_expired", 400, "KEY_EXPIRED", false, false, 1,      \
+      "Idempotency key too old",                                                                   \
+      "The operation may have happened; look before you start over under a new key.")              \
+    X(KEY_AHEAD, "VALIDATION.idempotency.key_ahead", 400, "KEY_AHEAD", false, true, 1,             \
+      "Idempotency key of a time to come",                                                         \
+      "Nothing was done. Set the client's clock, then use a new key.")                             \
     X(KEY_SOURCE_MISSING, "VALIDATION.idempotency.key_source_missing", 400, "KEY_SOURCE_MISSING",  \
       false, true, 1, "Part of the idempotency key is missing",                                    \
       "Send the value this route builds its key from; a JSON body needs its Content-Type.")        \

@@ -2,6 +2,7 @@
 /* `key_format:`; declared in core/key_header.h. */
 #include "base/ascii.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "core/key_header.h"
 #include "core/pattern.h"
 
@@ -24,9 +25,14 @@ const struct key_format *key_format_new(enum key_format_kind kind, struct slice 
     return kind != KEY_FORMAT_REGEX || format->pattern ? format : NULL;
 }
 
+bool key_format_kind_folds(enum key_format_kind kind)
+{
+    return kind == KEY_FORMAT_UUID || kind == KEY_FORMAT_UUID4 || kind == KEY_FORMAT_UUID7;
+}
+
 bool key_format_folds(const struct key_format *format)
 {
-    return format && (format->kind == KEY_FORMAT_UUID || format->kind == KEY_FORMAT_UUID4);
+    return format && key_format_kind_folds(format->kind);
 }
 
 void key_format_describe(const struct key_format *format, struct buf *buf)
@@ -35,6 +41,7 @@ void key_format_describe(const struct key_format *format, struct buf *buf)
         [KEY_FORMAT_ANY] = "anything",
         [KEY_FORMAT_UUID] = "a UUID, such as 8e03978e-40d5-43e8-bc93-6894a57f9324",
         [KEY_FORMAT_UUID4] = "a UUID of version 4, such as 8e03978e-40d5-43e8-bc93-6894a57f9324",
+        [KEY_FORMAT_UUID7] = "a UUID of version 7, such as 01961e9c-5a30-7b3e-9c1d-2f6a8e4b7d05",
         [KEY_FORMAT_REGEX] = "what the regular expression %.*s matches",
     };
     buf_printf(buf, texts[format->kind], SLICE_ARG(format->text));
@@ -54,16 +61,32 @@ static bool is_uuid(struct slice key)
     return true;
 }
 
-/* RFC 9562 4.1, 5.4: the variant 10 and version 4. */
-static bool is_version4(struct slice uuid)
+/* RFC 9562 4.1, 4.2: the variant 10 and the version. */
+static bool is_version(struct slice uuid, char version)
 {
-    return uuid.at[14] == '4' && strchr("89ab", ascii_lower(uuid.at[19]));
+    return uuid.at[14] == version && strchr("89ab", ascii_lower(uuid.at[19]));
+}
+
+static bool is_kind(enum key_format_kind kind, struct slice key)
+{
+    return is_uuid(key) && (kind != KEY_FORMAT_UUID4 || is_version(key, '4')) &&
+           (kind != KEY_FORMAT_UUID7 || is_version(key, '7'));
+}
+
+int64_t key_made_at(struct slice key)
+{
+    int64_t ms = 0;
+    if (!is_kind(KEY_FORMAT_UUID7, key))
+        return 0;
+    for (size_t i = 0; i < 13; i++) /* the first 48 bits */
+        ms = i == 8 ? ms : ms << 4 | hex_digit(key.at[i]);
+    return ms * CLOCK_US_PER_MS;
 }
 
 static bool match_uuid(const struct key_format *format, struct slice key, struct arena *arena,
                        struct slice *ret_key)
 {
-    if (!is_uuid(key) || (format->kind == KEY_FORMAT_UUID4 && !is_version4(key)))
+    if (!is_kind(format->kind, key))
         return false;
     char *folded = arena_alloc(arena, key.len);
     for (size_t i = 0; folded && i < key.len; i++)
@@ -82,6 +105,7 @@ bool key_format_match(const struct key_format *format, struct slice key, struct 
         return true;
     case KEY_FORMAT_UUID:
     case KEY_FORMAT_UUID4:
+    case KEY_FORMAT_UUID7:
         return match_uuid(format, key, arena, ret_key);
     case KEY_FORMAT_REGEX:
         *ret_key = key;

@@ -71,6 +71,7 @@ enum key_format_kind {
     KEY_FORMAT_ANY,
     KEY_FORMAT_UUID,
     KEY_FORMAT_UUID4,
+    KEY_FORMAT_UUID7, /* says when it was made (RFC 9562 5.7) */
     KEY_FORMAT_REGEX, /* POSIX ERE without back-references and nested repeats */
 };
 struct key_format;
@@ -82,6 +83,12 @@ const struct key_format *key_format_new(enum key_format_kind kind, struct slice 
 
 /* Whether it puts keys into lower case. Accepts NULL. */
 bool key_format_folds(const struct key_format *format);
+/* The same of a kind. */
+bool key_format_kind_folds(enum key_format_kind kind);
+
+/* When a key of KEY_FORMAT_UUID7 says that it was made, in microseconds of the time of day. 0: it
+ * is none. */
+int64_t key_made_at(struct slice key);
 
 /* Appends what the format asks for: "a UUID", "what the regex PATTERN matches". */
 void key_format_describe(const struct key_format *format, struct buf *buf);

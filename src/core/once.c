@@ -80,5 +80,12 @@ struct once_decision once_decide(struct record *holder, const struct once_questi
 {
     struct once_decision decision = decide(holder, question);
     bool begins = decision.act == ONCE_TAKE || decision.act == ONCE_REPLACE;
-    return begins && question->begin->spent ? decide_verdict(RECORD_OUTCOME_UNKNOWN) : decision;
+    if (!begins)
+        return decision;
+    if (question->begin->spent)
+        return decide_verdict(RECORD_OUTCOME_UNKNOWN);
+    enum record_verdict judged = question->key_lives
+                                     ? RECORD_PROCEED
+                                     : record_judge_key(question->begin, question->world->now);
+    return judged == RECORD_PROCEED ? decision : decide_verdict(judged);
 }

@@ -24,6 +24,7 @@ struct once_question {
     bool same;           /* its hashes are the holder's, or do not count */
     bool recipe_differs; /* `same` is not known: the holder was hashed by another recipe */
     bool reject;         /* what is complete is replayed to nobody */
+    bool key_lives;      /* its key has a record, which takes the value: no life starts */
 };
 
 enum once_act {

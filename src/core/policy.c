@@ -39,6 +39,7 @@ static void add_key(struct buf *buf, const struct rule *rule)
     static const char *const formats[] = {[KEY_FORMAT_ANY] = "any",
                                           [KEY_FORMAT_UUID] = "uuid",
                                           [KEY_FORMAT_UUID4] = "uuid4",
+                                          [KEY_FORMAT_UUID7] = "uuid7",
                                           [KEY_FORMAT_REGEX] = "regex"};
     json_open(buf, "key", '{');
     add_template(buf, "template", &rule->key);
@@ -48,6 +49,8 @@ static void add_key(struct buf *buf, const struct rule *rule)
     json_add_text(buf, "format", slice_of(formats[rule->key_format_kind]));
     if (rule->key_format_kind == KEY_FORMAT_REGEX)
         json_add_text(buf, "pattern", rule->key_pattern);
+    if (rule->key_max_age_us > 0)
+        add_span(buf, "max_age", rule->key_max_age_us);
     buf_add_char(buf, '}');
 }
 

@@ -144,7 +144,7 @@ static enum record_verdict proceed(struct record *record, const struct record_be
     record->probing = false;
     record->unknown = begin->unknown;
     record->hold_us = begin->unknown == RECORD_UNKNOWN_HOLD ? begin->hold_us : 0;
-    record->ttl_us = begin->ttl_us;
+    record->ttl_us = record_ttl_us(begin, record->created_at);
     record->least_us = begin->least_us;
     record->doubted_us = begin->doubted_us;
     record->tombstone_us = begin->tombstone_us;
@@ -307,6 +307,9 @@ static enum record_verdict decide(struct record *record, const struct record_beg
 {
     *ret_changed = false;
     if (begins_anew(record, begin, world->now)) {
+        enum record_verdict judged = record_judge_key(begin, world->now);
+        if (judged != RECORD_PROCEED && !begin->spent)
+            return judged;
         *ret_changed = true;
         return start_life(record, begin, world, next_token);
     }
@@ -580,19 +583,4 @@ enum record_write record_forget(struct record *record, int64_t token, bool force
         return RECORD_EARLY;
     *record = (struct record){.status = RECORD_ABSENT};
     return RECORD_WRITTEN;
-}
-
-int64_t record_next_token(int64_t last_token, int64_t now)
-{
-    int64_t token = max64(last_token + 1, now);
-    CHECK(token > last_token && token <= RECORD_TOKEN_MOST);
-    return token;
-}
-
-int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_since_mark_us)
-{
-    CHECK(boot_since_mark_us >= 0);
-    if (wall_us > RECORD_TIME_MOST)
-        wall_us = 0;
-    return max64(wall_us, high_water + boot_since_mark_us);
 }

@@ -157,6 +157,8 @@ struct record_begin {
     int64_t once_ttl_us; /* as in struct record */
     bool once_window;
     bool once_replay;
+    int64_t key_at;         /* when its key says that it was made, in time of day */
+    int64_t key_max_age_us; /* how old that may be where a life of the key would start; 0: any */
     bool spent;  /* bytes of this exchange went out, and no probe or not-done response cleared them:
                     it acquires nothing (contract section 2, invariant 12) */
     bool waited; /* it was parked on a live lease: it does not probe what it wakes up to */
@@ -182,7 +184,21 @@ enum record_verdict {
     RECORD_RESULT_NOT_KEPT, /* done; the response was too large or streamed */
     RECORD_OTHER_RECIPE,    /* hash again by the record's recipe, then begin again */
     RECORD_DUPLICATE,       /* another record holds the once value, and is complete */
+    RECORD_KEY_EXPIRED,     /* a life would start, under a key that is too old: a record that it may
+                               have had can have expired since */
+    RECORD_KEY_AHEAD,       /* the same, under a key of a time that has not come */
 };
+
+/* What a key that says when it was made may be ahead of store time: of clocks that differ. */
+#define RECORD_KEY_AHEAD_US (INT64_C(300) * CLOCK_US_PER_S)
+
+/* Whether the key of this begin may start a life now: PROCEED, KEY_EXPIRED or KEY_AHEAD. Asked only
+ * where one would start: what lives answers however old its key is. */
+enum record_verdict record_judge_key(const struct record_begin *begin, int64_t now);
+
+/* The ttl of what this begin starts or binds at `since`: the rule's, and no shorter than the key
+ * could start another life. */
+int64_t record_ttl_us(const struct record_begin *begin, int64_t since);
 
 /* Whether what is in doubt runs again unasked. */
 static inline bool record_repeats(enum record_unknown policy)

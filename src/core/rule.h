@@ -97,6 +97,7 @@ struct rule {
     const struct key_format *key_format; /* NULL: any */
     enum key_format_kind key_format_kind;
     struct slice key_pattern; /* with KEY_FORMAT_REGEX, as written */
+    int64_t key_max_age_us;   /* how old a key may be that begins; 0: any, or it says no age */
     enum key_forward forward_key;
     bool body_json; /* the body is JSON whatever Content-Type says; payload.as_json follows it */
     struct payload_selection payload;

@@ -231,10 +231,12 @@ static bool read_format(struct template_compiler *compiler, struct slice format,
         kind = KEY_FORMAT_UUID;
     else if (slice_eq(format, SLICE("uuid4")))
         kind = KEY_FORMAT_UUID4;
+    else if (slice_eq(format, SLICE("uuid7")))
+        kind = KEY_FORMAT_UUID7;
     else if (!slice_eq(name, SLICE("regex")))
         return template_refuse(compiler,
-                               "there is no format \"%.*s\" (expected |uuid, |uuid4, |max:255 "
-                               "or |regex:PATTERN)",
+                               "there is no format \"%.*s\" (expected |uuid, |uuid4, |uuid7, "
+                               "|max:255 or |regex:PATTERN)",
                                SLICE_QUOTED(format));
     part->format = key_format_new(kind, argument, compiler->arena, &problem);
     return part->format || template_refuse(compiler, "{%.*s}: %.*s", SLICE_QUOTED(part->written),

@@ -226,6 +226,8 @@ static const enum engine_verdict verdicts[] = {
     [RECORD_RESULT_NOT_KEPT] = ENGINE_RESULT_NOT_KEPT,
     [RECORD_OTHER_RECIPE] = ENGINE_OTHER_RECIPE,
     [RECORD_DUPLICATE] = ENGINE_DUPLICATE,
+    [RECORD_KEY_EXPIRED] = ENGINE_KEY_EXPIRED,
+    [RECORD_KEY_AHEAD] = ENGINE_KEY_AHEAD,
 };
 
 static enum engine_verdict undecided(const struct store_op *op, const struct parker *parker)

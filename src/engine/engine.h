@@ -118,12 +118,14 @@ enum engine_verdict {
     ENGINE_RESULT_NOT_KEPT,
     ENGINE_OTHER_RECIPE, /* hash again by result.found_recipe, begin again */
     ENGINE_DUPLICATE,    /* another record holds the once value, and is complete */
-    ENGINE_LIMITED,      /* too many wait, or are queued */
-    ENGINE_NO_ROOM,      /* there is an outcome, which does not fit into attempt->room now */
-    ENGINE_TOO_LARGE,    /* nor ever */
-    ENGINE_MOVED,        /* identities have changed since attempt->epoch: nothing acquired */
-    ENGINE_STORE_DOWN,   /* not decided, nothing acquired */
-    ENGINE_GONE,         /* the parker was interrupted, or the deadline passed: nothing acquired */
+    ENGINE_KEY_EXPIRED,  /* nothing acquired: begin.key_max_age_us */
+    ENGINE_KEY_AHEAD,
+    ENGINE_LIMITED,    /* too many wait, or are queued */
+    ENGINE_NO_ROOM,    /* there is an outcome, which does not fit into attempt->room now */
+    ENGINE_TOO_LARGE,  /* nor ever */
+    ENGINE_MOVED,      /* identities have changed since attempt->epoch: nothing acquired */
+    ENGINE_STORE_DOWN, /* not decided, nothing acquired */
+    ENGINE_GONE,       /* the parker was interrupted, or the deadline passed: nothing acquired */
 };
 
 /* Whether the cache could decide a begin that came now. */

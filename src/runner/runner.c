@@ -105,8 +105,10 @@ static enum runner_result result_of(struct runner *runner, enum engine_verdict v
         return RUNNER_HELD;
     case ENGINE_PROCEED:
     case ENGINE_PROBE:
-    case ENGINE_DUPLICATE: /* not without a once value */
-    case ENGINE_MOVED:     /* nor without an epoch */
+    case ENGINE_DUPLICATE:   /* not without a once value */
+    case ENGINE_MOVED:       /* nor without an epoch */
+    case ENGINE_KEY_EXPIRED: /* nor without an age that its key may have */
+    case ENGINE_KEY_AHEAD:
         break;
     }
     UNREACHABLE();

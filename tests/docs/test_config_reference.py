@@ -25,6 +25,7 @@ BESIDE = {"probe_status": {"unknown": '{probe: "GET /a/{key}"}'},
           "not_found": {"unknown": '{probe: "GET /a/{key}"}'},
           "probe_headers": {"unknown": '{probe: "GET /{tenant}/a/{key}"}'},
           "upstream_tls": {"upstream": "https://h"}, "key": {"match": "POST /a/{id}"},
+          "key_max_age": {"key_format": "uuid7"},
           "authorize_host": {"authorize": "GET /a/{tenant}"}}
 
 

@@ -68,6 +68,7 @@
     X(LATE_FLIGHT, "a request arrived after its owner gave up")                                    \
     X(MISMATCH, "a mismatch")                                                                      \
     X(EXPIRED, "a tombstone answered")                                                             \
+    X(KEY_EXPIRED, "a key was too old to begin")                                                   \
     X(NEW_LIFE, "a key started another life")                                                      \
     X(HELD_RELEASED, "what was released in doubt was held under a stricter rule")                  \
     X(ASK_RELEASED, "what was released in doubt was asked about under a stricter rule")            \

@@ -100,6 +100,10 @@ static void fill_attempt(struct sim *sim, struct actor *actor)
         actor->attempt.begin.probes_token = sim->shadow[actor->rule].record.token;
     if (sim_below(sim, 30) == 0)
         actor->attempt.begin.payload_hash.bytes[0] = 1;
+    if (sim->step % 8 == 0) { /* a key that says when it was made, and is too old, or is not */
+        actor->attempt.begin.key_max_age_us = SECOND / 2;
+        actor->attempt.begin.key_at = sim->read.now - (sim->step % 16 ? SECOND : 0);
+    }
     actor->parker = (struct parker){.park = park, .wake = wake};
 }
 
@@ -234,6 +238,12 @@ static void decided(struct sim *sim, struct actor *actor)
         break;
     case RECORD_DUPLICATE:
         SIM_CHECK(sim, sim->once);
+        break;
+    case RECORD_KEY_EXPIRED: /* nothing that lives was hidden by it */
+        SIM_CHECK(sim, op->begin.key_at + op->begin.key_max_age_us < op->store_now);
+        SIM_CHECK(sim, op->by_once || record_key_is_absent(&op->record, op->store_now) ||
+                           record_held_until(&op->record, &op->begin, op->lease) <= op->store_now);
+        sim->reached[SIM_KEY_EXPIRED]++;
         break;
     case RECORD_RESULT_EXPIRED:
         sim->reached[SIM_EXPIRED]++;

@@ -73,8 +73,11 @@ static bool outlived(struct sim *sim, int rule, const struct store_row *was)
     const struct sim_rule *known = sim_rule(sim, rule);
     struct record_begin begin = {
         .unknown = known->unknown, .hold_us = known->hold, .settle_us = known->settle};
-    enum record_lease lease = was->record.lapsed_at != 0 ? RECORD_LEASE_LAPSED : RECORD_LEASE_NONE;
-    int64_t end = record_held_until(&was->record, &begin, lease);
+    struct record met = was->record;
+    if (met.lapsed_at == 0) /* it may have lapsed since the last look */
+        met.lapsed_at = met.lease_until;
+    enum record_lease lease = met.lapsed_at != 0 ? RECORD_LEASE_LAPSED : RECORD_LEASE_NONE;
+    int64_t end = record_held_until(&met, &begin, lease);
     return sim->read.now >= clock_after(end, known->ttl);
 }
 

@@ -325,6 +325,34 @@ static void a_key_format_judges_what_clients_send_and_nothing_else(void **state)
     }
 }
 
+static void the_age_of_keys_is_the_records_where_the_config_does_not_say(void **state)
+{
+    static const struct {
+        const char *lines;
+        int64_t want_s;
+    } cases[] = {
+        {"key_format: uuid7", 86400},
+        {"key_format: uuid7, ttl: 1h", 3600},
+        {"key_format: uuid7, key_max_age: 90s", 90},
+        {"key_format: uuid7, key_max_age: 0", 0},
+        {"key_format: uuid7, ttl: forever", 0},
+        {"key_format: uuid7, ttl: forever, key_max_age: 30d", 2592000},
+        {"key_format: uuid7, key: '{header:Idempotency-Key}{window:1h}'", 3600},
+        {"key_format: uuid", 0},
+        {"key: '{header:Idempotency-Key|uuid7}'", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        snprintf(text, sizeof text, HEAD "rules:\n- {name: a, match: POST /a, %s}\n",
+                 cases[i].lines);
+        struct config *config = good(text);
+        if (config->gateway.rules->rules[0].key_max_age_us != cases[i].want_s * CLOCK_US_PER_S)
+            fail_msg("%s", cases[i].lines);
+        config_free(config);
+    }
+}
+
 static void retry_reminds_of_what_the_upstream_must_do(void **state)
 {
     (void)state;
@@ -554,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_credential_or_a_trusted_tenant_draws_no_warning),
         cmocka_unit_test(a_token_as_tenant_is_warned_of),
         cmocka_unit_test(a_key_format_judges_what_clients_send_and_nothing_else),
+        cmocka_unit_test(the_age_of_keys_is_the_records_where_the_config_does_not_say),
         cmocka_unit_test(retry_reminds_of_what_the_upstream_must_do),
         cmocka_unit_test(payments_without_their_reverse_are_noted),
         cmocka_unit_test(every_option_has_a_unique_name_a_place_and_help),

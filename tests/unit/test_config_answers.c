@@ -372,6 +372,7 @@ static void rules_that_share_keys_make_the_same_ones(void **state)
         {"key_space: a", "key_space: a", NULL},
         {"key_syntax: lenient", "key_space: a", NULL},
         {"key_format: uuid", "key_space: a, key_format: uuid4", NULL},
+        {"key_format: uuid", "key_space: a, key_format: uuid7", NULL},
         {"key_format: {regex: 'k.*'}", "key_space: a", NULL},
         {"key: \"{header:x-key}\"", "key_space: a, key: \"{header:X-Key|max:9}\"", NULL},
         {"tenant: \"{header:X-Api-Key}\", protect: false", "key_space: a", NULL},

@@ -40,6 +40,8 @@ static void the_table_has_the_contracts_statuses_and_codes(void **state)
     } wanted[] = {
         {ERROR_KEY_MISSING, 400, "VALIDATION.idempotency.key_missing"},
         {ERROR_KEY_MALFORMED, 400, "VALIDATION.idempotency.key_malformed"},
+        {ERROR_KEY_EXPIRED, 400, "VALIDATION.idempotency.key_expired"},
+        {ERROR_KEY_AHEAD, 400, "VALIDATION.idempotency.key_ahead"},
         {ERROR_KEY_SOURCE_MISSING, 400, "VALIDATION.idempotency.key_source_missing"},
         {ERROR_TENANT_MISSING, 400, "VALIDATION.idempotency.tenant_missing"},
         {ERROR_PATH_AMBIGUOUS, 400, "VALIDATION.path_ambiguous"},

@@ -306,6 +306,19 @@ static void uuid4_wants_version_and_variant(void **state)
     assert_false(matches(KEY_FORMAT_UUID4, "", "8e03978e-40d5-43e8-7c93-6894a57f9324"));
 }
 
+/* RFC 9562, appendix A.6: made at 2022-02-22T19:22:22.000Z. */
+static void uuid7_says_when_it_was_made(void **state)
+{
+    (void)state;
+    assert_true(matches(KEY_FORMAT_UUID7, "", "017F22E2-79B0-7CC3-98C4-DC0C0C07398F"));
+    assert_false(matches(KEY_FORMAT_UUID7, "", "017F22E2-79B0-4CC3-98C4-DC0C0C07398F"));
+    assert_false(matches(KEY_FORMAT_UUID7, "", "017F22E2-79B0-7CC3-C8C4-DC0C0C07398F"));
+    assert_true(key_made_at(SLICE("017F22E2-79B0-7CC3-98C4-DC0C0C07398F")) == 1645557742000000);
+    assert_true(key_made_at(SLICE("ffffffff-ffff-7cc3-98c4-dc0c0c07398f")) == 281474976710655000);
+    assert_true(key_made_at(SLICE("017f22e2-79b0-4cc3-98c4-dc0c0c07398f")) == 0);
+    assert_true(key_made_at(SLICE("k1")) == 0);
+}
+
 static void a_regex_matches_whole_keys(void **state)
 {
     (void)state;
@@ -449,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_key_has_one_spelling_that_reads_back),
         cmocka_unit_test(a_uuid_is_folded_to_lower_case),
         cmocka_unit_test(uuid4_wants_version_and_variant),
+        cmocka_unit_test(uuid7_says_when_it_was_made),
         cmocka_unit_test(a_regex_matches_whole_keys),
         cmocka_unit_test(a_key_with_a_nul_matches_no_regex),
         cmocka_unit_test(patterns_that_may_cost_too_much_or_mean_something_else_are_refused),

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
+#include "base/timestamp.h"
 #include "engine/identities.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
@@ -182,6 +183,17 @@ static enum exchange_step refuse_mismatch(struct exchange *x)
     return reply_error(x, ERROR_PAYLOAD_MISMATCH, NULL);
 }
 
+static enum exchange_step refuse_key_time(struct exchange *x, enum error error)
+{
+    const struct attempt *attempt = &x->attempt;
+    buf_add_str(&x->detail, "the key says that it was made at ");
+    if (!timestamp_print(&x->detail, attempt->begin.key_at))
+        buf_add_str(&x->detail, "a time after the year 9999");
+    buf_add_str(&x->detail, ", and the record store's time is ");
+    (void)timestamp_print(&x->detail, attempt->result.store_now);
+    return reply_error(x, error, NULL);
+}
+
 static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdict verdict)
 {
     const struct attempt_result *result = &x->attempt.result;
@@ -205,6 +217,10 @@ static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdi
     case ENGINE_RESULT_EXPIRED:
         return result->by_once || result->acknowledges ? reply_to_duplicate(x, ERROR_RESULT_EXPIRED)
                                                        : reply_error(x, ERROR_RESULT_EXPIRED, NULL);
+    case ENGINE_KEY_EXPIRED:
+        return refuse_key_time(x, ERROR_KEY_EXPIRED);
+    case ENGINE_KEY_AHEAD:
+        return refuse_key_time(x, ERROR_KEY_AHEAD);
     case ENGINE_LIMITED:
         limit_count(x->server, METRICS_LIMIT_WAITING);
         return reply_error(x, ERROR_LIMITED, "too many requests are waiting");

@@ -173,6 +173,13 @@ static bool judge_key(struct exchange *x, const struct template_part *part, stru
     return buf_ok(&x->key) || no_memory(x);
 }
 
+static void note_key_time(struct exchange *x, struct slice key)
+{
+    struct record_begin *begin = &x->attempt.begin;
+    begin->key_max_age_us = x->rule->key_max_age_us;
+    begin->key_at = begin->key_max_age_us > 0 ? key_made_at(key) : 0;
+}
+
 /* The client's own key, or its part of one: judged before the body is read. What is composed later
  * takes other headers than Idempotency-Key as they are. */
 static bool read_header_key(struct exchange *x, const struct template_part *part, bool *ret_bypass)
@@ -184,6 +191,7 @@ static bool read_header_key(struct exchange *x, const struct template_part *part
         key_header_read(&x->request->headers, part->text, x->rule->key_syntax, x->arena, &key);
     switch (read) {
     case KEY_HEADER_OK:
+        note_key_time(x, key);
         return !is_item || judge_key(x, part, key);
     case KEY_HEADER_ABSENT:
         x->keyless = !x->rule->require && x->rule->once.on;

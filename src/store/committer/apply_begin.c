@@ -229,7 +229,7 @@ static void find_holder(struct apply *apply, const struct store_once *once,
 }
 
 static struct once_decision decide_on_holder(const struct apply *apply, const struct store_op *op,
-                                             struct store_row *holder)
+                                             bool key_lives, struct store_row *holder)
 {
     const struct record *record = &holder->record;
     bool any = op->once->any_payload;
@@ -241,6 +241,7 @@ static struct once_decision decide_on_holder(const struct apply *apply, const st
                         !digest_differs(&record->target_hash, &op->begin.target_hash)),
         .recipe_differs = !any && !slice_eq(holder->recipe, op->recipe),
         .reject = op->once->reject,
+        .key_lives = key_lives,
     };
     struct once_decision answer = once_decide(&holder->record, &question);
     CHECK(record_is_sound(&holder->record));
@@ -253,7 +254,8 @@ static void bind_key(struct apply *apply, const struct store_op *op, const struc
 {
     if (op->once->keyless)
         return;
-    int64_t lives = clock_after(op->begin.ttl_us, op->begin.tombstone_us);
+    int64_t ttl_us = record_ttl_us(&op->begin, apply->world.now);
+    int64_t lives = clock_after(ttl_us, op->begin.tombstone_us);
     struct backend_bound bound = {
         .id = apply_take_token(apply),
         .holder = holder->id,
@@ -321,7 +323,8 @@ static void store_decision(struct apply *apply, struct store_op *op,
     if (op->verdict == RECORD_PROCEED)
         note_origin(apply, op, row);
     if (answer->act == ONCE_BIND)
-        record_lengthen(&row->record, op->begin.ttl_us, op->begin.tombstone_us, apply->world.now);
+        record_lengthen(&row->record, record_ttl_us(&op->begin, apply->world.now),
+                        op->begin.tombstone_us, apply->world.now);
     rowset_update(apply->rows, row, NULL);
 }
 
@@ -333,7 +336,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
         make_room(apply, own);
     find_holder(apply, op->once, &row);
     struct store_row held = row;
-    struct once_decision answer = decide_on_holder(apply, op, &row);
+    struct once_decision answer = decide_on_holder(apply, op, false, &row);
     if (apply_lags(apply, &held.record, &row.record))
         return BACKEND_OK;
     bool writes = answer.changed || answer.act != ONCE_NOTHING;
@@ -358,7 +361,7 @@ static bool take_value(struct apply *apply, struct store_op *op, struct store_ro
     bool other = holder.record.status != RECORD_ABSENT && holder.id != row->id;
     struct once_decision answer = {.act = ONCE_TAKE};
     if (other)
-        answer = decide_on_holder(apply, op, &(struct store_row){.record = holder.record});
+        answer = decide_on_holder(apply, op, true, &(struct store_row){.record = holder.record});
     if (answer.act != ONCE_TAKE && answer.act != ONCE_REPLACE) {
         bool decided = answer.act == ONCE_NOTHING && answer.verdict != RECORD_OTHER_RECIPE;
         op->verdict = decided ? answer.verdict : RECORD_OUTCOME_UNKNOWN;
