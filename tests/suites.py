@@ -120,8 +120,9 @@ def without(*names: str) -> tuple[str, ...]:
     return tuple(f"--ignore=tests/blackbox/test_{name}.py" for name in names)
 
 
-# What no sanitizer sees more of: alerts by Prometheus, and missing libraries by one in front.
-PLAIN = ("alerts", "libraries")
+# What no sanitizer sees more of: alerts by Prometheus, missing libraries by one in front, a night
+# of drains by one of them.
+PLAIN = ("alerts", "libraries", "queue_night")
 # What a request, a command or a config means: one of them at a time, and the same bytes whatever
 # the optimiser did; ASan shows them. The threads that they go through meet in the others, many at
 # a time.
