@@ -169,18 +169,23 @@ bool credentials_any(const struct credentials *credentials)
 
 void credentials_describe(const struct credentials *credentials, struct buf *lines)
 {
+    static const struct slice others[] = {
+        {"Content-Type", 12}, {"If-Match", 8}, {"Accept", 6}, {"User-Agent", 10}};
     for (const struct refused *one = credentials->refused; one; one = one->next) {
         struct headers headers;
         const char *between = "";
         if (!client_fields_split(one->fields, &headers))
             headers_clear(&headers);
         buf_printf(lines, "%.*s refuses who sends (%d); renew ", SLICE_ARG(one->lane), one->status);
-        for (size_t i = 0; i < headers.n; i++, between = ", or ") {
+        for (size_t i = 0; i < headers.n; i++) {
             bool is_file = slice_eq(headers.at[i].name, SLICE("@"));
+            if (HEADERS_AMONG(headers.at[i].name, others))
+                continue;
             buf_printf(lines, "%s%s%.*s", between, is_file ? "" : "the header ",
                        SLICE_ARG(is_file ? headers.at[i].value : headers.at[i].name));
+            between = ", or ";
         }
-        buf_add_str(lines, headers.n > 0 ? "\n" : "the credentials: none are sent\n");
+        buf_add_str(lines, *between ? "\n" : "the credentials: none are sent\n");
     }
 }
 
