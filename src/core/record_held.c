@@ -10,10 +10,14 @@ static int64_t max64(int64_t a, int64_t b)
 /* 0: without an end. */
 static int64_t longer_hold(const struct record *record, const struct record_begin *begin)
 {
+    bool repeats = record_repeats(begin->unknown); /* it holds for no time itself */
     if (record_repeats(record->unknown))
-        return begin->hold_us;
-    bool endless = record->unknown == RECORD_UNKNOWN_PROBE || record->hold_us == 0;
-    return endless || begin->hold_us == 0 ? 0 : max64(record->hold_us, begin->hold_us);
+        return repeats ? 0 : begin->hold_us;
+    if (record->unknown == RECORD_UNKNOWN_PROBE || record->hold_us == 0)
+        return 0;
+    if (repeats)
+        return record->hold_us;
+    return begin->hold_us == 0 ? 0 : max64(record->hold_us, begin->hold_us);
 }
 
 int64_t record_held_until(const struct record *record, const struct record_begin *begin,
@@ -21,7 +25,7 @@ int64_t record_held_until(const struct record *record, const struct record_begin
 {
     bool lapsed = record->status == RECORD_PENDING && lease == RECORD_LEASE_LAPSED;
     int64_t hold_us = longer_hold(record, begin), quiet_at = record->quiet_at;
-    if (begin->unknown != RECORD_UNKNOWN_HOLD || record->odd || hold_us == 0 ||
+    if (begin->unknown == RECORD_UNKNOWN_PROBE || record->odd || hold_us == 0 ||
         (record->status != RECORD_UNKNOWN && !lapsed))
         return CLOCK_NEVER;
     if (lapsed && !record->probing) /* as a begin that finds it so notes it */

@@ -101,12 +101,23 @@ def test_a_record_keeps_the_longer_hold_over_a_reload(pawl, upstream, clock):
     clock.advance(ENDS + 5)
     assert gateway.post("/refunds", BODY, key="k2").json["retryable"] is False
     gateway.stop()
+    gateway.configure(CONFIG.replace("{hold: 10m}", "retry"))
+    gateway.start()
+    told = gateway.post("/refunds", BODY, key="k1")
+    assert told.json["retryable"] is True and 2900 < int(told["Retry-After"]) < 3000
+    gateway.stop()
     gateway.configure(CONFIG)
     gateway.start()
     assert gateway.post("/refunds", BODY, key="k1").json["retryable"] is True
     assert gateway.post("/refunds", BODY, key="k3").json["retryable"] is False
     assert gateway.post("/refunds", BODY, key="k2").status == 201
     assert upstream.effects() == 4
+    gateway.configure(CONFIG.replace("{hold: 10m}", "retry"))
+    gateway.stop()
+    gateway.start()
+    clock.advance(3600)
+    assert gateway.post("/refunds", BODY, key="k3").json["retryable"] is False
+    assert gateway.post("/refunds", BODY, key="k1").status == 201
 
 
 @hooks

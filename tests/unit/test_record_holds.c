@@ -41,8 +41,11 @@ static void the_longer_one_of_the_records_hold_and_of_todays_rule_counts(void **
         {RECORD_UNKNOWN_PROBE, RECORD_UNKNOWN_HOLD, 0, HOLD, 0},
         {RECORD_UNKNOWN_PROBE, RECORD_UNKNOWN_HOLD, HOLD, HOLD, 0},
         {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_PROBE, HOLD, HOLD, 0},
-        {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_RETRY, HOLD, HOLD, 0},
-        {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_PARTICIPANT, HOLD, HOLD, 0},
+        {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_RETRY, HOLD, 0, HOLD},
+        {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_PARTICIPANT, HOLD, 0, HOLD},
+        {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_RETRY, 0, 0, 0},
+        {RECORD_UNKNOWN_PROBE, RECORD_UNKNOWN_RETRY, HOLD, 0, 0},
+        {RECORD_UNKNOWN_RETRY, RECORD_UNKNOWN_PARTICIPANT, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct record record = held(UNKNOWN, rows[i].mine, rows[i].hold_us);
