@@ -318,6 +318,14 @@ static bool is_gone(const struct sending *sending, const struct store_task *stor
            (status == 404 || status == 410);
 }
 
+/* A step that its service says was done before, and not when it is asked: undone it would stand. */
+static bool is_done_before(const struct sending *sending, const struct store_task *stored)
+{
+    return stored->step > 0 &&
+           slice_eq(sending->end.code, SLICE("CONFLICT.idempotency.duplicate")) &&
+           sending->end.class == RETRY_FINAL;
+}
+
 static struct courier_result attempt(const struct courier_kind *kind,
                                      struct courier_delivery *delivery)
 {
@@ -341,6 +349,11 @@ static struct courier_result attempt(const struct courier_kind *kind,
     bool doubts = end->write == WRITE_DOUBT || end->write == WRITE_NOTHING;
     if (is_gone(sending, &delivery->stored))
         end->class = RETRY_DONE;
+    if (is_done_before(sending, &delivery->stored)) {
+        end->class = RETRY_IN_DOUBT;
+        end->is_settled = false;
+        doubts = true;
+    }
     tell_credentials(sender, sending);
     return (struct courier_result){
         .task = {.class = end->write == WRITE_NOTHING ? RETRY_LATER : end->class,

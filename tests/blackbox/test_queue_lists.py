@@ -50,6 +50,19 @@ def test_a_step_that_runs_elsewhere_is_not_refused(lists, upstream):
     assert lists.state() == "parked" and lists.reverses() == []
 
 
+@pytest.mark.parametrize("loses", [True, False])
+def test_a_step_that_was_done_before_is_not_refused(lists, upstream, loses):
+    """`duplicate: reject` of a gateway: it stands, and what it needs to be undone is not known."""
+    code = {"error_code": "CONFLICT.idempotency.duplicate"}
+    said = say(409, code, ("Content-Type", "application/problem+json"), effect=False)
+    upstream.then(say(201, {"id": "x"}), *[closes()] * loses, said)
+    lists.add_list({"dedupes": True}, lists.step("a"), lists.step("b"))
+    lists.drain(code=1)
+    assert lists.state() == "parked" and lists.reverses() == []
+    lists.did("settle", lists.steps[1], "--done")
+    assert lists.state() == "done"
+
+
 def test_no_row_of_a_list_goes_before_it_is_over(lists, upstream):
     """found: J0. Its first step was done long ago, and its undo is there."""
     upstream.then(say(201, {"id": "x"}), say(503), say(422))
