@@ -264,7 +264,6 @@ static void a_match_that_was_refused_hides_no_other_rule(void **state)
     mem_free(complaints);
 }
 
-/* found: L7 */
 /* It would be absent from every response. */
 static void conditions_have_no_wildcards(void **state)
 {
@@ -280,6 +279,7 @@ static void conditions_have_no_wildcards(void **state)
     CHECK_BAD(cases);
 }
 
+/* found: L7 */
 static void values_of_rules_are_checked_where_they_stand(void **state)
 {
     static const struct bad cases[] = {
