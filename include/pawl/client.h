@@ -115,6 +115,17 @@ struct pawl_answers {
 struct pawl_response *pawl_send_by(const struct pawl_request *request,
                                    const struct pawl_answers *answers);
 
+/* What is remembered of an operation; the numbers are the exit codes of `pawl keys succeeded`. */
+enum pawl_success {
+    PAWL_REMEMBERED = 0,     /* it was done */
+    PAWL_NOT_REMEMBERED = 1, /* no success is: it may have been done, and forgotten */
+    PAWL_NOT_KNOWN = 69,     /* the store did not respond */
+    PAWL_ON_ITS_WAY = 75,    /* it is being sent, or waits in the queue of the store */
+    PAWL_LEFT_IN_DOUBT = 76, /* it may have been done */
+};
+/* Of the operation under this key, as pawl_send, `pawl send` and `pawl queue` keep it. */
+enum pawl_success pawl_succeeded(struct pawl_store *store, const char *key);
+
 /* Accepts NULL. */
 void pawl_response_free(struct pawl_response *response);
 

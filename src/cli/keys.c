@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "client/operation.h"
-#include "client/verdict.h"
+#include "client/succeeded.h"
 #include "job/output.h"
 #include <unistd.h>
 
@@ -116,36 +116,47 @@ static int show(const struct keys_options *options)
     return code;
 }
 
-/* What is known of it: done, or an exit code that is explained. */
-static int tell_success(const struct keys_options *options, const struct keys_row *row, int64_t now)
+static int tell_success(const struct keys_options *options, enum exit_code code)
 {
-    const struct record *record = row ? &row->store.record : NULL;
-    bool is_done = record && record->status == RECORD_COMPLETE && record->gone_at > now &&
-                   !client_is_refusal(record);
-    if (is_done)
-        return EXIT_DONE;
-    if (record && row->lease == RECORD_LEASE_LIVE)
-        return command_failed(options->command, EXIT_TRY_AGAIN, "it is being sent");
-    if (record && record_in_doubt(record, row->lease))
-        return command_failed(options->command, EXIT_OUTCOME_UNKNOWN,
-                              "it is in doubt whether it was done");
-    return command_failed(options->command, EXIT_FINAL_ERROR,
-                          "no success of it is remembered: it may have been done, and forgotten");
+    if (code == EXIT_DONE)
+        return code;
+    return command_failed(options->command, code, "%s",
+                          code == EXIT_TRY_AGAIN ? "it is being sent, or waits in the queue"
+                          : code == EXIT_OUTCOME_UNKNOWN
+                              ? "it is in doubt whether it was done"
+                              : "no success of it is remembered: it may have been done, "
+                                "and forgotten");
 }
 
-static int succeeded(const struct keys_options *options)
+/* Of a gateway's rule. */
+static int succeeded_by_rule(struct keys_session *session)
 {
-    KEYS_SESSION_AUTO struct keys_session session = {0};
+    const struct keys_options *options = session->options;
     KEYS_FOUND_AUTO struct keys_found found = {0};
-    int code = keys_open(&session, options);
-    if (code == EXIT_DONE)
-        code = keys_collect(&session, 2, &found);
+    int code = keys_collect(session, 2, &found);
     if (code != EXIT_DONE)
         return code;
     if (found.n > 1)
         return command_misused(options->command,
                                "several tenants have this key; select one with --tenant");
-    return tell_success(options, found.first, store_now(session.store));
+    const struct keys_row *row = found.first;
+    return tell_success(
+        options, row ? client_success_of(&row->store.record, row->lease, store_now(session->store))
+                     : EXIT_FINAL_ERROR);
+}
+
+static int succeeded(const struct keys_options *options)
+{
+    KEYS_SESSION_AUTO struct keys_session session = {0};
+    enum exit_code told = EXIT_FINAL_ERROR;
+    int code = keys_open(&session, options);
+    if (code != EXIT_DONE)
+        return code;
+    if (options->tenant.at || !slice_eq(options->rule, SLICE(CLIENT_RULE)))
+        return succeeded_by_rule(&session);
+    code = keys_complain(
+        &session, client_succeeded(session.store, options->key, &session.parker.parker, &told));
+    return code == EXIT_DONE ? tell_success(options, told) : code;
 }
 
 static int stats(const struct keys_options *options)

@@ -85,6 +85,12 @@ static int take_dedupe(void *to, const char *text)
     return take_duration(session, "dedupe-payload", text, &session->dedupe_us);
 }
 
+static int take_remember(void *to, const char *text)
+{
+    struct queue_session *session = to;
+    return take_duration(session, "remember", text, &session->remember_us);
+}
+
 static int take_max_time(void *to, const char *text)
 {
     struct queue_session *session = to;
@@ -152,6 +158,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_ON_FAILURE] = PLACE(on_failure),
     [FLAG_QUEUE_DEADLINE] = {FLAG_IS_TAKEN, .take = take_deadline},
     [FLAG_QUEUE_ATTEMPTS] = PLACE(attempts),
+    [FLAG_REMEMBER] = {FLAG_IS_TAKEN, .take = take_remember},
     [FLAG_DRAIN_NEW] = PLACE(only_new),
     [FLAG_ALL_DEAD] = PLACE(dead),
     [FLAG_ALL_PARKED] = PLACE(parked),

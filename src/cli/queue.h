@@ -44,6 +44,7 @@ struct queue_session {
     unsigned on_failure;  /* add: 0 or 1: park; 2: skip */
     int64_t lasts_us;     /* add; 0: as the profile says; CLOCK_NEVER: no deadline */
     size_t attempts;      /* add; 0: any number */
+    int64_t remember_us;  /* add; 0: not given */
     int64_t dedupe_us;    /* add; 0: nothing is compared */
     size_t most;          /* add; 0: any number */
     bool force;           /* edit, drop, replay */

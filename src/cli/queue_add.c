@@ -30,6 +30,7 @@ static struct queue_operation from_options(const struct queue_session *session)
                                     .skips = session->on_failure == 2,
                                     .answers = buf_slice(&session->request.answers),
                                     .attempts = (int)session->attempts,
+                                    .remember_us = session->remember_us,
                                     .lasts_us = session->lasts_us};
 }
 

@@ -8,6 +8,7 @@
 #include "client/http.h"
 #include "client/request.h"
 #include "client/run.h"
+#include "client/succeeded.h"
 #include "client/verdict.h"
 #include <stdio.h>
 
@@ -23,6 +24,11 @@ _Static_assert((int)PAWL_REFUSED == EXIT_FINAL_ERROR && (int)PAWL_USAGE == EXIT_
                    (int)PAWL_FAIL_STOP == EXIT_FAIL_STOP && (int)PAWL_TRY_AGAIN == EXIT_TRY_AGAIN &&
                    (int)PAWL_UNKNOWN == EXIT_OUTCOME_UNKNOWN && (int)PAWL_DEADLINE == EXIT_DEADLINE,
                "verdicts are exit codes");
+_Static_assert((int)PAWL_NOT_REMEMBERED == EXIT_FINAL_ERROR &&
+                   (int)PAWL_NOT_KNOWN == EXIT_UNAVAILABLE &&
+                   (int)PAWL_ON_ITS_WAY == EXIT_TRY_AGAIN &&
+                   (int)PAWL_LEFT_IN_DOUBT == EXIT_OUTCOME_UNKNOWN,
+               "so are these");
 
 struct pawl_store {
     struct store *store;
@@ -78,6 +84,17 @@ void pawl_store_close(struct pawl_store *store)
     engine_free(store->engine);
     store_close(store->store);
     mem_free(store);
+}
+
+enum pawl_success pawl_succeeded(struct pawl_store *store, const char *key)
+{
+    struct thread_parker parker;
+    enum exit_code code = EXIT_UNAVAILABLE;
+    thread_parker_init(&parker);
+    if (client_succeeded(store->store, slice_of(key), &parker.parker, &code) != STORE_DONE)
+        code = EXIT_UNAVAILABLE;
+    thread_parker_fini(&parker);
+    return (enum pawl_success)code;
 }
 
 /* ---- the request ---- */

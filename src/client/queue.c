@@ -89,10 +89,14 @@ static void choose_key(const struct queue_operation *operation, struct queue_add
 struct slice queue_answers(const struct queue_operation *operation, struct arena *arena)
 {
     BUF_AUTO struct buf lines = buf_make(SIZE_MAX);
-    if (operation->attempts == 0)
+    if (operation->attempts == 0 && operation->remember_us == 0)
         return operation->answers;
     buf_add_slice(&lines, operation->answers);
-    buf_printf(&lines, "attempts=%d\n", operation->attempts);
+    if (operation->attempts > 0)
+        buf_printf(&lines, "attempts=%d\n", operation->attempts);
+    if (operation->remember_us > 0)
+        buf_printf(&lines, "remember=%lld\n",
+                   (long long)((operation->remember_us - 1) / CLOCK_US_PER_S + 1));
     return arena_copy(arena, buf_slice(&lines));
 }
 

@@ -28,6 +28,7 @@ struct queue_operation {
     struct slice answers; /* what the caller knows of them (retry_choices_read) */
     bool skips;           /* its final failure does not hold its group */
     int attempts;         /* at most; 0: any number */
+    int64_t remember_us;  /* its success; 0: TASK_KEEP_DONE_US */
     int64_t lasts_us;     /* from now to its deadline; 0: as its profile says; CLOCK_NEVER: it has
                              none */
     struct slice undo;    /* of a step of a list: its reverse (undo.h); empty: none */
@@ -139,7 +140,8 @@ enum store_status queue_find_list(struct store *store, const struct queue_adding
  *
  *      {"url": "https://...", "method": "POST", "headers": {"Name": "value"}, "header_files": [..],
  *       "json": any value | "data": "text", "key": "...", "group": "...",
- *       "on_failure": "park|skip", "deadline": "1h" | "none", "attempts": 10, "undo": {..}}
+ *       "on_failure": "park|skip", "deadline": "1h" | "none", "attempts": 10,
+ *       "remember": "24h", "undo": {..}}
  *
  * "undo" is kept as it is given (undo.h), for a step of a list.
  *

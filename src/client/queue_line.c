@@ -103,6 +103,13 @@ static bool read_deadline(struct reader *reader, const struct json *value)
            refuse(reader, "\"deadline\" wants a duration such as 30m, or none");
 }
 
+static bool read_remember(struct reader *reader, const struct json *value)
+{
+    int64_t *us = &reader->operation->remember_us;
+    return (duration_parse(value->text, us) && *us > 0 && *us < CLOCK_NEVER) ||
+           refuse(reader, "\"remember\" wants a duration such as 24h");
+}
+
 static bool read_body(struct reader *reader, struct slice body)
 {
     if (reader->has_body)
@@ -185,6 +192,7 @@ static const struct member {
     {{"on_failure", 10}, JSON_STRING, read_on_failure},
     {{"deadline", 8}, JSON_STRING, read_deadline},
     {{"attempts", 8}, JSON_NUMBER, read_attempts},
+    {{"remember", 8}, JSON_STRING, read_remember},
     {{"undo", 4}, JSON_OBJECT, read_undo},
 };
 

@@ -328,17 +328,23 @@ bool retry_choose_not_done(struct retry_choices *choices, struct slice condition
            ++choices->n_not_done > 0;
 }
 
+#define SECONDS_MOST ((uint64_t)(CLOCK_NEVER / CLOCK_US_PER_S))
+
 bool retry_choices_read(struct retry_choices *choices, struct slice lines)
 {
     struct slice line, name;
     while (lines.len > 0 && slice_next(&lines, '\n', &line)) {
         struct slice list = slice_cut(line, '=', &name);
-        uint64_t attempts = 0;
+        uint64_t attempts = 0, seconds = 0;
         if (slice_eq(name, SLICE("not-done")) && retry_choose_not_done(choices, list))
             continue;
         if (slice_eq(name, SLICE("attempts")) &&
             slice_to_u64(list, RETRY_CHOICE_ATTEMPTS_MOST, &attempts)) {
             choices->attempts = (int)attempts;
+            continue;
+        }
+        if (slice_eq(name, SLICE("remember")) && slice_to_u64(list, SECONDS_MOST, &seconds)) {
+            choices->remember_us = (int64_t)seconds * CLOCK_US_PER_S;
             continue;
         }
         enum retry_choice choice = slice_eq(name, SLICE("done"))       ? RETRY_CHOICE_DONE

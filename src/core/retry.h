@@ -131,7 +131,8 @@ struct retry_choices {
     unsigned char of[RETRY_STATUS_MOST + 1];          /* enum retry_choice */
     struct condition not_done[RETRY_CONDITIONS_MOST]; /* any of them: later, whatever the status */
     size_t n_not_done;
-    int attempts; /* of a queued operation at most; 0: any number */
+    int attempts;        /* of a queued operation at most; 0: any number */
+    int64_t remember_us; /* its success, at least; 0: not said */
 };
 #define RETRY_CHOICE_ATTEMPTS_MOST 1000000
 
@@ -140,7 +141,7 @@ struct retry_choices {
 bool retry_choose(struct retry_choices *choices, struct slice list, enum retry_choice choice);
 
 /* Reads them from lines as they are stored: `done=409`, `later=422,423`, `wait-on=403`,
- * `final-on=401`, `attempts=10`. False: others are there.
+ * `final-on=401`, `attempts=10`, `remember=86400` (seconds). False: others are there.
  */
 bool retry_choices_read(struct retry_choices *choices, struct slice lines);
 

@@ -285,12 +285,20 @@ static bool is_worth_a_row(const struct store_task *stored, const struct task_re
     return !result->is_unreached || stored->task.profile != RETRY_PROFILE_queue;
 }
 
+static struct task_terms terms_of_delivery(const struct delivery *delivery)
+{
+    struct task_terms terms = terms_of(delivery->kind, &delivery->given.stored);
+    if (delivery->given.keep_done_us > 0)
+        terms.done_us = delivery->given.keep_done_us;
+    return terms;
+}
+
 static void fill_attempt(struct delivery *delivery, struct ending *ending, const void *argument)
 {
     const struct attempt_end *end = argument;
     const struct task_result *result = &end->result->task;
     const struct store_task *stored = &delivery->given.stored;
-    struct task_terms terms = terms_of(delivery->kind, stored);
+    struct task_terms terms = terms_of_delivery(delivery);
     terms.attempts = delivery->given.attempts_most;
     terms.before = &delivery->before;
     task_end(&ending->task.task, stored->row.id, result, &terms,
@@ -338,8 +346,7 @@ static enum lane_end make_attempt(struct delivery *delivery, struct ending *endi
 static void fill_verdict(struct delivery *delivery, struct ending *ending, const void *argument)
 {
     const struct courier_verdict *verdict = argument;
-    const struct store_task *stored = &delivery->given.stored;
-    struct task_terms terms = terms_of(delivery->kind, stored);
+    struct task_terms terms = terms_of_delivery(delivery);
     int64_t now = store_now(delivery->courier->config.store);
     terms.holds = terms.holds && !verdict->lets_pass;
     ending->task.why = 0; /* of what it waited for until now */

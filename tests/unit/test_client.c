@@ -190,6 +190,8 @@ static void test_threads_that_send_the_same_have_one_effect_and_one_response(voi
     struct pawl_response *response = pawl_send(&other);
     assert_int_equal(response->verdict, PAWL_MISMATCH);
     pawl_response_free(response);
+    assert_int_equal(pawl_succeeded(store, "k1"), PAWL_REMEMBERED);
+    assert_int_equal(pawl_succeeded(store, "k2"), PAWL_NOT_REMEMBERED);
     pawl_store_close(store);
     stop(&service);
     assert_int_equal(unlink(path), 0);
