@@ -192,6 +192,16 @@ static bool may_settle(const struct tasks_whole *whole)
            task_allows(whole->stored->task.state, TASK_SETTLE);
 }
 
+/* Of a parked list: what is done goes into the record, as of an operation by itself. */
+static int settle_step(struct queue_session *session, const struct tasks_whole *whole)
+{
+    bool is_parked =
+        whole->list && whole->list->state == STEPS_PARKED && whole->stored->task.state == TASK_DEAD;
+    int code = session->settles_done && is_parked ? settle_records(session, whole->stored->key)
+                                                  : EXIT_DONE;
+    return code == EXIT_DONE ? queue_lists_settle(session) : code;
+}
+
 int queue_run_settle(struct queue_session *session)
 {
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
@@ -204,7 +214,7 @@ int queue_run_settle(struct queue_session *session)
     if (code == EXIT_DONE)
         code = queue_complain(session, tasks_read(&session->source, session->id, &whole));
     if (code == EXIT_DONE && whole.stored && whole.stored->list_id != 0)
-        return queue_lists_settle(session);
+        return settle_step(session, &whole);
     if (code == EXIT_DONE && may_settle(&whole))
         code = settle_records(session, whole.stored->key);
     if (code != EXIT_DONE)

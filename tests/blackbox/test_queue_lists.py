@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from pawltest.gateway import run
 from pawltest.upstream import closes, say
 from test_queue_linked import lists, sent  # noqa: F401 (a fixture)
 
@@ -130,6 +131,10 @@ def test_a_step_that_a_person_settles_as_done_goes_on_with_its_undo(lists, upstr
     assert lists.state() == "parked"
     assert "either" in lists.refused(2, "settle", lists.steps[0])
     lists.did("settle", lists.steps[0], "--done", "--response", '{"id": "found"}')
+    key = lists.show(lists.steps[0])["key"]
+    sent_again = run("send", "--key", key, "--json", '{"name": "a"}', lists.at("/a"),
+                     "--store", lists.store, env=lists.environment)
+    assert (sent_again.returncode, sent(upstream)) == (0, ["POST /a"])  # its record says so, too
     lists.drain(code=1)
     assert sent(upstream)[1:] == ["POST /bad", "DELETE /things/found"]
     assert lists.state() == "undone"
