@@ -93,6 +93,8 @@
     X(CONFIG, "config", 'c', "FILE", NULL, 0, 0, "the config, YAML")                               \
     X(TEST, "test", 't', NULL, NULL, 0, 0,                                                         \
       "check the config, print its warnings, and exit; the store and ports are not tested")        \
+    X(TEST_STRICT, "strict", 0, NULL, NULL, 0, 0,                                                  \
+      "with --test: exit with 1 if there are warnings")                                            \
     X(SERVE_STORE, "store", 0, "PATH", NULL, 0, 0,                                                 \
       "the SQLite file of the records, or postgres://USER@HOST/DATABASE (default: store: of the "  \
       "config, $PAWL_STORE, "                                                                      \

@@ -29,14 +29,14 @@ const struct command command_rows[COMMAND_COUNT] = {
     [COMMAND_serve] =
         {.name = "serve",
          .summary = "run the gateway, a reverse proxy that makes retried requests happen once",
-         .synopsis = "-c FILE [-t] [--store PATH] [--demo]",
+         .synopsis = "-c FILE [-t [--strict]] [--store PATH] [--demo]",
          .about =
-             "Runs the gateway. On SIGTERM or SIGINT it stops accepting connections, waits for "
-             "running requests and exits with 0; on a second signal it exits at once. On "
-             "SIGHUP it reloads the config; if the new one is invalid, the old one stays in force.",
+             "Runs the gateway. SIGTERM or SIGINT ends it once its running requests have ended, a "
+             "second one at once. SIGHUP reloads the config; an invalid one changes nothing.",
          .needs = FLAG_CONFIG,
-         .flags = {FLAG_CONFIG, FLAG_TEST, FLAG_SERVE_STORE, FLAG_DEMO},
-         .exits = {{EXIT_USAGE, NULL},
+         .flags = {FLAG_CONFIG, FLAG_TEST, FLAG_TEST_STRICT, FLAG_SERVE_STORE, FLAG_DEMO},
+         .exits = {{EXIT_FINAL_ERROR, "a warning (--test --strict)"},
+                   {EXIT_USAGE, NULL},
                    {EXIT_UNAVAILABLE, "the store or an address is not available"},
                    {EXIT_FAIL_STOP, NULL}}},
     [COMMAND_send] =

@@ -13,12 +13,15 @@ struct options {
     const char *config;
     const char *store;
     bool test;
+    bool strict;
+    bool warned;
     bool demo;
 };
 
 static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_CONFIG] = FLAG_PLACE(struct options, config),
     [FLAG_TEST] = FLAG_PLACE(struct options, test),
+    [FLAG_TEST_STRICT] = FLAG_PLACE(struct options, strict),
     [FLAG_SERVE_STORE] = FLAG_PLACE(struct options, store),
     [FLAG_DEMO] = FLAG_PLACE(struct options, demo),
 };
@@ -44,8 +47,15 @@ static int run(const struct options *options, const struct config *config)
     return daemon_run(&(struct daemon_options){product_parts, options->config, config, path});
 }
 
+static void warn(void *argument, struct slice line)
+{
+    struct options *options = argument;
+    options->warned = true;
+    daemon_say_warning(NULL, line);
+}
+
 /* All that can be said without starting. The store of no name is made by whoever starts. */
-static int test(const struct options *options, const struct config *config)
+static int test(struct options *options, const struct config *config)
 {
     bool named = options->store || config->store.len > 0 || getenv("PAWL_STORE");
     char *path MEM_AUTO = named ? store_path(options, config) : NULL;
@@ -55,8 +65,12 @@ static int test(const struct options *options, const struct config *config)
     if (path && !check_identities_of(path, config, &problem))
         return command_failed("serve", EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
     if (path)
-        check_store_of(path, config, daemon_say_warning, NULL);
+        check_store_of(path, config, warn, options);
     daemon_say_notes(config);
+    if (options->strict && options->warned)
+        return command_failed("serve", EXIT_FINAL_ERROR,
+                              "%s: configuration has warnings; `allow:` takes those that are meant",
+                              options->config);
     printf("%s: configuration OK\n", options->config);
     return EXIT_DONE;
 }
@@ -67,10 +81,13 @@ int command_serve(enum command_id id, struct operands at)
     int code = command_read(id, &at, places, &options);
     if (code != EXIT_DONE)
         return code;
+    if (options.strict && !options.test)
+        return command_misused("serve", "--strict goes with --test");
     char *complaints MEM_AUTO = NULL;
     struct config_sections sections = part_sections(product_parts);
     struct config *config = config_read(options.config, &sections, &complaints);
-    if (complaints && *complaints)
+    options.warned = complaints && *complaints;
+    if (options.warned)
         fprintf(stderr, "%s%s", config ? "pawl serve: warnings:\n" : "", complaints);
     if (!config)
         return EXIT_USAGE;

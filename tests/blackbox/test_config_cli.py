@@ -162,6 +162,11 @@ def test_a_config_that_is_good_but_risky_is_taken_with_its_warnings(tmp_path):
     ran = ends(path, "-t")
     assert (ran.returncode, ran.stdout) == (0, f"{path}: configuration OK\n")
     assert ran.stderr.startswith(f"pawl serve: warnings:\n{path}:7:14: unknown: ")
+    ran = ends(path, "-t", "--strict")
+    assert (ran.returncode, ran.stdout) == (1, "") and "has warnings" in ran.stderr
+    assert ends(path, "--strict").returncode == 2
+    meant = written(tmp_path, "allow: [upstream-remembers]\n" + RULED + "    unknown: retry\n")
+    assert ends(meant, "-t", "--strict").returncode == 0
 
 
 @pytest.mark.parametrize("arguments", [[], ["-c"], ["--nothing"], ["-c", "x", "more"]])
