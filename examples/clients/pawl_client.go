@@ -44,6 +44,22 @@ func FormatKey(random [16]byte) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
+// FormatDatedKey is the UUIDv7 of a time, and of 16 random bytes behind the first six.
+func FormatDatedKey(madeMs int64, random [16]byte) string {
+	for i := 0; i < 6; i++ {
+		random[i] = byte(madeMs >> (40 - 8*i))
+	}
+	key := FormatKey(random)
+	return key[:14] + "7" + key[15:]
+}
+
+// MintDatedKey makes a key that says when it was made (key_format: uuid7).
+func MintDatedKey() string {
+	var random [16]byte
+	mustRead(random[:])
+	return FormatDatedKey(time.Now().UnixMilli(), random)
+}
+
 // MintKey makes a key that nobody else makes.
 func MintKey() string {
 	var random [16]byte

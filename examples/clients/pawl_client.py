@@ -33,8 +33,16 @@ def format_key(random: bytes) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def mint_key() -> str:
-    return format_key(secrets.token_bytes(16))
+def format_dated_key(made_ms: int, random: bytes) -> str:
+    """The UUIDv7 of a time, and of 16 random bytes behind the first six."""
+    text = format_key(made_ms.to_bytes(6, "big") + random[6:])
+    return text[:14] + "7" + text[15:]
+
+
+def mint_key(dated: bool = False) -> str:
+    """Dated: a UUIDv7, which says when it was made (`key_format: uuid7`)."""
+    random = secrets.token_bytes(16)
+    return format_dated_key(time.time_ns() // 1_000_000, random) if dated else format_key(random)
 
 
 class _Number(str):

@@ -126,6 +126,10 @@ enum pawl_success {
 /* Of the operation under this key, as pawl_send, `pawl send` and `pawl queue` keep it. */
 enum pawl_success pawl_succeeded(struct pawl_store *store, const char *key);
 
+/* A key that nobody else makes, to be kept with the operation: a UUID of version 4, or of version
+ * 7, which says when it was made. False: of another version none is made. */
+bool pawl_make_key(int version, char ret_key[37]);
+
 /* Accepts NULL. */
 void pawl_response_free(struct pawl_response *response);
 

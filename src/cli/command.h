@@ -165,6 +165,8 @@
     X(USER, "user", 'u', "USER:PASSWORD", NULL, 0, 0, "Basic authentication")                      \
     X(REQUEST_KEY, "key", 0, "K", NULL, 0, 0,                                                      \
       "the idempotency key (default: a new UUID, which is printed)")                               \
+    X(KEY_VERSION, "key-version", 0, "V", "4|7", 0, 0,                                             \
+      "the version of a new UUID; 7 says when it was made, for `key_format: uuid7` (default 4)")   \
     X(DONE, "done", 0, "CODES", NULL, 0, 0,                                                        \
       "statuses (409 or 409,410) by which this service says that it was done before")              \
     X(LATER, "later", 0, "CODES", NULL, 0, 0,                                                      \

@@ -28,6 +28,7 @@ static struct queue_operation from_options(const struct queue_session *session)
     return (struct queue_operation){.method = slice_of(session->request.request.method),
                                     .group = slice_of(session->group),
                                     .skips = session->on_failure == 2,
+                                    .dated = request_dates_key(&session->request),
                                     .answers = buf_slice(&session->request.answers),
                                     .attempts = (int)session->attempts,
                                     .remember_us = session->remember_us,

@@ -30,6 +30,7 @@ void request_options_fini(struct request_options *options)
 void request_options_end(struct request_options *options, const char *url)
 {
     options->request.url = url;
+    options->request.dated = request_dates_key(options);
     options->request.body = buf_slice(&options->data);
 }
 

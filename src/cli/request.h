@@ -16,12 +16,19 @@ struct request_options {
     struct arena arena;       /* of the headers that are read from files */
     const char *headers_file; /* the last one that headers were read from; NULL: none was */
     struct retry_choices choices;
-    struct buf answers; /* the same in lines, as they are stored */
-    bool keeps_files;   /* of -H @FILE a line named "@" is kept: the file is read when it is sent */
+    struct buf answers;   /* the same in lines, as they are stored */
+    unsigned key_version; /* 0, 1: UUIDv4; 2: UUIDv7 */
+    bool keeps_files; /* of -H @FILE a line named "@" is kept: the file is read when it is sent */
 };
 
 void request_options_init(struct request_options *options, const char *command);
 void request_options_fini(struct request_options *options);
+
+/* Whether a new key is to say when it was made. */
+static inline bool request_dates_key(const struct request_options *options)
+{
+    return options->key_version == 2;
+}
 
 /* Says what is sent, once all flags were read. */
 void request_options_end(struct request_options *options, const char *url);
@@ -45,6 +52,7 @@ int request_take_time(const struct request_options *options, const char *flag, c
 #define REQUEST_PLACES                                                                             \
     [FLAG_METHOD] = FLAG_PLACE(struct request_options, request.method),                            \
     [FLAG_REQUEST_KEY] = FLAG_PLACE(struct request_options, request.key),                          \
+    [FLAG_KEY_VERSION] = FLAG_PLACE(struct request_options, key_version),                          \
     [FLAG_CACERT] = FLAG_PLACE(struct request_options, route.ca),                                  \
     [FLAG_CERT] = FLAG_PLACE(struct request_options, route.cert),                                  \
     [FLAG_CERT_KEY] = FLAG_PLACE(struct request_options, route.cert_key),                          \

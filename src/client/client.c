@@ -97,6 +97,15 @@ enum pawl_success pawl_succeeded(struct pawl_store *store, const char *key)
     return (enum pawl_success)code;
 }
 
+bool pawl_make_key(int version, char ret_key[37])
+{
+    _Static_assert(CLIENT_KEY_SIZE == 37, "as client.h says");
+    if (version != 4 && version != 7)
+        return false;
+    client_mint_key(version == 7, ret_key);
+    return true;
+}
+
 /* ---- the request ---- */
 
 static bool add_headers(const char *const *headers, struct headers *ret_headers,

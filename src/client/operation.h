@@ -27,11 +27,14 @@ struct client_operation {
 #define CLIENT_RULE "send"
 #define CLIENT_KEY_SIZE 37
 
-/* Makes a key that nobody else makes: a UUIDv4 (RFC 9562). */
-void client_mint_key(char ret_key[CLIENT_KEY_SIZE]);
+/* Makes a key that nobody else makes (RFC 9562): a UUIDv4, or, `dated`, a UUIDv7 of now. */
+void client_mint_key(bool dated, char ret_key[CLIENT_KEY_SIZE]);
 
-/* The one of these 128 random bits, `high` first. */
+/* The UUIDv4 of these 128 random bits, `high` first; the UUIDv7 of `made_ms`, in milliseconds since
+ * 1970, and the bits behind the first 48. */
 void client_format_key(uint64_t high, uint64_t low, char ret_key[CLIENT_KEY_SIZE]);
+void client_format_dated_key(int64_t made_ms, uint64_t high, uint64_t low,
+                             char ret_key[CLIENT_KEY_SIZE]);
 
 /* Whether it may be a key. */
 bool client_is_key(struct slice key);

@@ -78,10 +78,11 @@ static void pack_body(struct batch *batch, struct slice body, struct store_reque
         request->body = arena_copy(&batch->arena, buf_slice(&packed));
 }
 
-static void choose_key(const struct queue_operation *operation, struct queue_added *added)
+static void choose_key(const struct queue_operation *operation, bool dated,
+                       struct queue_added *added)
 {
     if (operation->key.len == 0)
-        client_mint_key(added->key);
+        client_mint_key(dated, added->key);
     else
         snprintf(added->key, sizeof added->key, "%.*s", SLICE_ARG(operation->key));
 }
@@ -106,7 +107,7 @@ static void make_rows(struct batch *batch, struct adding *adding)
     int64_t now = store_now(batch->store);
     int64_t deadline_at =
         operation->lasts_us == 0 ? CLOCK_NEVER : clock_after(now, operation->lasts_us);
-    choose_key(operation, adding->added);
+    choose_key(operation, operation->dated, adding->added);
     adding->task = (struct store_task){.kind = SLICE(QUEUE_KIND),
                                        .lane = lane_of(operation->url, &batch->arena),
                                        .key = slice_of(adding->added->key),
@@ -138,7 +139,7 @@ static void make_step(struct batch *batch, size_t i, struct slice order)
     adding->request.undo = adding->operation->undo;
     if (adding->request.undo.len == 0)
         return;
-    client_mint_key(adding->undo_key);
+    client_mint_key(key_made_at(adding->task.key) > 0, adding->undo_key);
     adding->request.undo_key = slice_of(adding->undo_key);
 }
 
@@ -481,7 +482,7 @@ enum store_status queue_add_linked(struct store *store, struct queue_adding *add
 {
     CHECK(adding->n > 0 && adding->n <= STEPS_MOST);
     char name[KEY_TEXT_MAX + 1], order[KEY_TEXT_MAX + sizeof QUEUE_STEPS_ORDER];
-    client_mint_key(name);
+    client_mint_key(false, name);
     snprintf(order, sizeof order, "%s%s", QUEUE_STEPS_ORDER, name);
     struct batch *batch = new_batch_of(store, parker, adding);
     if (!batch)
@@ -523,7 +524,7 @@ static void edit_task(struct adding *adding, int64_t now)
 {
     struct store_task *task = &adding->task;
     if (adding->operation->has_body) {
-        choose_key(adding->operation, adding->added);
+        choose_key(adding->operation, key_made_at(task->key) > 0, adding->added);
         task->key = slice_of(adding->added->key);
         task_edit(&task->task, now);
         return;

@@ -17,7 +17,8 @@
 
 /* An operation as it is given. Slices are borrowed. */
 struct queue_operation {
-    struct slice key;    /* empty: one is minted */
+    struct slice key;    /* empty: one is minted, */
+    bool dated;          /*   as a UUIDv7 */
     struct slice method; /* empty: POST with a body, else GET */
     struct slice url;
     struct slice fields; /* header lines, each with its CR LF; of `@FILE` that file's, whenever it

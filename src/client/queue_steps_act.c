@@ -85,7 +85,7 @@ static enum store_status edit(struct acting *acting, const struct queue_operatio
     request->fields = operation->fields;
     if (task->step < 0)
         request->undo = SLICE(""); /* what could not be filled in */
-    client_mint_key(acting->acted->key);
+    client_mint_key(key_made_at(task->key) > 0, acting->acted->key);
     task->key = slice_of(acting->acted->key);
     task_edit(&task->task, acting->walk.now);
     walk_bring(&acting->walk, &request_table, TABLE_UPDATE, &request->row, NULL);

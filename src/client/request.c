@@ -99,10 +99,12 @@ static bool find_key(const struct client_request *request, struct client_made *m
         key_header_read(&request->headers, name, KEY_SYNTAX_LENIENT, &made->arena, key);
     if (request->key && result != KEY_HEADER_ABSENT)
         return complain(problem, "a key and a header Idempotency-Key exclude each other");
+    if (request->dated && (request->key || result != KEY_HEADER_ABSENT))
+        return complain(problem, "--key-version is of a key that pawl makes, and one is given");
     if (request->key) {
         *key = slice_of(request->key);
     } else if (result == KEY_HEADER_ABSENT) {
-        client_mint_key(made->minted);
+        client_mint_key(request->dated, made->minted);
         *key = slice_of(made->minted);
     } else if (result != KEY_HEADER_OK) {
         return complain(problem, key_header_text(result));

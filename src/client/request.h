@@ -16,6 +16,7 @@ struct client_request {
     const char *method; /* NULL: POST with a body, else GET */
     const char *url;
     const char *key;        /* NULL: that of `headers`, else a new one */
+    bool dated;             /* a new one says when it was made (UUIDv7) */
     struct headers headers; /* an empty value takes a default away */
     struct slice body;
     bool has_body;

@@ -2,9 +2,13 @@
 """`key_format: uuid7`: a key that says when it was made begins nothing once it is too old."""
 from __future__ import annotations
 
+import json
+import re
 import time
 
 import pytest
+
+from pawltest.gateway import run
 
 HOUR, DAY = 3600, 86400
 BODY = {"amount": 5}
@@ -68,3 +72,26 @@ def test_what_lives_answers_and_what_expired_does_not_run_again(pawl, upstream, 
     clock.advance(12 * HOUR)
     assert gateway.post("/refunds", BODY, key=key).is_problem(400, EXPIRED)
     assert upstream.effects() == 1
+
+
+def test_commands_make_such_keys_where_they_are_told_to(pawl, upstream, tmp_path):
+    gateway = pawl(CONFIG)
+    url, store = f"http://127.0.0.1:{gateway.port}/refunds", ("--store", tmp_path / "queue.db")
+    sent = run("send", url, "-d", "a=1", "--key-version", "7", *store)
+    assert sent.returncode == 0 and abs(age(sent.stderr)) < 60, sent.stderr
+    sent = run("send", url, "-d", "a=1", "--key-version", "4", *store)
+    assert sent.returncode == 1 and "key_malformed" in sent.stderr
+    refused = run("send", url, "--key", "k1", "--key-version", "7", *store)
+    assert refused.returncode == 2 and "--key-version is of a key that pawl makes" in refused.stderr
+    line = json.dumps({"url": url, "json": {"a": 2}}) + "\n"
+    added = run("queue", "add", "-", "--key-version", "7", *store, input=line)
+    edited = run("queue", "edit", added.stdout.split()[0], "-d", "a=3", *store)
+    keys = {told.stdout.split()[1] for told in (added, edited)}
+    assert len(keys) == 2 and all(abs(age(key)) < 60 for key in keys)
+
+
+def age(text: str) -> float:
+    """Of the UUIDv7 in it."""
+    found = re.search(r"\b([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-", text)
+    assert found, text
+    return time.time() - int(found[1] + found[2], 16) / 1000

@@ -24,6 +24,8 @@ for (const one of vectors.canonical) {
 }
 for (const one of vectors.keys)
   expect(client.formatKey(Buffer.from(one.random, 'hex')), one.key, one);
+for (const one of vectors.dated_keys)
+  expect(client.formatDatedKey(one.made_ms, Buffer.from(one.random, 'hex')), one.key, one);
 for (const one of vectors.delays) {
   const profile = client.PROFILES[one.profile];
   const made = [];

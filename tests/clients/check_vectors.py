@@ -30,6 +30,8 @@ for one in vectors["canonical"]:
     expect(client.payload_hash(body), one["payload_hash"], one)
 for one in vectors["keys"]:
     expect(client.format_key(bytes.fromhex(one["random"])), one["key"], one)
+for one in vectors["dated_keys"]:
+    expect(client.format_dated_key(one["made_ms"], bytes.fromhex(one["random"])), one["key"], one)
 for one in vectors["delays"]:
     profile = client.PROFILES[one["profile"]]
     expect([client.delay_ms(profile, n, int(one["seed"]))

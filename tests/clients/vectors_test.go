@@ -20,6 +20,10 @@ type vectors struct {
 		Hash            string `json:"payload_hash"`
 	}
 	Keys   []struct{ Random, Key string }
+	Dated  []struct {
+		MadeMs      int64 `json:"made_ms"`
+		Random, Key string
+	} `json:"dated_keys"`
 	Delays []struct {
 		Profile, Seed string
 		Delays        []int64 `json:"delays_ms"`
@@ -79,6 +83,13 @@ func TestPayloadsAndKeys(t *testing.T) {
 		hex.Decode(random[:], []byte(one.Random))
 		if made := FormatKey(random); made != one.Key {
 			t.Errorf("%s: %s", one.Random, made)
+		}
+	}
+	for _, one := range vectors.Dated {
+		var random [16]byte
+		hex.Decode(random[:], []byte(one.Random))
+		if made := FormatDatedKey(one.MadeMs, random); made != one.Key {
+			t.Errorf("%d %s: %s", one.MadeMs, one.Random, made)
 		}
 	}
 }

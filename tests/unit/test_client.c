@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared library as a program sees it: what pawl/client.h declares, and a service on a thread.
  */
+#include "base/clock.h"
 #include "base/thread.h"
 #include <pawl/client.h>
 
@@ -145,6 +146,18 @@ static void test_answers_of_a_service_mean_what_its_caller_says(void **state)
     stop(&service);
 }
 
+static void a_key_is_made_before_the_call(void **state)
+{
+    char key[37], dated[37];
+    (void)state;
+    assert_true(pawl_make_key(4, key) && pawl_make_key(7, dated));
+    assert_true(strlen(key) == 36 && key[14] == '4' && strlen(dated) == 36 && dated[14] == '7');
+    /* The upper 32 of 48 bits of milliseconds. */
+    int64_t unit = 65536 * CLOCK_US_PER_MS;
+    assert_true(llabs((int64_t)strtoul(dated, NULL, 16) - clock_wall_us() / unit) <= 1);
+    assert_false(pawl_make_key(5, key));
+}
+
 struct sender {
     struct service *service;
     struct pawl_store *store;
@@ -230,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_a_store_a_request_is_sent_until_it_is_done),
+        cmocka_unit_test(a_key_is_made_before_the_call),
         cmocka_unit_test(test_answers_of_a_service_mean_what_its_caller_says),
         cmocka_unit_test(test_threads_that_send_the_same_have_one_effect_and_one_response),
         cmocka_unit_test(test_what_cannot_be_sent_is_said),

@@ -139,6 +139,30 @@ static void add_keys(struct buf *buf)
     close_list(buf);
 }
 
+/* Of milliseconds since 1970, and the same random bits: RFC 9562, appendix A.6, first. */
+static void add_dated_keys(struct buf *buf)
+{
+    static const struct {
+        int64_t made_ms;
+        uint64_t high, low;
+    } rows[] = {{1645557742000, 0x0000000000000cc3, 0x18c4dc0c0c07398f},
+                {0, 0, 0},
+                {281474976710655, UINT64_MAX, UINT64_MAX},
+                {1767225600001, 0x00112233445566ff, 0x8899aabbccddeeff}};
+    open_list(buf, "dated_keys");
+    for (size_t i = 0; i < N_OF(rows); i++) {
+        char key[CLIENT_KEY_SIZE];
+        client_format_dated_key(rows[i].made_ms, rows[i].high, rows[i].low, key);
+        open_item(buf);
+        buf_printf(buf, "\"made_ms\":%lld,\"random\":\"%016llx%016llx\"",
+                   (long long)rows[i].made_ms, (unsigned long long)rows[i].high,
+                   (unsigned long long)rows[i].low);
+        json_add_text(buf, "key", slice_of(key));
+        buf_add_char(buf, '}');
+    }
+    close_list(buf);
+}
+
 /* ---- delays ---- */
 
 static const uint64_t seeds[] = {0, 1, 2, 42, 4294967296, UINT64_MAX};
@@ -462,6 +486,7 @@ static void write_vectors(struct buf *buf)
     buf_add_char(buf, '{');
     add_bodies(buf);
     add_keys(buf);
+    add_dated_keys(buf);
     add_delays(buf);
     add_responses(buf);
     buf_printf(buf, ",\n\"hints_at_ms\": %lld, \"hint_most_ms\": %lld", (long long)(WALL / MS),
