@@ -29,7 +29,10 @@ struct sending {
     struct credentials_set credentials;
     bool tries_credentials;
     struct runner_end end;
-    struct arena arena; /* of the operation */
+    bool is_unsent; /* its key says when it was made, and no attempt before this one reached anybody
+                     */
+    char renewed[CLIENT_KEY_SIZE]; /* its key from now on; else empty */
+    struct arena arena;            /* of the operation */
     struct compress compress;
     struct tally tally;
     struct table_change changes[CHANGES_MAX];
@@ -159,6 +162,26 @@ static enum store_status judge_list(struct courier_delivery *delivery, struct st
     return status;
 }
 
+/* Attempts that reached nobody leave no row; one that did may have had its effect. */
+static enum store_status look_back(struct courier_delivery *delivery, struct store *store)
+{
+    struct sending *sending = sending_of(delivery);
+    const struct store_attempt like = {.task = delivery->stored.row.id};
+    struct store_found found = {.arena = &sending->arena};
+    const struct table_query query = {.table = &attempt_table,
+                                      .by = TABLE_BY_INDEX,
+                                      .index = &attempt_index,
+                                      .prefix = 1,
+                                      .like = &like.row,
+                                      .limit = 1};
+    if (key_made_at(delivery->stored.key) == 0 || delivery->stored.task.in_doubt)
+        return STORE_DONE;
+    enum store_status status = store_find_rows(store, &query, delivery->parker,
+                                               clock_after(clock_boot_us(), STORE_US), &found);
+    sending->is_unsent = status == STORE_DONE && found.n == 0;
+    return status;
+}
+
 static int64_t wait_for_credentials(const struct queue_sender *sender,
                                     struct courier_delivery *delivery,
                                     const struct store_request *request)
@@ -198,7 +221,8 @@ static struct courier_verdict prepare(const struct queue_sender *sender,
     const struct store_request *request = NULL;
     bool is_parked;
     if (judge_list(delivery, store, &is_parked) != STORE_DONE ||
-        read_request(delivery, store, &request) != STORE_DONE)
+        read_request(delivery, store, &request) != STORE_DONE ||
+        look_back(delivery, store) != STORE_DONE)
         return down;
     if (is_parked)
         return settle(TASK_DEAD, TASK_REASON_ODD_ROW);
@@ -335,6 +359,28 @@ static bool is_done_before(const struct sending *sending, const struct store_tas
            sending->end.class == RETRY_FINAL;
 }
 
+/* Whether the service refused the age of its key, and so did nothing: of what nobody was ever sent
+ * before it is a new operation, under a new key. What may have been done is a person's. */
+static bool judge_key(struct sending *sending, struct task_result *result)
+{
+    static const struct slice refusals[] = {
+        {"VALIDATION.idempotency.key_expired", 34},
+        {"VALIDATION.idempotency.key_ahead", 32},
+    };
+    struct slice code = sending->end.code;
+    if (sending->end.class != RETRY_FINAL || !SLICE_AMONG(code, refusals))
+        return false;
+    bool renews = sending->is_unsent && !sending->attempt.result.record.doubt;
+    if (renews) {
+        client_mint_key(true, sending->renewed);
+        result->class = RETRY_BUSY; /* it uses up no attempt */
+        result->reason = TASK_REASON_NOT_DONE;
+    } else if (slice_eq(code, refusals[0])) {
+        result->reason = TASK_REASON_KEY_EXPIRED;
+    }
+    return renews;
+}
+
 static struct courier_result attempt(const struct courier_kind *kind,
                                      struct courier_delivery *delivery)
 {
@@ -364,7 +410,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
         doubts = true;
     }
     tell_credentials(sender, sending);
-    return (struct courier_result){
+    struct courier_result result = {
         .task = {.class = end->write == WRITE_NOTHING ? RETRY_LATER : end->class,
                  .reason = reason_of(end),
                  .hint_us = end->hint_us,
@@ -374,6 +420,9 @@ static struct courier_result attempt(const struct courier_kind *kind,
                  .is_settled = end->is_settled},
         .answer = buf_slice(&http->body),
         .sent_at = http->call.sent > 0 ? http->call.sent_at : 0};
+    if (judge_key(sending, &result.task))
+        result.key = slice_of(sending->renewed);
+    return result;
 }
 
 /* ---- its end ---- */
@@ -436,6 +485,21 @@ static enum store_status end(const struct courier_kind *kind, struct courier_del
     return record->result.conflicts ? STORE_CONFLICT : STORE_DEAD;
 }
 
+static enum store_status audit_key(const struct courier_delivery *delivery,
+                                   const struct store_task *ended, struct courier_follow *follow)
+{
+    const struct store_actor actor = {.name = SLICE("queue"),
+                                      .reason = sending_of(delivery)->end.code};
+    struct store_task_audit *audit = arena_alloc(follow->arena, sizeof *audit);
+    CHECK(follow->n + STORE_AUDIT_CHANGES <= follow->most);
+    if (!audit)
+        return STORE_NO_MEMORY;
+    *audit =
+        store_audit_task(&actor, "key_renewed", &delivery->stored, ended, store_now(follow->store));
+    follow->n += store_audit_add(audit, &actor, &follow->changes[follow->n]);
+    return STORE_DONE;
+}
+
 /* The response is that of the attempt that ends. */
 static enum store_status follow(const struct courier_kind *kind, struct courier_delivery *delivery,
                                 const struct store_task *ended, struct courier_follow *follow)
@@ -443,6 +507,8 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
     const struct sending *sending = delivery ? sending_of(delivery) : NULL;
     struct undo_response response = {0};
     (void)kind;
+    if (sending && sending->renewed[0] && audit_key(delivery, ended, follow) != STORE_DONE)
+        return STORE_NO_MEMORY;
     if (!sending || sending->http.status == 0 || sending->http.truncated)
         return queue_steps_follow(ended, NULL, follow);
     BUF_AUTO struct buf url = buf_make(SIZE_MAX);

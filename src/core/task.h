@@ -53,7 +53,9 @@ enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED
     X(ODD_ROW, "odd_row", "its row, or that of its list, is none that pawl wrote")                 \
     X(NOT_WANTED, "not_wanted", "the endpoint does not want such events any more")                 \
     X(IN_DOUBT, "in_doubt", "it ended, and an earlier attempt may be why: it may have been done")  \
-    X(CREDENTIALS, "credentials", "the service refuses who sends it: renew the credentials")
+    X(CREDENTIALS, "credentials", "the service refuses who sends it: renew the credentials")       \
+    X(KEY_EXPIRED, "key_expired",                                                                  \
+      "its key is too old: it may have been done, look before you edit it")
 
 enum task_reason {
 #define X(name, word, text) TASK_REASON_##name,

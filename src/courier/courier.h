@@ -57,6 +57,7 @@ struct courier_result {
     struct task_result task;
     struct slice answer; /* the beginning of the response's body; borrowed until the end */
     int64_t sent_at;     /* boot time: its first byte left; 0: none did */
+    struct slice key;    /* the task's from now on; borrowed until the end; empty: as it was */
 };
 
 /* What else is saved with a task's end. Rows and texts live in `arena`, or outlive it. */

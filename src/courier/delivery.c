@@ -303,6 +303,10 @@ static void fill_attempt(struct delivery *delivery, struct ending *ending, const
     terms.before = &delivery->before;
     task_end(&ending->task.task, stored->row.id, result, &terms,
              store_now(delivery->courier->config.store));
+    if (end->result->key.len > 0)
+        ending->task.key = end->result->key;
+    /* The reasons of attempts are those that any pawl knows. */
+    bool is_late = result->reason == TASK_REASON_KEY_EXPIRED;
     ending->has_attempt = is_worth_a_row(stored, result);
     ending->attempt = (struct store_attempt){
         .task = stored->row.id,
@@ -311,7 +315,7 @@ static void fill_attempt(struct delivery *delivery, struct ending *ending, const
         .wait_us = end->wait_us,
         .took_us = end->took_us,
         .status = result->status,
-        .reason = result->reason,
+        .reason = is_late ? TASK_REASON_FINAL : result->reason,
         .answer = slice_first(end->result->answer, COURIER_ANSWER_MAX),
     };
 }

@@ -9,6 +9,8 @@ import time
 import pytest
 
 from pawltest.gateway import run
+from pawltest.upstream import say
+from test_queue_drain import Drained
 
 HOUR, DAY = 3600, 86400
 BODY = {"amount": 5}
@@ -95,3 +97,26 @@ def age(text: str) -> float:
     found = re.search(r"\b([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-", text)
     assert found, text
     return time.time() - int(found[1] + found[2], 16) / 1000
+
+
+EXPIRES = say(400, {"error_code": EXPIRED}, effect=False)
+
+
+@pytest.mark.hooks
+def test_what_nobody_was_sent_before_takes_a_new_key_once(upstream, clock, tmp_path):
+    queue = Drained(tmp_path / "queue.db", clock, upstream)
+    cases = ((EXPIRES,), "done"), ((EXPIRES, EXPIRES), "dead"), ((say(429, {}), EXPIRES), "dead")
+    for replies, state in cases:
+        upstream.then(*replies)
+        identity, key = queue.add(queue.url, "-d", f"a={len(upstream.requests)}",
+                                  "--key-version", "7")
+        for _ in range(4):
+            queue.run("drain", "--once")
+            clock.advance(60)
+        shown = queue.show(identity)
+        assert (shown["state"], shown["key"] != key) == (state, replies[0] is EXPIRES)
+        assert state == "done" or shown["reason"] == "key_expired"
+        assert age(shown["key"]) < HOUR
+    assert len({request["Idempotency-Key"] for request in upstream.requests}) == 5
+    acts = [json.loads(line) for line in queue.did("audit", "--json").splitlines()]
+    assert [(act["actor"], act["act"]) for act in acts] == [("queue", "key_renewed")] * 2
