@@ -139,6 +139,8 @@
 #define M_COUNTLESS 31          /* the end of a hold is stored, and its count is not */
 #define M_AGELESS   32          /* a key that is too old starts a life all the same */
 #define M_SHORTLIFE 33          /* a record expires while its key is not yet too old */
+#define M_SENDAGAIN 34          /* an exchange whose probe found nothing sends again by itself */
+#define M_RECOUNT   35          /* its tries are counted anew after a probe */
 #define in_memory (M == M_MEMCLAIM || M == M_MEMRANGE)
 
 #define gw(a) ((a) & 1)         /* the gateway an attempt arrives at */
@@ -177,6 +179,7 @@ bit asks[N];                    /* that claim was for a probe */
 bit strict[N];                  /* the rule says CHANGE at this begin */
 bit spent[N];                   /* bytes of this exchange went out, and nothing cleared them */
 bit ran[N];                     /* ghost: a request of this exchange had its effect */
+byte sends[N];                  /* ghost, PROBE: how often this exchange sent */
 bit waits[N];                   /* a duplicate that waits, */
 bit waitlife[N];                /* ghost: in this life */
 byte doubter;                   /* ghost, M_TWOCOMMIT: who stored a doubt and will ask, plus one */
@@ -565,7 +568,7 @@ inline forgets(a) {             /* all that an attempt knows */
 }
 /* The client was told, or its gateway died: its next request is a new exchange. */
 inline new_exchange(a) {
-    spent[a] = 0; ran[a] = 0; waits[a] = 0; waitlife[a] = 0;
+    spent[a] = 0; ran[a] = 0; waits[a] = 0; waitlife[a] = 0; sends[a] = 0; tried = 0;
     doubter = (doubter == a + 1 -> 0 : doubter);
     j = 0;
     do
@@ -594,10 +597,10 @@ proctype Attempt(byte a)
 {
     byte o;                     /* the answer in hand */
     byte j;
-    bit tried;                  /* a second time under this token */
+    bit tried;                  /* a second time in this exchange */
     bit doubted;                /* an earlier try under it may have had its effect */
 again:
-    atomic { forgets(a); o = 0; tried = 0; doubted = 0 };
+    atomic { forgets(a); o = 0; doubted = 0 };
     {
         submit(a, op_begin, 0);
         begun(a);
@@ -633,7 +636,8 @@ again:
             assert(dur.life != lifeof[a] || dur.serial >= own[a] || in_memory);         /* (f) */
             assert(bound[lifeof[a]] == 0 || bound[lifeof[a]] == pay[a] + 1);            /* (d) */
             bound[lifeof[a]] = pay[a] + 1; trusts[a] = 0; rlife[own[a]] = lifeof[a];
-            stern[own[a]] = strict[a];
+            stern[own[a]] = strict[a]; sends[a] = sends[a] + (POLICY == PROBE);
+            assert(sends[a] <= 1 + TRIES);                                              /* (n) */
             net[own[a]] = flying; flights++; who[own[a]] = a; rtok[own[a]] = tok[a];
             spent[a] = 1; mine[own[a]] = 1 }
         :: SENDCHECK == 1 && !lease_is_mine(a) && !keeps -> goto give_back /* nothing was sent */
@@ -655,11 +659,12 @@ again:
         :: atomic { M == M_CANCEL && faults > 0 -> faults--; goto give_back }
         fi;
         if
-        :: atomic { o == REFUSED -> spent[a] = keeps; goto again } /* read what the record says */
+        :: atomic { o == REFUSED ->                            /* read what the record says */
+            spent[a] = keeps; sends[a] = (sends[a] -> sends[a] - 1 : 0); goto again }
         :: atomic { may_try(a) && (o == TRANSIENT || (o == 0 && may_repeat(a))) ->
             tried = 1; doubted = (o == 0); spent[a] = doubted; o = 0; goto send }
-        :: atomic { not_done(o) && !keeps -> spent[a] = 0; goto give_back }
-        :: atomic { o == ELSEWHERE && !keeps -> spent[a] = 0 };
+        :: atomic { not_done(o) && !keeps -> spent[a] = 0; sends[a] = 0; tried = 0; goto give_back }
+        :: atomic { o == ELSEWHERE && !keeps -> spent[a] = 0; sends[a] = 0; tried = 0 };
             submit(a, op_drop, 0);
             answered(a);
             goto again
@@ -677,7 +682,7 @@ again:
             answered(a);
             if
             :: res[a] == probe -> atomic { claim[a] = 0; asks[a] = 0; goto ask }
-            :: atomic { res[a] == ok && M == M_TWOCOMMIT -> spent[a] = 0; goto again }
+            :: atomic { res[a] == ok && M == M_TWOCOMMIT -> spent[a] = 0; sends[a] = 0; goto again }
             :: atomic { res[a] == ok && M != M_TWOCOMMIT -> new_exchange(a); goto again } /* told */
             :: res[a] != ok && res[a] != probe -> goto again
             fi
@@ -704,7 +709,15 @@ again:
         fi;
         submit(a, op_settle, 0);                 /* only this clears what this exchange has sent */
         answered(a);
-        atomic { spent[a] = (res[a] == ok -> 0 : spent[a]); goto again };
+        atomic {
+            if
+            :: res[a] != ok || !spent[a]                /* it asked about another one's request */
+            :: res[a] == ok && spent[a] && M != M_SENDAGAIN -> new_exchange(a)  /* told: released */
+            :: res[a] == ok && spent[a] && M == M_SENDAGAIN -> spent[a] = 0
+            :: res[a] == ok && spent[a] && TRIES && !tried -> spent[a] = 0; tried = 1
+            :: res[a] == ok && spent[a] && M == M_RECOUNT -> spent[a] = 0; tried = 0
+            fi;
+            goto again };
 
     give_back:
         submit(a, op_release, 0);

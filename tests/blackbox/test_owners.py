@@ -299,6 +299,44 @@ def test_duplicates_wait_on_while_the_first_one_asks(pawl, upstream, clock):
     assert effects_of_each(upstream) == {"first": 1}
 
 
+def lost_under_waiters(gateway: Gateway, upstream: Any) -> tuple[Any, list[Client]]:
+    """The first one's request is lost, and its probe finds nothing, while three wait."""
+    gate = upstream.gate()
+    upstream.then(closes(gate=gate, effect=False))
+    upstream.on("GET", "/by-key/k1", say(404))
+    first = Later(lambda: ask(gateway))
+    gate.wait_for()
+    others = waiting(gateway)
+    gate.open()
+    return first, others
+
+
+SETTLED = POLICIES["probe"] + ", settle: 0"
+
+
+def test_those_who_wait_go_on_once_a_probe_has_found_nothing(pawl, upstream):
+    gateway = pawl(CONFIG.replace("UNKNOWN", SETTLED))
+    first, others = lost_under_waiters(gateway, upstream)
+    assert first.result()["Idempotency-Status"] == "released"
+    marks = sorted(client.answer()["Idempotency-Status"] for client in others)
+    assert marks == ["replayed", "replayed", "stored"]
+    assert [request.method for request in upstream.requests] == ["POST", "GET", "POST"]
+
+
+@hooks
+def test_who_waits_goes_before_the_next_try_of_one_that_a_probe_found_not_done(pawl, upstream,
+                                                                               clock):
+    gateway = pawl(CONFIG.replace(
+        "UNKNOWN", SETTLED + ", retry: {profile: background, schedule: [2m]}"))
+    first, others = lost_under_waiters(gateway, upstream)
+    marks = sorted(client.answer()["Idempotency-Status"] for client in others)
+    assert marks == ["replayed", "replayed", "stored"] and not first.is_done
+    clock.advance(140)
+    assert first.result()["Idempotency-Status"] == "replayed"
+    assert effects_of_each(upstream) == {None: 1}
+    assert [request.method for request in upstream.requests] == ["POST", "GET", "POST"]
+
+
 # ---- a window that is shorter than the answer ----
 
 WINDOW = """

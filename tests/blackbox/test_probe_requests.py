@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pawltest.upstream import closes, say
-from pawltest.wire import eventually
+from pawltest.upstream import Reply, closes, say
+from pawltest.wire import Later, eventually
 
 PROBE = """
 tenant: none
@@ -40,13 +40,64 @@ rules:
 """
 
 
-@pytest.mark.parametrize("reply", [closes(), say(502, {})], ids=["closes", "502"])
-def test_one_request_goes_out_at_most_once_more_after_a_probe(pawl, upstream, reply):
+def put(gateway, key="k1"):
+    return gateway.request("PUT", "/files/a", [("Idempotency-Key", key)], b"{}")
+
+
+def test_a_failure_that_a_probe_finds_not_done_is_its_clients_to_repeat(pawl, upstream):
+    """found: L4"""
     gateway = pawl(LOST)
-    upstream.then(*[r for _ in range(20) for r in (reply, say(404, {}))])
-    answer = gateway.request("PUT", "/files/a", [("Idempotency-Key", "k1")], b"{}")
-    assert (answer.status, answer["Idempotency-Status"]) == (502, "unknown")
-    assert [r.method for r in upstream.requests] == ["PUT", "GET", "PUT"]
+    own, none = ("X-Own", "1"), ("X-Should-Retry", "false")
+    for key, failed, probed, status, wait in (
+            ("closes", closes(effect=False), say(404, {}), 502, "1"),
+            ("odd", Reply(raw=b"what\r\n\r\n", effect=False), say(404, {}), 502, "1"),
+            ("asked", closes(effect=False), say(404, {}, ("Retry-After", "7")), 502, "7"),
+            ("own", say(500, {"e": 1}, own, none, effect=False), say(404, {}), 500, "1"),
+            ("short", say(500, {"e": 1}, own, ("Retry-After", "0"), effect=False), say(404, {}),
+             500, "1"),
+            ("long", say(500, {"e": 1}, own, ("Retry-After", "90"), effect=False), say(404, {}),
+             500, "90")):
+        upstream.then(failed, probed)
+        answer = put(gateway, key)
+        assert (answer.status, answer["Idempotency-Status"]) == (status, "released"), key
+        assert answer.all("Retry-After") == [wait], key
+        assert answer.all("X-Should-Retry") == ["true"], key
+        if status == 500:
+            assert (answer.json, answer["X-Own"], answer["Error-Code"]) == ({"e": 1}, "1", None)
+        else:
+            assert (answer.json["retryable"], answer.json["safe_new_key"]) == (True, True), key
+            assert answer.json["detail"] == "the probe found that the operation was not done"
+            assert answer.json["hint"].startswith("Nothing was done.") and \
+                "operation" not in answer.json
+        assert [r.method for r in upstream.requests[-2:]] == ["PUT", "GET"], key
+    assert len(upstream.requests) == 12 and upstream.effects() == 0
+    assert put(gateway, "own")["Idempotency-Status"] == "stored"
+
+
+@pytest.mark.hooks
+def test_a_timeout_that_a_probe_finds_not_done_is_504_and_released(pawl, upstream, clock):
+    gateway = pawl(LOST)
+    gate = upstream.hold(effect=False)
+    upstream.on("GET", "/files/by-key/k1", say(404, {}))
+    client = Later(lambda: put(gateway))
+    gate.wait_for()
+    clock.advance(31)
+    answer = client.result()
+    assert answer.is_problem(504, "DEPENDENCY.timeout")
+    assert (answer.json["retryable"], answer.json["safe_new_key"]) == (True, True)
+    assert (answer["Idempotency-Status"], answer["Retry-After"]) == ("released", "1")
+    gate.open()
+
+
+def test_what_another_client_left_in_doubt_is_sent_once_it_was_not_done(pawl, upstream):
+    """Its failure is not this client's: only what fails in its own turn is."""
+    gateway = pawl(LOST)
+    upstream.then(closes(effect=False), say(500, {}), say(404, {}), say(502, {}, effect=False),
+                  say(404, {}))
+    assert put(gateway)["Idempotency-Status"] == "unknown"
+    answer = put(gateway)
+    assert (answer.status, answer["Idempotency-Status"]) == (502, "released")
+    assert [r.method for r in upstream.requests] == ["PUT", "GET", "GET", "PUT", "GET"]
 
 
 def test_a_probe_has_the_key_as_the_request_had_it_and_its_target_has_it_bare(pawl, upstream):
@@ -109,11 +160,6 @@ def test_not_found_before_settle_says_when_it_will_be_believed(pawl, upstream, c
     clock.advance(41)
     assert gateway.request("PUT", "/files/a", sent, b"{}").status == 201
     assert upstream.effects() == 2
-
-
-def put(gateway, key="k1"):
-    return gateway.request("PUT", "/files/a", [("Idempotency-Key", key)], b"{}")
-
 
 def test_from_quiet_at_on_the_wait_doubles_with_each_inconclusive_probe(pawl, upstream):
     gateway = pawl(LOST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 
 import pytest
@@ -265,6 +266,59 @@ def test_a_502_in_doubt_is_probed_and_not_sent_again(pawl, upstream):
     assert answer.status == 200 and answer.json == {"found": True}
     assert upstream.effects() == 1
     assert [request.method for request in upstream.requests] == ["POST", "GET"]
+
+
+PROBE = '{probe: "GET /x/{key}"}'
+
+
+def test_tries_that_probes_find_not_done_are_of_one_course(pawl, upstream):
+    """found: L4"""
+    gateway, admin = with_admin(pawl, config(PROBE, "{schedule: [1ms, 1ms, 1ms]}", settle="0"))
+    lost = closes(effect=False)
+    upstream.then(not_done(503), lost, say(404), not_done(503), say(500, effect=False), say(404))
+    answer = gateway.post(PATH, BODY, key="k1")
+    assert (answer.status, answer["Idempotency-Status"]) == (500, "released")
+    assert (answer["X-Should-Retry"], answer["Retry-After"]) == ("true", "1")
+    posts = [request for request in upstream.requests if request.method == "POST"]
+    assert [r.method for r in upstream.requests] == ["POST", "POST", "GET"] * 2
+    assert numbers(upstream) == ["1", "2", "3", "4", "5", "6"]
+    assert len({request["Idempotency-Token"] for request in posts}) == 2
+    ended, = told(gateway, "retries_end")
+    assert (ended["ended_by"], ended["reason"], ended["status"]) == ("attempts", "status", 500)
+    assert [line["reason"] for line in lines(gateway, "retry")] == ["status", "broke off", "status"]
+    page = admin.get("/metrics").body.decode()
+    for name, n in (("operations", 1), ("attempts", 3), ("exhausted", 1)):
+        assert f'pawl_retry_{name}_total{{profile="user_facing"}} {n}' in page
+
+
+@pytest.mark.hooks
+def test_all_tries_have_one_timeout_whatever_probes_found_between_them(pawl, upstream, clock):
+    gateway = pawl(config(PROBE, "{profile: background, schedule: [1ms, 1ms]}", settle="0"))
+    upstream.on("GET", "/x/k1", say(404))
+    gates = [upstream.hold(cut=0, effect=False), upstream.hold(effect=False)]
+    client = Later(lambda: gateway.post(PATH, BODY, key="k1"))
+    for gate, seconds in zip(gates, (15, 6)):
+        gate.wait_for()
+        clock.advance(seconds)
+        if gate is gates[0]:
+            gate.open()
+    answer = client.result()
+    assert answer.is_problem(504, "DEPENDENCY.timeout")
+    assert answer["Idempotency-Status"] == "released"
+    assert [line["ended_by"] for line in told(gateway, "retries_end")] == ["deadline"]
+    gates[1].open()
+
+
+def test_a_drain_ends_the_wait_for_a_try_that_was_not_done(pawl, upstream):
+    gateway = pawl(config(PROBE, "{profile: background, schedule: [15s]}", settle="0"))
+    upstream.then(closes(effect=False), say(404))
+    client = Later(lambda: gateway.post(PATH, BODY, key="k1"))
+    eventually(lambda: lines(gateway, "retry"), "the wait")
+    gateway.signal(signal.SIGTERM)
+    answer = client.result()
+    assert answer.is_problem(502, "TRANSIENT.upstream_broke")
+    assert (answer["Idempotency-Status"], answer.json["safe_new_key"]) == ("released", True)
+    assert gateway.wait() == 0 and len(upstream.requests) == 2
 
 
 def test_without_retry_nothing_is_sent_again(pawl, upstream):

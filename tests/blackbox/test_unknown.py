@@ -430,6 +430,7 @@ def test_settle_0_believes_not_found_at_once(pawl, upstream):
     gateway = pawl(PROBE.replace("60s", "0"))
     upstream.then(closes(effect=False))
     upstream.on("GET", FOUND, say(404, {"no": 1}))
+    assert marks(gateway.post("/refunds", BODY, key="k1")) == (502, "released")
     assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "stored")
     assert [r.method for r in upstream.requests] == ["POST", "GET", "POST"]
 

@@ -4,14 +4,14 @@
  *
  *   IDENTIFY --> ADMIT --> AUTHORIZE --> JUDGE --> DECIDE <-----------------.
  *    |  ^                                 |         |  |  `-> UNPROTECTED    |
- *    |  `-- by the rules of now ----------'         |  |    RETRY <--> (waits, then forwards again)
- *    |                                              |  `----> FORWARD --.    | the record says
- *    |`-> RECEIVE (an event)                        |                   |    | something else
- *    `--> BYPASS                                    `-------> PROBE --. |    |
- *                                                               ^    v v    |
+ *    |  `-- by the rules of now ----------'         |  |    RETRY <--> (waits, then forwards again,
+ *    |                                              |  `----> FORWARD --.    | or, after a probe,
+ *    |`-> RECEIVE (an event)                        |                   |    | decides again)
+ *    `--> BYPASS                                    `-------> PROBE --. |    | the record says
+ *                                                               ^    v v    | something else
  *                                             ask what became   `-- SETTLE -'
  *                                             of it
- *   IDENTIFY, RECEIVE, ADMIT, AUTHORIZE, DECIDE, UNPROTECTED and SETTLE may also go
+ *   IDENTIFY, RECEIVE, ADMIT, AUTHORIZE, DECIDE, UNPROTECTED, RETRY and SETTLE may also go
  *   --> RESPOND --> DONE; DECIDE goes back to JUDGE where a reload moves the rule's keys
  *
  * A step asserts what it begins with, does one thing, and returns the next; exchange_move asserts
@@ -43,12 +43,12 @@
     X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(SETTLE) | TO(RESPOND) |  \
                   TO(JUDGE))           /* which begins the attempt, or finds what there is */      \
     X(FORWARD, TO(SETTLE) | TO(RETRY)) /* sends once and reads, under a token */                   \
-    X(RETRY, TO(FORWARD) | TO(SETTLE)) /* waits before the next try under the same token */        \
-    X(PROBE, TO(SETTLE))               /* asks the upstream what became of it */                   \
-    X(UNPROTECTED, TO(RESPOND))        /* sends without a record: `store_down: pass` */            \
-    X(SETTLE, TO(DECIDE) | TO(PROBE) | TO(RESPOND)) /* stores what became of it */                 \
-    X(RESPOND, TO(DONE))                            /* writes what is then true */                 \
-    X(BYPASS, 0)                                    /* no key, and none required: it passes */     \
+    X(RETRY, TO(FORWARD) | TO(SETTLE) | TO(DECIDE) | TO(RESPOND)) /* waits before the next try */  \
+    X(PROBE, TO(SETTLE))        /* asks the upstream what became of it */                          \
+    X(UNPROTECTED, TO(RESPOND)) /* sends without a record: `store_down: pass` */                   \
+    X(SETTLE, TO(DECIDE) | TO(PROBE) | TO(RETRY) | TO(RESPOND)) /* stores what became of it */     \
+    X(RESPOND, TO(DONE))                                        /* writes what is then true */     \
+    X(BYPASS, 0) /* no key, and none required: it passes */                                        \
     X(DONE, 0)
 
 enum exchange_step {
@@ -73,6 +73,7 @@ struct reply {
     enum exchange_step step; /* which decided it */
     bool early;              /* and goes on */
     bool late;               /* the client's own time was over */
+    bool not_done;           /* its failure: of an attempt that a probe found not to be done */
     bool of_once;            /* what it refuses is the once value, not the key */
 };
 
@@ -139,16 +140,18 @@ struct exchange {
     int64_t started;         /* boot time */
     int64_t client_deadline; /* boot time, by X-Request-Timeout; CLOCK_NEVER: it named none */
     int64_t deadline;        /* boot time: this one exchange with the upstream ends */
-    int64_t tries_by;        /* boot time: so do all tries under this token together */
+    int64_t tries_by;        /* boot time: so do all tries together */
     int64_t authorize_us;    /* what `authorize` took of the rule's timeout */
     struct upstream_response response;   /* the upstream's last */
     enum response_says says;             /* that one, of the operation */
     int cause;                           /* of the last try: record_note_cause */
     bool keeps_encoding;                 /* the request went out with its own Accept-Encoding */
     char malformed[HTTP_MALFORMED_SIZE]; /* of the last response that was; else "" */
-    struct retry_course course;          /* tries under this token, where the rule retries */
-    int64_t retry_at;                    /* boot time of the next of them */
-    bool tried_in_doubt;                 /* one of them may have had its effect, */
+    struct retry_course course;          /* its tries, where the rule retries; attempts 0: none */
+    int further;                         /* those of them that no begin counted */
+    enum exchange_end try_end;           /* of the last one */
+    int64_t retry_at;                    /* boot time of the next one */
+    bool tried_in_doubt;                 /* one under this token may have had its effect, */
     int doubt_cause;                     /*   for this cause */
     struct disposition disposition;      /* what FORWARD and PROBE came to: for SETTLE */
     enum error failure;              /* a probe follows it: the error if that is inconclusive, */
@@ -200,11 +203,10 @@ struct slice holder_key(struct exchange *x);
  * says so) it is as the client wrote it: so the upstream knows an operation that is in doubt. */
 struct slice upstream_key(struct exchange *x);
 
-/* How often the operation was tried: acquisitions, and further tries under this token. */
+/* How often the operation was tried: acquisitions, and this exchange's further tries. */
 static inline int64_t exchange_tries(const struct exchange *x)
 {
-    int further = x->course.attempts > 1 ? x->course.attempts - 1 : 0;
-    return x->attempt.result.record.attempts + further;
+    return x->attempt.result.record.attempts + x->further;
 }
 
 /* run.c: runs a request that `found` says a rule covers. True: the connection may be used again. */
@@ -225,8 +227,8 @@ bool exchange_note_origin(struct exchange *x);
 
 /* One log line about a try after which another one could have followed: whether one does, and when,
  * or why not. `status` of the try; `wait_us` with `goes_on`. */
-void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct retry_next next,
-                        int64_t wait_us, bool goes_on);
+void exchange_log_retry(const struct exchange *x, struct retry_next next, int64_t wait_us,
+                        bool goes_on);
 
 /* One log line about how it ended. */
 void exchange_log(const struct exchange *x);

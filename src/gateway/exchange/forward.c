@@ -67,11 +67,12 @@ static int64_t deadline_from_now(const struct exchange *x)
     return clock_after(clock_boot_us(), x->rule->timeout_us - x->authorize_us);
 }
 
-/* All tries under a token have the one timeout. */
+/* All tries have the one timeout. */
 static void begin_tries(struct exchange *x)
 {
     CHECK(!x->attempt.begin.spent);
-    x->tries_by = deadline_from_now(x);
+    if (x->course.attempts == 0)
+        x->tries_by = deadline_from_now(x);
     retry_begin_course(x);
 }
 
@@ -81,7 +82,7 @@ enum exchange_step forward_request(struct exchange *x)
     if (x->before != EXCHANGE_RETRY)
         begin_tries(x);
     retry_time_try(x);
-    enum exchange_end end = upstream_exchange(x, slice_of(NULL));
+    enum exchange_end end = x->try_end = upstream_exchange(x, slice_of(NULL));
     /* The response's headers go with its connection. */
     x->disposition = retry_keep_doubt(x, disposition_of(x, end));
     bool not_done = x->disposition.write == WRITE_RELEASE || x->disposition.write == WRITE_DROP;
@@ -90,8 +91,10 @@ enum exchange_step forward_request(struct exchange *x)
                 !x->tried_in_doubt;
     bool again = !late && retry_plans_again(x, end);
     close_unless_live(x, end);
-    if (late)
+    if (late) {
+        retry_take_back(x);
         return forward_give_back(x);
+    }
     x->attempt.begin.spent = x->tried_in_doubt || (!not_done && end != EXCHANGE_TOKEN_STALE);
     return again ? EXCHANGE_RETRY : EXCHANGE_SETTLE;
 }

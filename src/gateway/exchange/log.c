@@ -169,12 +169,13 @@ void exchange_log_unkept(const struct exchange *x, struct slice coding)
     log_line_end(x->server->config->log, &line);
 }
 
-void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct retry_next next,
-                        int64_t wait_us, bool goes_on)
+void exchange_log_retry(const struct exchange *x, struct retry_next next, int64_t wait_us,
+                        bool goes_on)
 {
     struct log_line line;
+    int status = x->failed.status != 0 ? x->failed.status : x->response.status;
     struct event event = {
-        .status = end == EXCHANGE_RESPONDED ? x->response.status : 0,
+        .status = x->try_end == EXCHANGE_RESPONDED ? status : 0,
         .result = RESULT_PASSED,
         .unreached = x->call.unreached,
         .malformed = x->malformed,
@@ -187,7 +188,7 @@ void exchange_log_retry(const struct exchange *x, enum exchange_end end, struct 
     add_identity(&line, x);
     log_line_str(&line, "profile", retry_profile_name(x->rule->retry.profile));
     log_line_i64(&line, "attempt", exchange_tries(x));
-    log_line_str(&line, "reason", slice_of(reason_of(end)));
+    log_line_str(&line, "reason", slice_of(reason_of(x->try_end)));
     if (goes_on)
         log_line_i64(&line, "delay_ms", wait_us / CLOCK_US_PER_MS);
     else

@@ -39,9 +39,12 @@ static int64_t settle_wait(const struct attempt_result *result)
     return wait > 0 ? (wait + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S : 0;
 }
 
-void reply_explain_probe(struct exchange *x)
+/* What the probe settled, once that is stored. */
+static void explain_probe(struct exchange *x, bool not_done)
 {
-    if (x->not_found_yet)
+    if (not_done)
+        buf_add_str(&x->detail, "the probe found that the operation was not done");
+    else if (x->not_found_yet)
         buf_printf(&x->detail,
                    "not found yet: the probe got 404, which pawl trusts in %" PRId64
                    " s, when no request can still be on its way",
@@ -66,6 +69,21 @@ enum exchange_step reply_upstream(struct exchange *x, const struct upstream_resp
 {
     CHECK(response->status >= 200 && !response->stale);
     return reply(x, (struct reply){.response = response, .result = result});
+}
+
+enum exchange_step reply_failure(struct exchange *x, bool not_done)
+{
+    enum result result = not_done ? RESULT_RELEASED : RESULT_UNKNOWN;
+    if (x->failed.status == 0)
+        explain_probe(x, not_done);
+    if (x->failed.status != 0)
+        (void)reply_upstream(x, &x->failed, result);
+    else if (x->failure != ERROR_NONE)
+        (void)reply_result(x, x->failure, NULL, result);
+    else
+        (void)reply_error(x, ERROR_OUTCOME_UNKNOWN, NULL);
+    x->reply.not_done = not_done;
+    return EXCHANGE_RESPOND;
 }
 
 enum exchange_step reply_found(struct exchange *x, enum result result)
@@ -212,6 +230,11 @@ static void make_exact(const struct exchange *x, struct problem *problem)
         problem_warn_unprotected(problem);
         return;
     }
+    if (x->reply.not_done) {
+        problem->safe_new_key = true;
+        problem->hint = error_row(ERROR_UPSTREAM_UNAVAILABLE)->hint;
+        return;
+    }
     if (is_in_doubt(error))
         make_doubt_exact(x, problem);
     if (shows_first(error))
@@ -255,6 +278,14 @@ static int64_t doubt_wait(const struct exchange *x)
     return more > quiet ? more : quiet;
 }
 
+/* Nothing was done: a second, or as long as the service asks for, if the record lasts till then. */
+static int64_t released_wait(const struct exchange *x)
+{
+    int64_t asked = x->hint_at > 0 ? x->hint_at - clock_boot_us() : 0;
+    return asked < CLOCK_US_PER_S ? CLOCK_US_PER_S
+                                  : clock_first(asked, x->attempt.result.record.least_us);
+}
+
 static bool says_when(const struct exchange *x, const struct problem *problem)
 {
     bool probed = x->reply.result == RESULT_UNKNOWN && may_probe(x);
@@ -267,6 +298,8 @@ static uint64_t retry_after(const struct exchange *x, const struct problem *prob
 {
     const struct attempt_result *result = &x->attempt.result;
     int64_t wait = x->plan->settings.retry_after_us;
+    if (x->reply.not_done)
+        return (uint64_t)seconds_up(released_wait(x));
     if (is_in_doubt(problem->error))
         return says_when(x, problem) ? (uint64_t)seconds_up(doubt_wait(x)) : 0;
     switch (problem->error) {
@@ -323,27 +356,33 @@ static void add_doubt(const struct exchange *x, struct buf *to)
         headers_write_field(to, "Error-Code", slice_of(error_row(ERROR_OUTCOME_UNKNOWN)->code));
 }
 
-/* The service's own response in doubt says when a repeat may find out more, unless it asks for a
- * longer wait itself. */
+/* The service's own response that was in doubt says when a repeat may find out more, or runs the
+ * operation, unless it asks for a longer wait itself. */
 static void add_upstreams_fields(const struct exchange *x, const struct upstream_response *from,
                                  struct buf *to)
 {
     struct slice fields = buf_slice(&from->fields);
-    bool probed = x->reply.result == RESULT_UNKNOWN && may_probe(x);
-    int64_t wait = probed ? doubt_wait(x) : 0;
+    bool not_done = x->reply.not_done;
     add_doubt(x, to);
-    if (!probed || (from->hint_at > 0 && from->hint_at - clock_boot_us() >= wait)) {
+    if (!not_done && (x->reply.result != RESULT_UNKNOWN || !may_probe(x))) {
         buf_add_slice(to, fields);
         return;
     }
+    int64_t wait = not_done ? CLOCK_US_PER_S : doubt_wait(x);
+    bool asks = from->hint_at > 0 && from->hint_at - clock_boot_us() >= wait;
     while (fields.len) {
         struct slice line, name;
         fields = slice_cut(fields, '\n', &line);
         slice_cut(line, ':', &name);
-        if (!slice_eq_nocase(name, SLICE("Retry-After")))
+        bool own = (!asks && slice_eq_nocase(name, SLICE("Retry-After"))) ||
+                   (not_done && slice_eq_nocase(name, SLICE("X-Should-Retry")));
+        if (!own)
             buf_printf(to, "%.*s\n", SLICE_ARG(line));
     }
-    headers_write_number(to, "Retry-After", (uint64_t)seconds_up(wait));
+    if (!asks)
+        headers_write_number(to, "Retry-After", (uint64_t)seconds_up(wait));
+    if (not_done)
+        headers_write_field(to, "X-Should-Retry", SLICE("true"));
 }
 
 static bool write_upstreams(struct exchange *x, const struct upstream_response *from)

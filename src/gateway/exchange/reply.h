@@ -14,8 +14,10 @@ enum exchange_step reply_error(struct exchange *x, enum error error, const char 
 enum exchange_step reply_result(struct exchange *x, enum error error, const char *detail,
                                 enum result result);
 
-/* Says in x->detail why the probe settled nothing: once that is stored. */
-void reply_explain_probe(struct exchange *x);
+/* The failure that a probe was to clear up. A response of the upstream that was in doubt goes to
+ * the client as it is; else pawl says what happened. `not_done`: so the probe found, and that is
+ * stored; else it settled nothing. */
+enum exchange_step reply_failure(struct exchange *x, bool not_done);
 
 /* max_buffered leaves no room for a body. */
 enum exchange_step reply_no_room(struct exchange *x);

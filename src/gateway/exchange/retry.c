@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "gateway/events.h"
+#include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
 
 #define CODE_ARENA ((size_t)1 << 20)
@@ -13,13 +14,20 @@ static int64_t response_deadline(const struct exchange *x)
     return clock_first(x->client_deadline, x->tries_by);
 }
 
-/* A try that has no time for its response would leave in doubt what was not done. And no first byte
- * leaves after send_by. */
+/* A try that has no time for its response would leave in doubt what was not done. */
 static int64_t last_try_by(const struct exchange *x, int64_t now)
 {
     int64_t by = response_deadline(x);
     int64_t room = by > now ? clock_first((by - now) / 10, ROOM_MOST_US) : 0;
-    return clock_first(by - room, x->attempt.send_by);
+    return by - room;
+}
+
+/* No try of the course begins after `by`. */
+static void bound_course(struct exchange *x, int64_t by)
+{
+    struct retry_course bounded =
+        retry_course_make(x->course.schedule, x->course.seed, x->course.first_at, by);
+    x->course.deadline = bounded.deadline;
 }
 
 void retry_begin_course(struct exchange *x)
@@ -29,8 +37,20 @@ void retry_begin_course(struct exchange *x)
     if (!x->rule->retry.on)
         return;
     int64_t now = clock_boot_us();
-    x->course = retry_course_make(&x->rule->retry.schedule, random_u64(), now, last_try_by(x, now));
-    retry_began(x->server, x->rule->retry.profile);
+    int64_t by = clock_first(last_try_by(x, now), x->attempt.send_by);
+    if (x->course.attempts > 0) {
+        bound_course(x, by);
+    } else {
+        x->course = retry_course_make(&x->rule->retry.schedule, random_u64(), now, by);
+        retry_began(x->server, x->rule->retry.profile);
+    }
+}
+
+void retry_take_back(struct exchange *x)
+{
+    CHECK(x->step == EXCHANGE_FORWARD && x->call.state == HTTP_CALL_CLOSED);
+    if (x->course.attempts == 1)
+        x->course.attempts = 0;
 }
 
 void retry_time_try(struct exchange *x)
@@ -92,19 +112,9 @@ static enum retry_class classify_try(const struct exchange *x, enum exchange_end
     return RETRY_LATER;
 }
 
-bool retry_plans_again(struct exchange *x, enum exchange_end end)
+static bool plan_next(struct exchange *x, enum retry_class class, int64_t hint)
 {
-    CHECK(!x->tried_in_doubt || x->disposition.write != WRITE_RELEASE);
-    bool live = end == EXCHANGE_RESPONDED && !x->response.whole;
-    if (!x->rule->retry.on || live || !may_repeat(x, end) ||
-        http_session_is_draining(&x->client->session))
-        return false;
-    int64_t now = clock_boot_us(), hint = RETRY_NO_HINT;
-    if (end == EXCHANGE_RESPONDED)
-        hint = retry_read_hint(&x->call.response.headers, clock_wall_us());
-    enum retry_class class = classify_try(x, end, &hint);
-    if (class < RETRY_LATER)
-        return false;
+    int64_t now = clock_boot_us();
     struct retry_next next = retry_plan_next(&x->course, class, hint, now);
     CHECK(next.end != RETRY_GOES_ON || next.at <= x->course.deadline);
     bool goes_on = next.end == RETRY_GOES_ON && retry_takes_budget(x->server, now);
@@ -112,9 +122,35 @@ bool retry_plans_again(struct exchange *x, enum exchange_end end)
         retry_waits(x->server, x->rule->retry.profile, next.at - now);
     else
         retry_exhausted(x->server, x->rule->retry.profile);
-    exchange_log_retry(x, end, next, goes_on ? next.at - now : 0, goes_on);
+    exchange_log_retry(x, next, goes_on ? next.at - now : 0, goes_on);
     x->retry_at = next.at;
     return goes_on;
+}
+
+bool retry_plans_again(struct exchange *x, enum exchange_end end)
+{
+    CHECK(!x->tried_in_doubt || x->disposition.write != WRITE_RELEASE);
+    bool live = end == EXCHANGE_RESPONDED && !x->response.whole;
+    if (!x->rule->retry.on || live || !may_repeat(x, end) ||
+        http_session_is_draining(&x->client->session))
+        return false;
+    int64_t hint = RETRY_NO_HINT;
+    if (end == EXCHANGE_RESPONDED)
+        hint = retry_read_hint(&x->call.response.headers, clock_wall_us());
+    enum retry_class class = classify_try(x, end, &hint);
+    return class >= RETRY_LATER && plan_next(x, class, hint);
+}
+
+/* The next try will have a lease of its own. */
+bool retry_plans_begin(struct exchange *x)
+{
+    CHECK(x->step == EXCHANGE_SETTLE && !x->attempt.begin.spent);
+    if (!x->rule->retry.on || x->client_state != CLIENT_WAITS ||
+        http_session_is_draining(&x->client->session))
+        return false;
+    int64_t now = clock_boot_us();
+    bound_course(x, last_try_by(x, now));
+    return plan_next(x, RETRY_LATER, x->hint_at > now ? x->hint_at - now : RETRY_NO_HINT);
 }
 
 /* False: the gateway drains, or stood still for so long that no time is left. */
@@ -130,13 +166,27 @@ static bool sleep_until_retry(struct exchange *x)
     return !drains && clock_boot_us() < response_deadline(x);
 }
 
-/* A process that ends in the wait would leave a lease behind, and what was not done in doubt. */
+/* Whoever waits for the record, or comes first, may be its next owner: this client then waits for
+ * that one's response, no longer than for its own. What fails next is probed in its turn. */
+static enum exchange_step begin_next(struct exchange *x)
+{
+    int64_t left = response_deadline(x) - clock_boot_us();
+    x->attempt.wait_us = clock_first(x->attempt.wait_us, left > 0 ? left : 0);
+    x->failure = ERROR_NONE;
+    x->failed.status = 0;
+    return EXCHANGE_DECIDE;
+}
+
+/* A process that ends in the wait would leave a lease behind, and what was not done in doubt. After
+ * a probe there is no lease. */
 enum exchange_step retry_wait(struct exchange *x)
 {
+    bool owns = x->before == EXCHANGE_FORWARD;
     CHECK(x->call.state == HTTP_CALL_CLOSED && x->retry_at <= x->course.deadline);
     CHECK(x->course.attempts < x->course.schedule->attempts);
     if (!sleep_until_retry(x))
-        return EXCHANGE_SETTLE;
+        return owns ? EXCHANGE_SETTLE : reply_failure(x, true);
     x->course.attempts++;
-    return EXCHANGE_FORWARD;
+    x->further += owns;
+    return owns ? EXCHANGE_FORWARD : begin_next(x);
 }

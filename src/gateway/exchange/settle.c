@@ -6,6 +6,7 @@
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
+#include "gateway/exchange/retry.h"
 #include "gateway/exchange/steps.h"
 
 #define WRITE_GRACE_US (INT64_C(5) * CLOCK_US_PER_S)
@@ -165,18 +166,6 @@ static enum result result_of(const struct exchange *x, enum disposition_write wr
 
 /* ---- the reply once the outcome is stored ---- */
 
-/* The failure that a probe was to clear up. A response of the upstream that is in doubt goes to the
- * client as it is; else pawl says what happened. */
-static enum exchange_step reply_failure(struct exchange *x)
-{
-    if (x->failed.status != 0)
-        return reply_upstream(x, &x->failed, RESULT_UNKNOWN);
-    reply_explain_probe(x);
-    if (x->failure != ERROR_NONE)
-        return reply_result(x, x->failure, NULL, RESULT_UNKNOWN);
-    return reply_error(x, ERROR_OUTCOME_UNKNOWN, NULL);
-}
-
 /* Probes: the store has recorded the doubt and the probe's token. */
 static enum exchange_step probe_next(struct exchange *x, struct disposition disposition)
 {
@@ -192,16 +181,25 @@ static enum exchange_step probe_next(struct exchange *x, struct disposition disp
     return EXCHANGE_PROBE;
 }
 
+/* Its probe found that nothing was done, and that is stored: what this exchange has sent, if it was
+ * about that, is not coming any more. It is sent again by its client, or as the rule says. */
+static enum exchange_step take_not_done(struct exchange *x)
+{
+    x->attempt.begin.spent = false;
+    if (!has_probed(x))
+        return EXCHANGE_DECIDE;
+    return retry_plans_begin(x) ? EXCHANGE_RETRY : reply_failure(x, true);
+}
+
 /* The step after the result of the attempt is stored. A doubt is not probed if the record is not
- * this exchange's any more, or if a probe said before that nothing had happened, the request was
- * sent again, and failed again: probing again would loop without a pause for a single request. */
+ * this exchange's any more. */
 static enum exchange_step reply_outcome(struct exchange *x, struct disposition disposition)
 {
     CHECK(disposition.next != NEXT_ERROR || disposition.error != ERROR_NONE);
     if (disposition.next == NEXT_DECIDE)
         return EXCHANGE_DECIDE;
     if (disposition.next == NEXT_ERROR && is_probe(x))
-        return reply_failure(x);
+        return reply_failure(x, false);
     if (disposition.error == ERROR_NONE)
         return reply_upstream(x, &x->response, result_of(x, disposition.write));
     const char *why =
@@ -249,11 +247,8 @@ static enum exchange_step settle_once(struct exchange *x, struct disposition dis
     note_participant(x, disposition, written);
     switch (written) {
     case ENGINE_STORED:
-        /* "It did not happen", found out by its own probe and stored: what this exchange has sent
-         * is not coming any more. */
-        if (is_probe(x) && disposition.write == WRITE_RELEASE)
-            x->attempt.begin.spent = false;
-        return reply_outcome(x, disposition);
+        return is_probe(x) && disposition.write == WRITE_RELEASE ? take_not_done(x)
+                                                                 : reply_outcome(x, disposition);
     case ENGINE_ASKS:
         return probe_next(x, disposition);
     case ENGINE_STALE:
