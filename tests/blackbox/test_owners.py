@@ -331,6 +331,7 @@ def test_who_waits_goes_before_the_next_try_of_one_that_a_probe_found_not_done(p
     first, others = lost_under_waiters(gateway, upstream)
     marks = sorted(client.answer()["Idempotency-Status"] for client in others)
     assert marks == ["replayed", "replayed", "stored"] and not first.is_done
+    eventually(lambda: any(line["event"] == "retry" for line in gateway.log), "its next try's time")
     clock.advance(140)
     assert first.result()["Idempotency-Status"] == "replayed"
     assert effects_of_each(upstream) == {None: 1}
