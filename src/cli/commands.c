@@ -94,8 +94,7 @@ const struct command command_rows[COMMAND_COUNT] = {
              "response said. If a step fails finally, those that are done are undone, the last "
              "one first. If one ends in doubt, the list is parked: retry, drop or settle that "
              "step. After a first line {\"dedupes\": true} a refusal behind a doubt is undone, "
-             "too: "
-             "the services of the list answer a known key as they did first.",
+             "too: the services of the list answer a known key as they did first.",
          .operand = "URL",
          .operands_most = 1,
          .flags = {FLAG_METHOD, DATA_FLAGS, FLAG_REQUEST_HEADER, FLAG_USER, FLAG_REQUEST_KEY,
@@ -148,7 +147,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},
-                   {EXIT_TRY_AGAIN, "it is being sent, or waits in the queue"},
+                   {EXIT_TRY_AGAIN, "it is being sent"},
                    {EXIT_OUTCOME_UNKNOWN, "an attempt may have taken effect"}}},
     [COMMAND_queue_retry] =
         {.name = "queue retry",
@@ -339,7 +338,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .exits = {{EXIT_FINAL_ERROR, "no success is remembered"},
                    {WHICH_RECORD},
                    {NO_STORE},
-                   {EXIT_TRY_AGAIN, "it is being sent"},
+                   {EXIT_TRY_AGAIN, "it is being sent, or waits in the queue"},
                    {EXIT_OUTCOME_UNKNOWN, "it is in doubt whether it was done"}}},
     [COMMAND_keys_stats] = {.name = "keys stats",
                             .summary = "count records by status",
