@@ -95,10 +95,12 @@ enum store_status client_succeeded(struct store *store, struct slice key, struct
     store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
     if (op.status != STORE_DONE)
         return op.status;
+    enum exit_code code = *ret_code = client_success_of(&op.record, op.lease, op.store_now);
+    if (code == EXIT_DONE)
+        return STORE_DONE;
     enum store_status status = look_in_queue(store, &looking, parker);
     const struct seen *seen = &looking.seen;
-    enum exit_code code = client_success_of(&op.record, op.lease, op.store_now);
-    *ret_code = code == EXIT_DONE || seen->is_done                  ? EXIT_DONE
+    *ret_code = seen->is_done                                       ? EXIT_DONE
                 : code == EXIT_TRY_AGAIN || seen->is_sending        ? EXIT_TRY_AGAIN
                 : code == EXIT_OUTCOME_UNKNOWN || seen->is_in_doubt ? EXIT_OUTCOME_UNKNOWN
                 : seen->waits                                       ? EXIT_TRY_AGAIN

@@ -31,7 +31,7 @@ struct courier_delivery {
     int64_t send_by;          /* boot time: no first byte from then on */
     int64_t until;            /* boot time: the attempt must have ended */
     int attempts_most;        /* by the kind's claim; 0: as many as its schedule has */
-    int64_t keep_done_us;     /* by it, too; 0: as its kind says */
+    int64_t keep_done_us;     /* likewise; 0: as the kind's terms say */
     void *own;                /* the kind's */
 };
 
