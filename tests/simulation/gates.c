@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
+#include "chance.h"
 #include "toy/toy.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +23,7 @@ void world_broken(const struct world *world, const char *file, int line, const c
 
 uint64_t draw(struct world *world, uint64_t n)
 {
-    world->random += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = world->random;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ (z >> 31)) % n;
+    return chance_draw(&world->random, n);
 }
 
 bool one_in(struct world *world, uint64_t n)

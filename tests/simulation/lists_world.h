@@ -9,6 +9,7 @@
 
 #include "../toy/hostile.h"
 #include "base/clock.h"
+#include "chance.h"
 #include "client/queue_steps.h"
 #include "courier/courier.h"
 #include "store/store.h"
@@ -94,11 +95,7 @@ static struct {
 
 static uint64_t draw(uint64_t n)
 {
-    sim.random += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = sim.random;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ (z >> 31)) % n;
+    return chance_draw(&sim.random, n);
 }
 
 static bool one_in(uint64_t n)
