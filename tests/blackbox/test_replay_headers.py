@@ -20,6 +20,7 @@ rules:
   - {name: refunds.undo, match: DELETE /refunds}
   - {name: cookies, match: POST /cookies, replay_cookies: true}
   - {name: by.body, match: POST /by-body, key: "r:{body:/id}"}
+  - {name: small, match: POST /small, max_response_body: 4KiB}
   - {name: own.header, match: POST /own-header, key: "{header:X-Request-Id}"}
 """
 DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT")
@@ -294,18 +295,21 @@ def test_no_coding_is_none_also_where_it_is_signed(shared, behind, coding):
         assert answer["Content-Encoding"] == coding
 
 
-def test_of_a_coding_that_nobody_reads_nothing_is_kept(shared, behind):
+def test_of_what_cannot_be_decoded_nothing_is_kept(shared, behind):
+    bomb = gzip.compress(bytes(100_000))  # larger than max_response_body, once it is decoded
     behind.then(Reply(201, b"brotli", (("Content-Encoding", "br"),)),
-                Reply(201, b"no gzip", (("Content-Encoding", "gzip"),)))
-    for n in range(2):
-        first = shared.post("/refunds", b"{}", key=f"coding-{n}",
+                Reply(201, b"no gzip", (("Content-Encoding", "gzip"),)),
+                Reply(201, bomb, (("Content-Encoding", "gzip"),)))
+    for n in range(3):
+        first = shared.post("/small", b"{}", key=f"coding-{n}",
                             headers=[("Accept-Encoding", "gzip, br"), SIGNATURES[0]])
         assert (first.status, first["Idempotency-Status"]) == (201, "not-kept")
-        assert first.body in (b"brotli", b"no gzip")
-        again = shared.post("/refunds", b"{}", key=f"coding-{n}")
+        assert first.body == (b"brotli", b"no gzip", bomb)[n]
+        again = shared.post("/small", b"{}", key=f"coding-{n}")
         assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
-    eventually(lambda: [line["coding"] for line in shared.log
-                        if line["event"] == "response_not_kept"] == ["br", "gzip"], "both lines")
+    wanted = ["br", "gzip", "gzip"]
+    eventually(lambda: wanted == [line["coding"] for line in shared.log
+                                  if line["event"] == "response_not_kept"], "their lines")
 
 
 @pytest.mark.parametrize("written, spelled", [('"k-as-string"', "k-as-string"),

@@ -91,7 +91,7 @@ struct upstream_response {
     struct buf kept;   /* for the record: outcome_keep_fields */
     struct buf body;   /* as it is judged and kept */
     struct buf coded; /* for the first client, where that is another: it alone asked for a coding */
-    bool unkept;      /* nobody here reads that coding: `body` is empty, and none is kept */
+    bool unkept;      /* that could not be decoded: `body` is empty, and none is kept */
     bool whole;       /* false: too large or a stream; the rest is still to be read */
     bool stale;       /* it refuses the token: no more of it was read */
     int64_t hint_at;  /* boot time: as its Retry-After says; 0: it says none */
@@ -237,7 +237,7 @@ void exchange_log_damaged(const struct exchange *x);
 /* The store lost the record under which it was sent, or was about to be: what it came to, with the
  * status of the response (0: none), is known by this line alone. */
 void exchange_log_lost(const struct exchange *x, int status);
-/* Its response came in a coding that nobody here reads. */
+/* Its response could not be decoded. */
 void exchange_log_unkept(const struct exchange *x, struct slice coding);
 
 #endif

@@ -52,7 +52,7 @@ static struct engine_act act_of(const struct exchange *x, struct disposition dis
     UNREACHABLE();
 }
 
-/* A live response leaves only its tombstone. So does one in a coding that nobody reads, and one for
+/* A live response leaves only its tombstone. So does one that could not be decoded, and one for
  * which there is no memory. */
 static struct outcome *outcome_of(struct exchange *x, const struct engine_act *act)
 {

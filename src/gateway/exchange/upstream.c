@@ -183,10 +183,11 @@ static void read_fields(struct exchange *x)
 /* A request that signs its Accept-Encoding may get a coding that its retries do not ask for. */
 static void read_coding(struct exchange *x)
 {
+    if (!x->keeps_encoding || !x->response.whole || x->response.body.len == 0)
+        return;
     const struct header *coding =
         headers_find(&x->call.response.headers, SLICE("Content-Encoding"));
-    if (!x->keeps_encoding || !coding || !x->response.whole || x->response.body.len == 0 ||
-        coding->value.len == 0 || slice_eq_nocase(coding->value, SLICE("identity")))
+    if (!coding || coding->value.len == 0 || slice_eq_nocase(coding->value, SLICE("identity")))
         return;
     if (bodies_decode_response(x, coding->value))
         keep_fields(x, OUTCOME_IS_DECODED);
