@@ -22,7 +22,7 @@ import psycopg2
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pawltest.gateway import free_port  # noqa: E402
+from pawltest.gateway import PAWL, free_port  # noqa: E402
 from pawltest.wire import PATIENCE, eventually  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
@@ -147,6 +147,7 @@ class Server:
         self.environment = {**os.environ, **({} if durable else self._without_syncs())}
         self.process: subprocess.Popen[bytes] | None = None
         self._names = (f"test_{n}" for n in itertools.count(1))
+        self._installed: Database | None = None
 
     def _without_syncs(self) -> dict[str, str]:
         library = self.directory / "no_sync.so"
@@ -268,25 +269,43 @@ class Server:
         finally:
             connection.close()
 
-    def add_database(self, template: str = "template0") -> Database:
+    def add_database(self, template: str = "template0", name: str = "") -> Database:
         """A new one that the role of the tests owns."""
-        made = Database(self, next(self._names))
+        made = Database(self, name or next(self._names))
         self.sql(f"CREATE DATABASE {made.name} OWNER {ROLE} TEMPLATE {template}")
         return made
 
+    def add_installed_database(self) -> Database:
+        """One with the schema, and a store of its own: what a gateway's first start makes of an
+        empty one, at a fifth of the cost."""
+        if not self._installed:
+            self._installed = self.add_database(name="installed")
+            run_schema(self._installed)
+        made = self.add_database(self._installed.name)
+        made.sql("UPDATE pawl.store SET secret = sha256(gen_random_uuid()::text::bytea)")
+        return made
+
     def add_fleeting_database(self) -> Database:
-        """One that goes once a dozen others were made and nobody is connected to it."""
+        """An installed one that goes once a dozen others were made and nobody is connected to
+        it."""
         for (name,) in self.sql(
                 "SELECT datname FROM pg_database d WHERE datname LIKE 'test%'"
                 " AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid)"
                 " ORDER BY oid DESC OFFSET 12"):
             self.sql(f"DROP DATABASE IF EXISTS {name}")
-        return self.add_database()
+        return self.add_installed_database()
 
     def end_backends(self, database: Database) -> int:
         """As an administrator, or a failover, does; how many there were."""
         return len(self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                             " WHERE datname = %s AND pid <> pg_backend_pid()", database.name))
+
+
+def run_schema(database: Database) -> None:
+    """`pawl schema postgres | psql`, as the owner."""
+    schema = subprocess.run([PAWL, "schema", "postgres"], stdout=subprocess.PIPE, check=True)
+    subprocess.run([database.server.programs / "psql", "--quiet", "--no-psqlrc", database.url],
+                   input=schema.stdout, check=True)
 
 
 def run_with_server(command: Sequence[str]) -> int:

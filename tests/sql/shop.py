@@ -2,14 +2,12 @@
 """The application of these tests: refunds, each under a key, by SQL alone."""
 from __future__ import annotations
 
-import subprocess
 from collections import namedtuple
 from typing import Any
 
 from psycopg2 import errors
 
-from pawltest.gateway import PAWL
-from server import Database, Server
+from server import Database, Server, run_schema
 
 EFFECTS = """
 CREATE TABLE public.refunds (
@@ -31,13 +29,6 @@ TRUNCATE pawl.record, pawl.outcome, pawl.bound, pawl.unheld, pawl.tally_entry, p
 def url_of(database: Database, port: int | None = None) -> str:
     """For the application."""
     return f"postgres://shop:shop@127.0.0.1:{port or database.server.port}/{database.name}"
-
-
-def run_schema(database: Database) -> None:
-    """`pawl schema postgres | psql`, as the owner."""
-    schema = subprocess.run([PAWL, "schema", "postgres"], stdout=subprocess.PIPE, check=True)
-    subprocess.run([database.server.programs / "psql", "--quiet", "--no-psqlrc", database.url],
-                   input=schema.stdout, check=True)
 
 
 def install(server: Server) -> Database:

@@ -10,8 +10,8 @@ import psycopg2
 import pytest
 
 from pawltest.wire import Later, eventually
-from server import Database, Server
-from shop import Shop, effects, install, is_waiting, run_schema, url_of
+from server import Database, Server, run_schema
+from shop import Shop, effects, install, is_waiting, url_of
 
 MISMATCH = {"payload_hash": 64 * "b"}
 HASH = {"payload_hash": 64 * "a"}

@@ -17,8 +17,7 @@ import pytest
 import requests
 
 from pawltest.gateway import PAWL
-from server import Database, Server
-from shop import run_schema
+from server import Database, Server, run_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/ledger"
