@@ -42,7 +42,8 @@ void bed_init(struct bed *bed, enum bed_kind kind)
 {
     *bed = (struct bed){.kind = kind, .config = store_config_default()};
     thread_parker_init(&bed->parker);
-    snprintf(bed->dir, sizeof bed->dir, "/tmp/pawl-contract-XXXXXX");
+    const char *place = getenv("TMPDIR");
+    snprintf(bed->dir, sizeof bed->dir, "%s/pawl-contract-XXXXXX", place ? place : "/tmp");
     assert_non_null(mkdtemp(bed->dir));
     snprintf(bed->path, sizeof bed->path, "%s/pawl.db", bed->dir);
     if (kind == BED_POSTGRES)
