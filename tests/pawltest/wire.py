@@ -265,10 +265,12 @@ class Later:
 
 
 def eventually(is_so: Callable[[], Any], what: str = "") -> Any:
-    """Waits until is_so() gives something true, and returns that."""
-    end, pause = time.monotonic() + PATIENCE, 0.001
+    """Waits until is_so() gives something true, and returns that. What takes long is looked for
+    less often: a look may be a command or a connection to a server."""
+    began, pause = time.monotonic(), 0.001
     while not (found := is_so()):
-        assert time.monotonic() < end, f"never came: {what or is_so}"
+        waited = time.monotonic() - began
+        assert waited < PATIENCE, f"never came: {what or is_so}"
         time.sleep(pause)
-        pause = min(0.02, 1.5 * pause)
+        pause = min(1.5 * pause, 0.02 + waited / 50, 0.1)
     return found

@@ -47,15 +47,14 @@ def check_paid_once(gateway: Gateway, payer: Participant, told: Answer | None = 
     assert payer.database.sql("SELECT status, provisional, lease_until FROM pawl.record"
                               " WHERE NOT (status = 2 AND provisional = 0 AND lease_until = 0)"
                               ) == []
-    eventually(lambda: counted(payer.database) == (0, 1, 0, 0, 0, 0), "the counts")
+    wait_for_counts(payer.database)
 
 
-def counted(database: Database) -> tuple[int, ...]:
-    """Pending, complete, failed, unknown, released; and leases that somebody holds."""
-    [counts] = database.sql("SELECT sum(pending), sum(complete), sum(failed), sum(unknown),"
-                            " sum(released) FROM pawl.tally")
-    [(leases,)] = database.sql("SELECT coalesce(sum(leases), 0) FROM pawl.tally WHERE owner <> 0")
-    return (*counts, leases)
+def wait_for_counts(database: Database) -> None:
+    """One record is complete, and there are no others, nor leases that somebody holds."""
+    database.until(lambda rows: rows == [(0, 1, 0, 0, 0, 0)],
+                   "SELECT sum(pending), sum(complete), sum(failed), sum(unknown), sum(released),"
+                   " coalesce(sum(leases) FILTER (WHERE owner <> 0), 0) FROM pawl.tally")
 
 
 @contextmanager
@@ -67,15 +66,18 @@ def lock_held(database: Database) -> Iterator[Any]:
         yield connection.commit
 
 
-def lockers(database: Database) -> list[tuple[bool]]:
-    """Of each transaction that is at the lock, whether it has it."""
-    return database.sql("SELECT granted FROM pg_locks WHERE locktype = 'advisory' AND objid = %s"
-                        " AND database = (SELECT oid FROM pg_database WHERE datname = %s)",
-                        LOCK, database.name)
+# Of each transaction that is at the lock, whether it has it.
+LOCKERS = ("SELECT granted FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND database ="
+           " (SELECT oid FROM pg_database WHERE datname = current_database())")
 
 
 def wait_for_payer(database: Database) -> None:
-    eventually(lambda: (False,) in lockers(database), "the participant")
+    database.until(lambda rows: (False,) in rows, LOCKERS, LOCK)
+
+
+def wait_for_end(database: Database) -> None:
+    """Of the transactions that are at the lock."""
+    database.until(lambda rows: not rows, LOCKERS, LOCK)
 
 
 def noted(gateway: Gateway, what: str) -> dict[str, Any] | None:
@@ -163,7 +165,7 @@ def test_an_attempt_that_outlives_its_gateway_pays_once_with_the_next(gateway_of
     with pytest.raises((Broken, OSError)):
         lost.result()
     assert marks(told) == (201, "stored" if point != "commit" else "replayed")
-    eventually(lambda: not lockers(payer.database), "the end of the first transaction")
+    wait_for_end(payer.database)
     check_paid_once(second, payer, told)
 
 
@@ -174,10 +176,10 @@ def test_an_open_transaction_that_has_the_record_is_in_progress(gateway_of, paye
         Later(lambda: pay(first, "commit=wait", target="/at-once"))
         wait_for_payer(payer.database)
         first.kill9()
-        eventually(lambda: payer.database.sql(
-            "SELECT 1 FROM pawl.record r JOIN pawl.owner o ON o.incarnation = r.owner"
+        payer.database.until(
+            bool, "SELECT 1 FROM pawl.record r JOIN pawl.owner o ON o.incarnation = r.owner"
             " WHERE greatest(r.lease_until, o.beat_at + r.lease_us)"
-            " < extract(epoch FROM clock_timestamp()) * 1000000"), "the lapse")
+            " < extract(epoch FROM clock_timestamp()) * 1000000")
         assert pay(second, target="/at-once").is_problem(409, RUNNING)
         release()
     told = eventually(lambda: next((answer for answer in [pay(second, target="/at-once")]

@@ -16,7 +16,8 @@ from pawltest.gateway import Gateway, free_port, run
 from pawltest.participant import CONFIG, Participant
 from pawltest.wire import Answer, Later, at_once, eventually
 from server import Database
-from test_participant import counted, lock_held, lockers, marks, pay, wait_for_payer
+from test_participant import (lock_held, marks, pay, wait_for_counts, wait_for_end,
+                              wait_for_payer)
 
 DONE, REFUSED, IN_USE = 0, 1, 75
 TOLD = {"id": "settled"}
@@ -59,14 +60,10 @@ def state(database: Database) -> list[tuple[Any, ...]]:
 
 
 def wait_for_lapse(database: Database) -> None:
-    eventually(lambda: database.sql(
-        "SELECT 1 FROM pawl.record r LEFT JOIN pawl.owner o ON o.incarnation = r.owner"
+    database.until(
+        bool, "SELECT 1 FROM pawl.record r LEFT JOIN pawl.owner o ON o.incarnation = r.owner"
         " WHERE greatest(r.lease_until, coalesce(o.beat_at, 0) + r.lease_us)"
-        " < extract(epoch FROM clock_timestamp()) * 1000000"), "the lapse")
-
-
-def wait_for_end(database: Database) -> None:
-    eventually(lambda: not lockers(database), "the end of the transaction")
+        " < extract(epoch FROM clock_timestamp()) * 1000000")
 
 
 def reload(gateway: Gateway, config: str) -> None:
@@ -86,7 +83,7 @@ def check_settled(gateway: Gateway, payer: Participant, paid: int, *told: Answer
     assert payer.effects()["k1"] == paid
     assert payer.database.sql("SELECT status, provisional, lease_until FROM pawl.record") == [
         (2, 0, 0)]
-    eventually(lambda: counted(payer.database) == (0, 1, 0, 0, 0, 0), "the counts")
+    wait_for_counts(payer.database)
 
 
 # ---- refused ----

@@ -10,9 +10,9 @@ import pytest
 
 from pawltest.gateway import Gateway, run
 from pawltest.participant import Participant
-from pawltest.wire import Later, eventually
+from pawltest.wire import Later
 from server import Database
-from test_participant import lock_held, lockers, marks, pay, wait_for_payer
+from test_participant import lock_held, marks, pay, wait_for_end, wait_for_payer
 
 TOLD = '{"id":"settled"}'
 IN_USE = 75
@@ -54,7 +54,7 @@ def test_settled_while_it_is_paid(gateway_of, payer, point, act, dead):
         said = settle(payer.database, act)
         assert said == (IN_USE if point == "commit" else 0)
         release()
-    eventually(lambda: not lockers(payer.database), "the end of the transaction")
+    wait_for_end(payer.database)
     after = pay(second)
     assert after.status == 201
     paid = 0 if act == "resolve" and point != "commit" else 1
@@ -74,7 +74,7 @@ def test_settled_while_it_is_paid_and_repeated_at_once(gateway_of, payer, point,
         assert settle(payer.database, act) == 0
         after = pay(second)
         release()
-    eventually(lambda: not lockers(payer.database), "the end of the first transaction")
+    wait_for_end(payer.database)
     paid = 0 if act == "resolve" else 1
     assert marks(after) == (201, "stored" if paid else "replayed")
     check_all_told(second, payer, paid, after.json)
