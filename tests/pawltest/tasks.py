@@ -49,7 +49,7 @@ class Tasks:
 
     def until(self, *states: str, step: float = 0.2) -> list[dict[str, Any]]:
         """Until the tasks are in these states; the clock moves on, but by no more than a moment
-        while one is due or being sent."""
+        while one is due, being sent, or still to be made."""
         overdue = sending = 0
 
         def moved() -> bool:
@@ -61,7 +61,8 @@ class Tasks:
                       for row in rows)
             overdue = overdue + 1 if due and not sent else 0
             sending = sending + 1 if sent else 0
-            most = 2.0 if sending > LONG_SENT else 0.2 if sent or 0 < overdue < LONG_DUE else step
+            near = sent or 0 < overdue < LONG_DUE or len(rows) < len(states)
+            most = 2.0 if sending > LONG_SENT else 0.2 if near else step
             self.gateway.clock.step(min(step, most))
             return sorted(row["state"] for row in rows) == sorted(states)
 
