@@ -9,7 +9,7 @@ import pytest
 
 from pawltest.admin import with_admin
 from pawltest.gateway import Clock, Gateway, run
-from pawltest.upstream import closes
+from pawltest.upstream import closes, say
 from pawltest.wire import Broken
 
 CONFIG = """
@@ -66,6 +66,16 @@ def test_clients_are_told_when_it_ends_and_may_come_again_then(pawl, upstream, c
     assert gateway.post("/refunds", BODY, key="k1").body == again.body
     assert upstream.effects() == 2 and admin.value(SERIES, rule="refunds.create") == 1
     assert audit(gateway) == [("rule", "hold", "k1", "unknown", "released")]
+
+
+@pytest.mark.parametrize("asks", [None, "5", "9999"])
+def test_the_service_s_own_response_in_doubt_says_when_it_ends(pawl, upstream, asks):
+    """found: L3: unless it asks for a longer wait itself."""
+    upstream.then(say(502, {}, *([("Retry-After", asks)] if asks else [])))
+    told = pawl(CONFIG).post("/refunds", BODY, key="k1")
+    assert (told.status, told["Idempotency-Status"]) == (502, "unknown")
+    [wait] = [int(value) for name, value in told.headers if name == "Retry-After"]
+    assert wait == 9999 if asks == "9999" else ENDS - 60 <= wait <= ENDS
 
 
 @hooks

@@ -363,8 +363,9 @@ static void add_upstreams_fields(const struct exchange *x, const struct upstream
 {
     struct slice fields = buf_slice(&from->fields);
     bool not_done = x->reply.not_done;
+    bool in_doubt = x->reply.result == RESULT_UNKNOWN && (may_probe(x) || hold_left(x) > 0);
     add_doubt(x, to);
-    if (!not_done && (x->reply.result != RESULT_UNKNOWN || !may_probe(x))) {
+    if (!not_done && !in_doubt) {
         buf_add_slice(to, fields);
         return;
     }
