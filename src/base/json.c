@@ -446,6 +446,7 @@ static bool read_value(struct reader *reader)
     if (level->container && level->container->type == JSON_OBJECT &&
         !read_name(reader, &value->name))
         return false;
+    value->at = (uint32_t)(reader->at - reader->start);
     append(level, value);
     return read_start(reader, value);
 }

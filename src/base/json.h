@@ -31,6 +31,7 @@ enum json_type {
 
 struct json {
     enum json_type type;
+    uint32_t at;        /* its first byte in the text, which is shorter than 4 GiB; else no use */
     struct slice text;  /* number: the literal. string: decoded UTF-8 (arena or source) */
     struct slice name;  /* member name, decoded, when inside an object */
     struct json *first; /* array, object: first child */
@@ -84,6 +85,9 @@ const struct json *json_at(const struct json *root, struct slice pointer);
 
 /* The same, or NULL where the value is of another type. */
 const struct json *json_at_as(const struct json *root, struct slice pointer, enum json_type type);
+
+/* A scalar as it stands in `bytes`, the text of its tree: a string with its quotes and escapes. */
+struct slice json_written(struct slice bytes, const struct json *scalar);
 
 /* Whether `pointer` is "" or well-formed (RFC 6901 section 3). */
 bool json_pointer_valid(struct slice pointer);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
+
+#include "base/check.h"
+#include "base/json_scan.h"
 #include "base/utf8.h"
 
 bool json_pointer_valid(struct slice pointer)
@@ -83,4 +86,31 @@ const struct json *json_at_as(const struct json *root, struct slice pointer, enu
 {
     const struct json *value = json_at(root, pointer);
     return value && value->type == type ? value : NULL;
+}
+
+/* Of the string that `text` begins with, which was read before. */
+static size_t string_length(struct slice text)
+{
+    size_t n = 1;
+    for (;;) {
+        n += json_unescaped_length(slice_skip(text, n));
+        CHECK(n < text.len && (text.at[n] == '"' || text.at[n] == '\\'));
+        if (text.at[n] == '"')
+            return n + 1;
+        n += 2;
+    }
+}
+
+struct slice json_written(struct slice bytes, const struct json *scalar)
+{
+    CHECK(scalar->type <= JSON_STRING && scalar->at < bytes.len && bytes.len <= UINT32_MAX);
+    struct slice rest = slice_skip(bytes, scalar->at);
+    switch (scalar->type) {
+    case JSON_NUMBER:
+        return slice_first(rest, scalar->text.len);
+    case JSON_STRING:
+        return slice_first(rest, string_length(rest));
+    default:
+        return slice_first(rest, scalar->type == JSON_FALSE ? 5 : 4);
+    }
 }

@@ -38,37 +38,12 @@ OPTION_READER(once)
 
 /* ---- what does not fit ---- */
 
-static bool is_inside(struct slice pointer, struct slice of)
-{
-    return slice_starts(pointer, of) && (pointer.len == of.len || pointer.at[of.len] == '/');
-}
-
-/* Whether the payload hash counts what the pointer names. */
-static bool counts(const struct payload_selection *payload, struct slice pointer)
-{
-    bool listed = false;
-    for (size_t i = 0; i < payload->n_pointers; i++)
-        listed |= is_inside(pointer, payload->pointers[i]);
-    switch (payload->mode) {
-    case PAYLOAD_INCLUDE:
-        return listed;
-    case PAYLOAD_EXCLUDE:
-        return !listed;
-    case PAYLOAD_IGNORE:
-        return false;
-    case PAYLOAD_ALL:
-    case PAYLOAD_RAW:
-        break;
-    }
-    return true;
-}
-
 /* Two requests with two keys would never have the same hashes. */
 static const struct template_part *key_in_payload(const struct rule *rule)
 {
     for (size_t i = 0; i < rule->key.n; i++) {
         const struct template_part *part = &rule->key.parts[i];
-        if (part->source == TEMPLATE_BODY && counts(&rule->payload, part->text))
+        if (part->source == TEMPLATE_BODY && payload_counts(&rule->payload, part->text))
             return part;
     }
     return NULL;

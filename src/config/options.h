@@ -218,6 +218,8 @@
       "reject}")                                                                                   \
     X(duplicate, SHARED, rule_draft, rule.duplicate, duplicate, 0, 0, "replay",                    \
       "response to a duplicate of a complete operation: replay | reject | ack | {ack: 204}")       \
+    X(replay, SHARED, rule_draft, rule.copied, replay, 0, 0, "{copy: []}",                         \
+      "what a replay takes from the request that gets it: {copy: [/id]}")                          \
     X(mismatch, SHARED, rule_draft, rule.mismatch_status, mismatch, 0, 0, "409",                   \
       "status when a key is reused with another request: 409 | 422 | 400")                         \
     X(retry, SHARED, rule_draft, rule.retry, retry, 0, 0, "none",                                  \
@@ -270,6 +272,9 @@
       "{ack: 204}")                                                                                \
     X(once, payload, rule_once, any_payload, once_payload, 0, 0, "(what the rule compares)",       \
       "ignore: requests with the same value count as the same, whatever else differs")             \
+    X(replay, copy, copied_members, at, copied, 0, 0, "[]",                                        \
+      "JSON pointers to at most 4 members that `payload` excludes; their values in the request "   \
+      "replace those in a JSON response")                                                          \
     X(retry, profile, rule_retry, profile, retry_profile, 0, 0, "user_facing",                     \
       "whose total time, and delays where `schedule` does not say them: user_facing | api | "      \
       "background | scheduled | webhook")                                                          \
@@ -350,7 +355,7 @@
     X("lease|timeout|in_progress|retry_after")                                                     \
     X("unknown|probe_status|probe_headers|not_found|settle|keep_request")                          \
     X("remember|not_done|in_doubt|max_response_body|stream")                                       \
-    X("ttl|tombstone|duplicate|replay_cookies")
+    X("ttl|tombstone|duplicate|replay|replay_cookies")
 
 /* Options of the contract that this version does not have: refused, never passed over. */
 #define CONFIG_LATER(X) X(tls)

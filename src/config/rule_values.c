@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of what only rules have. */
 #include "base/duration.h"
+#include "config/option.h"
 #include "config/reader.h"
 
 #define HEADER_NAME_MAX 128
@@ -226,6 +227,21 @@ OPTION_READER(payload)
         selection->mode = index == 0 ? PAYLOAD_INCLUDE : PAYLOAD_EXCLUDE;
         selection->n_pointers = texts.n;
     }
+}
+
+OPTION_READER(copied)
+{
+    struct copied_members *members = READER_STRUCT(field, copied_members, at);
+    struct reader_texts texts = {.max = COPIED_MAX, .at = members->at};
+    if (!has_wildcard(reader, node) && reader_list(reader, node, is_pointer, A_POINTER, &texts))
+        members->n = texts.n;
+}
+
+OPTION_READER(replay)
+{
+    struct copied_members members = {0};
+    if (options_read_members(reader, option, node, "{copy: [/id]}", &members))
+        *(struct copied_members *)field = members;
 }
 
 static bool is_parameter(struct slice text)

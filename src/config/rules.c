@@ -221,6 +221,23 @@ static void check_form(struct reader *reader)
                         "{form:..} finds nothing where body: json reads every body as JSON");
 }
 
+/* What is compared is in a repeat what it was; of a stream nothing is kept. */
+static void check_copied(struct reader *reader)
+{
+    const struct rule *rule = &reader->draft->rule;
+    const struct node *node = reader->draft->set[OPTION_replay];
+    if (rule->copied.n > 0 && rule->stream)
+        reader_complain(reader, node,
+                        "copies into responses, and `stream` keeps none (expected no `stream`, or "
+                        "`replay: {copy: []}`)");
+    for (size_t i = 0; i < rule->copied.n; i++)
+        if (payload_counts(&rule->payload, rule->copied.at[i]))
+            reader_complain(reader, node,
+                            "copies %.*s, which is compared: a request with another one is refused "
+                            "as a mismatch (expected it in `payload: {exclude: [%.*s]}`)",
+                            SLICE_ARG(rule->copied.at[i]), SLICE_ARG(rule->copied.at[i]));
+}
+
 /* Of a stream there is no record that could tell of it. */
 static void check_emit(struct reader *reader)
 {
@@ -251,6 +268,7 @@ static void check_rule(struct reader *reader, const struct node *node,
     check_format(reader, base);
     check_key_age(reader, base);
     check_form(reader);
+    check_copied(reader);
     check_emit(reader);
     once_review(reader, reader->draft);
     retry_review(reader, base);

@@ -215,6 +215,17 @@ void outcome_keep_fields(const struct headers *headers, unsigned how, struct buf
     }
 }
 
+void outcome_keep_others(struct slice fields, struct buf *buf)
+{
+    while (fields.len) {
+        struct slice line, name;
+        fields = slice_cut(fields, '\n', &line);
+        (void)slice_cut(line, ':', &name);
+        if (!is_of_the_bytes(name) && !slice_eq_nocase(name, SLICE("ETag")))
+            buf_printf(buf, "%.*s\n", SLICE_ARG(line));
+    }
+}
+
 struct slice outcome_field(struct slice fields, struct slice name)
 {
     while (fields.len) {

@@ -92,6 +92,10 @@ size_t outcome_size(const struct outcome *outcome);
  * Trailer; with OUTCOME_IS_DECODED none that is about the body's bytes either. */
 void outcome_keep_fields(const struct headers *headers, unsigned how, struct buf *buf);
 
+/* Appends those of the kept lines that are true of another body, too: neither an ETag nor a digest
+ * or a signature. */
+void outcome_keep_others(struct slice fields, struct buf *buf);
+
 /* The value of the first line `name` among `fields`; `.at` NULL: none. */
 struct slice outcome_field(struct slice fields, struct slice name);
 

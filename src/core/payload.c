@@ -9,6 +9,32 @@
 #include "core/multipart.h"
 #include "core/query.h"
 
+/* ---- what counts ---- */
+
+static bool is_inside(struct slice pointer, struct slice of)
+{
+    return slice_starts(pointer, of) && (pointer.len == of.len || pointer.at[of.len] == '/');
+}
+
+bool payload_counts(const struct payload_selection *selection, struct slice pointer)
+{
+    bool listed = false;
+    for (size_t i = 0; i < selection->n_pointers; i++)
+        listed |= is_inside(pointer, selection->pointers[i]);
+    switch (selection->mode) {
+    case PAYLOAD_INCLUDE:
+        return listed;
+    case PAYLOAD_EXCLUDE:
+        return !listed;
+    case PAYLOAD_IGNORE:
+        return false;
+    case PAYLOAD_ALL:
+    case PAYLOAD_RAW:
+        break;
+    }
+    return true;
+}
+
 /* ---- reading ---- */
 
 static enum payload_error read_json(struct arena *arena, struct payload *payload)

@@ -62,6 +62,9 @@ struct payload_selection {
 /* "all", "include", "exclude", "raw", "ignore". */
 const char *payload_mode_name(enum payload_mode mode);
 
+/* Whether the hash counts what the pointer names. */
+bool payload_counts(const struct payload_selection *selection, struct slice pointer);
+
 /* The recipe: version and selection as one line of text, stored with a record so that a later
  * attempt is hashed the same way, whatever the config says by then. "2 all", "2 raw", "2 ignore",
  * "2 include /a /b" (in pointers '%', space and control bytes percent-encoded); "2 json all" where

@@ -9,6 +9,7 @@
 #define PAWL_CORE_RULE_H
 
 #include "base/thread.h"
+#include "core/copied.h"
 #include "core/disposition.h"
 #include "core/emit.h"
 #include "core/error_text.h"
@@ -135,6 +136,7 @@ struct rule {
     uint64_t keep_request; /* bytes of the body that a pending record keeps */
     struct rule_retry retry;
     bool replay_cookies;
+    struct copied_members copied;     /* into what is replayed */
     bool stream;                      /* responses pass live, and leave a tombstone */
     struct emit emit;                 /* the event that tells of its success */
     const struct error_texts *errors; /* bodies of pawl's own errors; NULL: problems */

@@ -80,7 +80,7 @@ def test_one_option_is_told_with_range_default_and_place():
     assert re.findall(r"^  (\w+) +(.*)$", text, re.M) == [
         ("type", "duration"), ("where", "in a rule or in defaults"), ("default", "24h"),
         ("range", "1ms to forever"), ("reload", "yes"),
-        ("related", "tombstone, duplicate, replay_cookies")]
+        ("related", "tombstone, duplicate, replay, replay_cookies")]
     assert "  reload   needs a restart\n" in explain("listen")
     assert "range" not in explain("match") and "at the top" in explain("listen")
     told = json.loads(explain("--json", "max_request_body"))

@@ -232,6 +232,14 @@ def test_default_emit_says_the_response(pawl, upstream):
     assert json.loads(said[0]) == answer.json
 
 
+def test_default_replay_copies_nothing(pawl, upstream):
+    gateway = pawl("tenant: none\nrules:\n"
+                   "  - {name: r, match: POST /refunds, payload: {exclude: [/id]}}\n")
+    upstream.then(say(201, {"id": 1}))
+    assert gateway.post("/refunds", {"id": 1}, key="k1").json == {"id": 1}
+    assert gateway.post("/refunds", {"id": 2}, key="k1").json == {"id": 1}
+
+
 def test_default_replay_cookies_is_false(gateway, upstream):
     upstream.then(say(201, {}, ("Set-Cookie", "s=1")))
     assert gateway.post("/refunds", {}, key="k1")["Set-Cookie"] == "s=1"

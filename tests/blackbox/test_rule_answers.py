@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
-from pawltest.upstream import closes, say
+from pawltest.upstream import Gate, Reply, closes, say
 from pawltest.wire import Answer, Later
 
 CONFIG = """
@@ -45,6 +46,10 @@ rules:
     unknown: {probe: "GET /bodies-probe/{key}"}
     not_found: [404, {body: /data/0, absent: true}]
     settle: 0
+  - name: copies
+    match: POST /copies
+    payload: {exclude: [/id, /meta]}
+    replay: {copy: [/id, /meta/trace]}
   - {name: live, match: POST /live, stream: true, not_done: [202], in_doubt: [203]}
   - {name: rejects, match: POST /rejects, duplicate: reject, ttl: 1h, tombstone: 1h}
   - {name: rejects.ever, match: POST /rejects-ever, duplicate: reject, ttl: forever}
@@ -173,6 +178,80 @@ def test_a_probe_whose_error_shows_nothing_has_found_nothing_out(shared, behind,
     assert marks(shared.post("/bodies-probe", BODY, key=key)) == (500, "unknown")
     again = shared.post("/bodies-probe", BODY, key=key)
     assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
+    assert behind.effects() == 1
+
+
+# ---- what a replay takes from the request ----
+
+OF_THE_BYTES = [("ETag", '"1"'), ("Digest", "sha-256=x"), ("Content-Digest", "sha-256=:x:"),
+                ("Repr-Digest", "sha-256=:x:"), ("Content-MD5", "x"), ("Signature", "s=:x:"),
+                ("Signature-Input", "s=()")]
+JSON = ("Content-Type", "application/json; charset=utf-8")
+
+
+def rpc(given: str) -> bytes:
+    return b'{"method": "pay", "id": %s}' % given.encode()
+
+
+def test_a_replay_has_the_id_of_who_asks_and_the_first_response_its_own(shared, behind, key):
+    whole = b' {"jsonrpc":"2.0" , "result":{"id":1,"n":1.0,"n\\u00e9":"\xc3\xa9"},"id" : %s}\n'
+    behind.then(Reply(201, whole % b"1", (JSON, ("X-Own", "1"), *OF_THE_BYTES)))
+    first = shared.post("/copies", rpc("1"), key=key)
+    assert (marks(first), first.body) == ((201, "stored"), whole % b"1")
+    for given in ('"b\\u00e9\\""', "12345678901234567890", "null", "2.50"):
+        again = shared.post("/copies", rpc(given), key=key)
+        assert (marks(again), again.body) == ((201, "replayed"), whole % given.encode())
+        assert (again["X-Own"], again["Content-Type"]) == ("1", JSON[1])
+        assert not [name for name, _ in OF_THE_BYTES if again[name]]
+    same = shared.post("/copies", rpc("1"), key=key)
+    assert same.body == first.body and [line for line in same.headers if line in OF_THE_BYTES] == [
+        line for line in first.headers if line in OF_THE_BYTES] == OF_THE_BYTES
+    other = shared.post("/copies", b'{"method": "other", "id": 1}', key=key)
+    assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
+    assert behind.effects() == 1
+
+
+@pytest.mark.parametrize("status, pad", [(404, 0), (200, 100_000)])
+def test_members_are_copied_into_refusals_and_large_responses_too(shared, behind, key, status, pad):
+    said = {"id": 1, "meta": {"trace": "a", "host": "h"}, "pad": "x" * pad}
+    behind.then(say(status, said))
+    body = {"id": 1, "meta": {"trace": "a"}, "pad": "y" * pad}
+    assert shared.post("/copies", body, key=key).json == said
+    again = shared.post("/copies", body | {"id": "2", "meta": {"trace": "b", "host": "i"}}, key=key)
+    assert marks(again) == (status, "replayed")
+    assert again.json == said | {"id": "2", "meta": {"trace": "b", "host": "h"}}
+
+
+@pytest.mark.parametrize("said, asked", [
+    (Reply(200, b'{"id":1}', (("Content-Type", "text/plain"),)), rpc("2")),
+    (Reply(200, b'{"id":1}', (JSON, CODED)), rpc("2")),
+    (Reply(206, b'{"id":1}', (JSON, ("Content-Range", "bytes 0-7/9"))), rpc("2")),
+    (Reply(200, b'{"id":1,"id":1}', (JSON,)), rpc("2")),
+    (Reply(200, b'{"id":[1]}', (JSON,)), rpc("2")),
+    (Reply(200, b'[{"id":1}]', (JSON,)), rpc("2")),
+    (Reply(200, b"", (JSON,)), rpc("2")),
+    (Reply(200, b'{"id":1}', (JSON,)), b'{"method": "pay"}'),
+    (Reply(200, b'{"id":1}', (JSON,)), rpc("[2]")),
+    (Reply(200, b'{"id":1}', (JSON,)), rpc('"%s"' % ("x" * 1023))),
+], ids=["text", "coded", "part", "ambiguous", "array", "in an array", "empty", "none asked",
+        "no scalar asked", "too long"])
+def test_what_has_no_place_for_the_id_is_replayed_as_it_was(shared, behind, key, said, asked):
+    behind.then(replace(said, headers=(*said.headers, ("Cache-Control", "private"),
+                                       *OF_THE_BYTES)))
+    first = shared.post("/copies", rpc("1"), key=key)
+    again = shared.post("/copies", asked, key=key)
+    assert (again["Idempotency-Status"], again.body) == ("replayed", said.body)
+    assert again.kept == first.kept and again["ETag"] == '"1"'
+
+
+def test_each_of_those_that_wait_gets_its_own_id(shared, behind, key):
+    gate = Gate()
+    behind.then(say(200, {"id": 1}, gate=gate))
+    first = Later(lambda: shared.post("/copies", rpc("1"), key=key))
+    gate.wait_for()
+    others = [Later(lambda n=n: shared.post("/copies", rpc(n), key=key)) for n in "23"]
+    gate.open()
+    assert [one.result().json for one in (first, *others)] == [{"id": n} for n in (1, 2, 3)]
     assert behind.effects() == 1
 
 

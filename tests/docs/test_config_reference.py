@@ -22,6 +22,7 @@ TOP = {"upstream": "http://h", "tenant": '"{header:X-T}"', "trust_tenant": "true
 RULE = {"name": "a", "match": "POST /a/{id}"}
 # Without which an option has no effect, or does not fit.
 BESIDE = {"probe_status": {"unknown": '{probe: "GET /a/{key}"}'},
+          "replay": {"payload": "{exclude: [/id]}"},
           "not_found": {"unknown": '{probe: "GET /a/{key}"}'},
           "probe_headers": {"unknown": '{probe: "GET /{tenant}/a/{key}"}'},
           "upstream_tls": {"upstream": "https://h"}, "key": {"match": "POST /a/{id}"},

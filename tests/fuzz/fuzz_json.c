@@ -141,6 +141,19 @@ static void check_pointers(const struct json *root)
     }
 }
 
+/* Every scalar in the root is found as it is written. */
+static void check_written(struct slice body, const struct json *root)
+{
+    for (const struct json *child = root->first; child; child = child->next) {
+        ARENA_AUTO struct arena arena = arena_make(ROOM);
+        struct json *again;
+        if (child->type > JSON_STRING)
+            continue;
+        CHECK(json_parse(&arena, json_written(body, child), &again, NULL) == JSON_OK);
+        CHECK(again->type == child->type && slice_eq(again->text, child->text));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     ARENA_AUTO struct arena arena = arena_make(ROOM);
@@ -161,5 +174,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     check_same_hash(buf_slice(&other), &hash);
     if (payload.json->count < 100)
         check_pointers(payload.json);
+    check_written(body, payload.json);
     return 0;
 }

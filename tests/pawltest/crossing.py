@@ -175,6 +175,7 @@ NO_IDENTITY = {
     "lease", "timeout", "in_progress", "settle", "retry", "store_down",  # how long, how often
     "unknown", "probe_status", "probe_headers",  # what becomes of a doubt
     "not_done", "in_doubt", "not_found", "keep_request", "stream", "replay_cookies",  # what is kept
+    "replay",  # what it takes from who asks again
     "max_request_body", "max_response_body", "key_max_age",  # what is taken at all
     "authorize", "authorize_host", "emit", "errors", "allow", "moved"}
 

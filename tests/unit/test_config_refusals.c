@@ -4,6 +4,8 @@
 
 #include "config/options.h"
 
+#define COPYING "rules:\n- {name: a, match: POST /a, replay: {copy: [/id/a]}"
+
 struct bad {
     const char *text;
     const char *place; /* "LINE:COLUMN: key: " */
@@ -300,6 +302,19 @@ static void values_of_rules_are_checked_where_they_stand(void **state)
         {HEAD "defaults: {payload: {exclude: [/lines/-/ts]}}\n", "3:32: exclude: ", "no wildcards"},
         {HEAD "defaults: {payload: {include: [$.order.id]}}\n", "3:32: include: ", "no wildcards"},
         {HEAD "defaults: {payload: {include: [.id]}}\n", "3:32: include: ", "no wildcards"},
+        {HEAD "defaults: {replay: {copy: [$.id]}}\n", "3:28: copy: ", "no wildcards"},
+        {HEAD "defaults: {replay: {copy: [id]}}\n", "3:28: copy: ", "a JSON pointer"},
+        {HEAD "defaults: {replay: {copy: [/a, /b, /c, /d, /e]}}\n",
+         "3:27: copy: ", "expected at most 4"},
+        {HEAD "defaults: {replay: [/id]}\n", "3:20: replay: ", "expected {copy: [/id]}"},
+        {HEAD "defaults: {replay: {cpoy: [/id]}}\n", "3:21: cpoy: ", "did you mean 'copy'?"},
+        {HEAD COPYING "}\n", "4:37: replay: ", "copies /id/a, which is compared"},
+        {HEAD COPYING ", payload: raw}\n", "4:37: replay: ", "which is compared"},
+        {HEAD COPYING ", payload: {exclude: [/i, /id/a/b]}}\n",
+         "4:37: replay: ", "(expected it in `payload: {exclude: [/id/a]}`)"},
+        {HEAD COPYING ", payload: {include: [/id]}}\n", "4:37: replay: ", "which is compared"},
+        {HEAD COPYING ", payload: ignore, stream: true}\n",
+         "4:37: replay: ", "`stream` keeps none"},
         {HEAD "defaults: {payload: {exclude: /a}}\n",
          "3:31: exclude: ", "is not a list (did you mean [/a]?"},
         {HEAD "defaults: {query: []}\n", "3:19: query: ", "is empty"},

@@ -6,6 +6,7 @@
 #include "engine/identities.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
+#include "gateway/exchange/replay.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
 
@@ -119,7 +120,7 @@ static enum exchange_step reply_to_replay(struct exchange *x)
     if (unpacked == OUTCOME_NO_MEMORY)
         return reply_no_room(x);
     if (unpacked == OUTCOME_UNPACKED && status >= 200 && status <= 999)
-        return reply_found(x, RESULT_REPLAYED);
+        return replay_copy_members(x) ? reply_found(x, RESULT_REPLAYED) : reply_no_room(x);
     exchange_log_damaged(x);
     return reply_error(x, ERROR_RESULT_NOT_KEPT, "what was kept of the response is damaged");
 }

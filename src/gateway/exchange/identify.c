@@ -341,7 +341,7 @@ static void hash_body(void *argument)
 }
 
 /* A body of a few KiB may be large once it is decoded: a worker finds out. */
-static bool takes_long(const struct exchange *x)
+bool identify_takes_long(const struct exchange *x)
 {
     struct slice coding = header_value(x, SLICE("Content-Encoding"));
     bool coded = coding.len > 0 && !slice_eq_nocase(coding, SLICE("identity"));
@@ -365,7 +365,7 @@ static bool refuse_costly(struct exchange *x, const struct arena *tried)
 static bool hash(struct exchange *x, const struct payload_selection *selection, bool marks)
 {
     struct hashing h = {.x = x, .selection = selection, .marks = marks};
-    if (!takes_long(x) || !fiber_offload(x->server->config->workers, hash_body, &h))
+    if (!identify_takes_long(x) || !fiber_offload(x->server->config->workers, hash_body, &h))
         hash_body(&h);
     struct arena tried = x->payload_arena; /* for its figures alone */
     if (h.error != PAYLOAD_OK || !h.hashed)
@@ -396,7 +396,7 @@ static bool selects_inside(const struct payload_selection *selection)
 
 static bool read_payload(struct exchange *x)
 {
-    if (!hash(x, &x->rule->payload, takes_long(x)))
+    if (!hash(x, &x->rule->payload, identify_takes_long(x)))
         return false;
     bool looks_inside = template_needs_body(&x->rule->key) || selects_inside(&x->rule->payload) ||
                         template_needs_body(&x->rule->probe) ||
@@ -518,7 +518,7 @@ static bool identify(struct exchange *x, bool *ret_bypass)
     if (!fill_attempt(x))
         return false;
     /* Only a new record keeps it: a response in the cache is replayed without. */
-    if (!takes_long(x) && !engine_has_copy(x->server->config->engine, &x->attempt))
+    if (!identify_takes_long(x) && !engine_has_copy(x->server->config->engine, &x->attempt))
         write_fingerprint(x, &x->rule->payload);
     return true;
 }
@@ -574,7 +574,7 @@ void identify_difference(struct exchange *x, bool target, struct buf *buf)
         fingerprint_explain_target(&of, stored, buf);
         return;
     }
-    if (!takes_long(x) && identify_open_payload(x, selection.as_json) == PAYLOAD_OK)
+    if (!identify_takes_long(x) && identify_open_payload(x, selection.as_json) == PAYLOAD_OK)
         fingerprint_explain_body(&of, stored, buf);
     identify_close_payload(x);
 }

@@ -26,6 +26,8 @@ bool identify_name(struct exchange *x);
  * looked at, and no wait. */
 enum payload_error identify_open_payload(struct exchange *x, bool as_json);
 void identify_close_payload(struct exchange *x);
+/* Whether to understand it is a worker's. */
+bool identify_takes_long(const struct exchange *x);
 
 /* Of an event that is received (rule->inbox), by IDENTIFY: whether it is signed, over the bytes as
  * they came; whether, once understood, it is an event (false: x->reply says why not); x->order. */
