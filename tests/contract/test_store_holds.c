@@ -162,6 +162,35 @@ static void a_once_value_is_free_for_another_request_behind_the_end(void **state
     check_counts(bed);
 }
 
+/* From before the rule had `once`, and held itself where `held`. */
+static void check_taken(struct bed *bed, uint64_t key, uint64_t value, bool held)
+{
+    size_t before = ends(bed);
+    if (held)
+        doubtful(bed, key, AT_ONCE);
+    else
+        act(bed, key, STORE_RELEASE, proceed(bed, key));
+    struct store_op holder = begin(bed, key + 1, value, &rejects);
+    holder.begin.hold_us = AT_ONCE;
+    run(bed, &holder);
+    assert_int_equal(holder.verdict, RECORD_PROCEED);
+    assert_int_equal(act(bed, key + 1, STORE_DOUBT, holder.record.token), RECORD_WRITTEN);
+    struct store_op op = begin(bed, key, value, &rejects);
+    op.begin.hold_us = AT_ONCE;
+    run(bed, &op);
+    assert_true(op.verdict == RECORD_PROCEED && op.outlived_hold);
+    drop(&op);
+    assert_int_equal(ends(bed), before + 1 + held);
+    assert_int_equal(act(bed, key + 1, STORE_FINISH, holder.record.token), RECORD_STALE);
+    check_counts(bed);
+}
+
+static void a_record_that_takes_a_value_behind_the_end_says_so(void **state)
+{
+    check_taken(*state, 1, 5, false);
+    check_taken(*state, 3, 6, true);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
@@ -171,6 +200,7 @@ int main(void)
         BED_TEST(whoever_knows_the_rule_ends_it_without_a_begin),
         BED_TEST(a_frozen_store_ends_no_hold),
         BED_TEST(a_once_value_is_free_for_another_request_behind_the_end),
+        BED_TEST(a_record_that_takes_a_value_behind_the_end_says_so),
     };
     return bed_run_in_peace(tests, sizeof tests / sizeof *tests);
 }

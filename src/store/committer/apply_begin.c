@@ -121,14 +121,13 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
 }
 
 /* Proceeds on a record that was held, and whose hold has ended: who reads of a second effect finds
- * why. `now`: the row that it ended on, which may be a new one. */
+ * why. `now`: the record that it ended on, which may be a new one. */
 static void note_end_of_hold(struct apply *apply, struct store_op *op, const struct store_row *held,
-                             const struct store_row *now)
+                             const struct record *now)
 {
-    op->outlived_hold =
-        op->verdict == RECORD_PROCEED && record_outlived_hold(&held->record, &now->record);
-    if (!op->outlived_hold)
+    if (op->verdict != RECORD_PROCEED || !record_outlived_hold(&held->record, now))
         return;
+    op->outlived_hold = true;
     struct store_row row = *held;
     row.record.status = RECORD_PENDING;
     apply_audit(apply, op, &held->record, &row);
@@ -346,7 +345,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
         return BACKEND_OK;
     store_decision(apply, op, &answer, &row);
     if (writes)
-        note_end_of_hold(apply, op, &held, &row);
+        note_end_of_hold(apply, op, &held, &row.record);
     *ret_touched = writes;
     return conclude_begin(apply, op, &row);
 }
@@ -369,8 +368,12 @@ static bool take_value(struct apply *apply, struct store_op *op, struct store_ro
         *row = holder;
         return false;
     }
-    if (answer.act == ONCE_REPLACE)
+    if (answer.act == ONCE_REPLACE) {
+        struct record taker = {.token =
+                                   row->record.token}; /* a doubt of its own is none of these */
+        note_end_of_hold(apply, op, &holder, &taker);
         rowset_remove(apply->rows, &holder, false);
+    }
     hold_value(apply, op, row);
     return true;
 }
@@ -419,7 +422,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
     bool lacks = changed && lacks_value(op, old) && op->verdict == RECORD_PROCEED;
     if (changed && (!lacks || take_value(apply, op, &row))) {
         store_begin(apply, op, old, &row);
-        note_end_of_hold(apply, op, old, &row);
+        note_end_of_hold(apply, op, old, &row.record);
         *ret_touched = true;
     }
     return conclude_begin(apply, op, &row);
