@@ -105,27 +105,44 @@ static bool is_end(struct path_byte byte)
     return byte.escaped && (byte.c == '?' || byte.c == '#');
 }
 
+/* What is left of a segment for a server that drops ";parameters", what would end the path, and
+ * spaces at both ends. */
+static struct slice name_of(struct slice segment)
+{
+    size_t begin = 0, end = 0;
+    for (size_t at = 0; at < segment.len;) {
+        struct path_byte byte = byte_at(segment, at);
+        if (byte.c == ';' || is_end(byte))
+            break;
+        at += byte.size;
+        if (byte.c != ' ')
+            end = at;
+        else if (end == 0)
+            begin = at;
+    }
+    return slice_make(segment.at + begin, end > begin ? end - begin : 0);
+}
+
 bool path_has_dots(struct slice segment)
 {
     size_t begin = 0;
     for (size_t at = 0; at < segment.len;) {
         struct path_byte byte = byte_at(segment, at);
         if ((byte.c == '/' || byte.c == '\\') &&
-            is_dot_segment(slice_make(segment.at + begin, at - begin)))
+            is_dot_segment(name_of(slice_make(segment.at + begin, at - begin))))
             return true;
         at += byte.size;
         if (byte.c == '/' || byte.c == '\\')
             begin = at;
     }
-    return is_dot_segment(slice_skip(segment, begin));
+    return is_dot_segment(name_of(slice_skip(segment, begin)));
 }
 
 bool path_is_nameless(struct slice segment)
 {
-    for (size_t at = 0; at < segment.len;) {
-        struct path_byte byte = byte_at(segment, at);
-        if (byte.c == ';')
-            break;
+    struct slice name = name_of(segment);
+    for (size_t at = 0; at < name.len;) {
+        struct path_byte byte = byte_at(name, at);
         if (byte.c != '/' && byte.c != '\\')
             return false;
         at += byte.size;

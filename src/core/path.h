@@ -33,10 +33,10 @@ struct slice path_normalise(struct slice path, struct arena *arena);
 bool path_is_ambiguous(struct slice path);
 
 /* Whether a segment is '.' or '..', or would have one of them in it for a server that decodes %2F,
- * %5C and '\' to slashes. */
+ * %5C and '\' to slashes, drops spaces at both ends, or ends it at %3F or %23. */
 bool path_has_dots(struct slice segment);
 
-/* Whether it is empty, or nothing but slashes once it is decoded; ";parameters" are no name. */
+/* Whether it is empty to such a server, or nothing but slashes; ";parameters" are no name. */
 bool path_is_nameless(struct slice segment);
 
 /* The choices, as bits, that make a difference in how servers read this normalised path: readings
