@@ -119,15 +119,19 @@ def send_undo(state: State, at: int) -> Iterator[Move]:
 
 
 def act_on_step(state: State, at: int) -> Iterator[Move]:
-    """Parked at a step. People say what is so: `drop` in doubt wants --force."""
+    """Parked at a step. Who settles it says what is so; who drops it by force says nothing, and the
+    doubt stays."""
     _, steps, undos, left, _ = state
     _, doubt, happened = steps[at]
+    stays = doubt and MUTANT != "M_DROP"
     yield f"retry {at}", ("running", put(steps, at, ("waiting", doubt, happened)), undos, left,
                           False)
     if happened:
         yield from forward(f"settle --done {at}", put(steps, at, ("done", False, True)), left)
     else:
-        yield from undo(f"drop {at}", put(steps, at, ("Dropped", False, False)), left)
+        settled = put(steps, at, ("Dropped", False, False))
+        yield from undo(f"settle --not-done {at}", settled, left)
+    yield from undo(f"drop {at}", put(steps, at, ("Dropped", stays, happened)), left)
 
 
 def act_on_undo(state: State, at: int) -> Iterator[Move]:
@@ -145,6 +149,10 @@ def act_on_undo(state: State, at: int) -> Iterator[Move]:
     dropped = put(undos, at, "Dropped")
     if undos[at] in ways:
         yield f"drop undo {at}", (backward(steps, dropped), steps, dropped, left, sent)
+    if undos[at] in ("dead", "unfilled"):
+        by_hand = put(undos, at, "done")
+        yield f"settle --done undo {at}", (backward(steps, by_hand), steps, by_hand, left, sent)
+        yield f"settle --not-done undo {at}", (backward(steps, dropped), steps, dropped, left, sent)
 
 
 def act_on_list(state: State) -> Iterator[Move]:

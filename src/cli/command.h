@@ -245,7 +245,8 @@
     X(DROP_LIST, "list", 0, "NAME", NULL, 0, 0, "a whole list, by its number or its name")         \
     X(KEEP_DONE, "keep", 0, NULL, NULL, 0, 0, "with --list: leave what is done as it is")          \
     X(SETTLE_RESPONSE, "response", 0, "BODY", NULL, 0, 0,                                          \
-      "with --done: the body of its response, which fills in its undo; @FILE, @- from stdin")      \
+      "with --done: the body of its response: shown, replayed under its key, and what fills in "   \
+      "its undo; @FILE, @- from stdin")                                                            \
     X(PROMETHEUS, "prometheus", 0, NULL, NULL, 0, 0, "print the text format of Prometheus")        \
     X(DRAIN_ONCE, "once", 0, NULL, NULL, 0, 0, "until nothing is due now")                         \
     X(DRAIN_NEW, "new", 0, NULL, NULL, 0, 0,                                                       \

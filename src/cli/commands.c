@@ -166,12 +166,12 @@ const struct command command_rows[COMMAND_COUNT] = {
          .summary = "give an operation up; its group goes on",
          .synopsis = "ID [--force] [--reason TEXT]\n--dead | --parked [OPTIONS]\n"
                      "--list NAME [--keep] [--force] [--reason TEXT]",
-         .about =
-             "Drops an operation that waits or is dead. It is kept in the list as dropped; "
-             "what waited behind it in its group goes on.\n\n" ABOUT_MANY "\n\n"
-             "The step that parked a list was not done (in doubt: --force): the list is undone. An "
-             "undo is given up, and its list partial. With --list what is done of a list is "
-             "undone, or with --keep stays; one that is being undone stops, and is partial.",
+         .about = "Drops an operation that waits or is dead. It is kept in the list as dropped; "
+                  "what waited behind it in its group goes on.\n\n" ABOUT_MANY "\n\n"
+                  "The list that a step parked is undone; in doubt that needs --force, and it is "
+                  "partial. An "
+                  "undo is given up, and its list partial. With --list what is done of a list is "
+                  "undone, or with --keep stays; one that is being undone stops, and is partial.",
          .operand = "ID",
          .operands_most = 1,
          .flags = {FLAG_DROP_LIST, FLAG_KEEP_DONE, FLAG_EDIT_FORCE, FLAG_ALL_DEAD, FLAG_ALL_PARKED,
@@ -200,7 +200,7 @@ const struct command command_rows[COMMAND_COUNT] = {
          .exits = {{NO_OPERATION},
                    {EXIT_USAGE, NULL},
                    {NO_STORE},
-                   {EXIT_TRY_AGAIN, "it is being sent"}}},
+                   {EXIT_TRY_AGAIN, "it is being sent, or may still be on its way"}}},
     [COMMAND_queue_pause] =
         {.name = "queue pause",
          .summary = "send nothing more to a target, or of a group",

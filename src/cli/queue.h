@@ -3,8 +3,8 @@
  * `pawl queue`: operations that wait on disk until they can be sent; and what of `pawl webhook` is
  * about deliveries, and `pawl inbox`, which are tasks, too. What the parts of the commands share:
  * queue.c (command line, the store), queue_add.c, queue_edit.c, queue_list.c (list, show),
- * queue_act.c (retry, replay, drop, settle, pause, resume), queue_lists.c (what is done to lists),
- * queue_audit.c, queue_drain.c,
+ * queue_act.c (retry, replay, drop, pause, resume), queue_settle.c, queue_lists.c (what is done to
+ * lists), queue_audit.c, queue_drain.c,
  * webhook_publish.c, webhook_endpoint.c, inbox_remove.c. stats.c is `pawl stats`. What programs
  * read, and what an act does, is operator/tasks.h.
  */
@@ -132,6 +132,12 @@ int queue_run_replay(struct queue_session *session);
 
 /* Adds the line of a head; of a file of headers (`@`) its name. */
 void queue_add_field(struct buf *fields, const struct header *line);
+
+/* ---- queue_act.c ---- */
+
+/* Says what came of an act; `done`: what it is then. An exit code. */
+int queue_report_act(const struct queue_session *session, const struct tasks_acted *acted,
+                     const char *done);
 
 /* ---- queue_audit.c ---- */
 

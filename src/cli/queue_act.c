@@ -2,18 +2,15 @@
 /* What an operator does to queued operations, and to where they go. */
 #include "cli/print.h"
 #include "cli/queue_lists.h"
-#include "client/operation.h"
-#include "operator/keys.h"
 #include <stdio.h>
 #include <unistd.h>
 
 #define LANE_MAX ((size_t)1024)
-#define SETTLED_STATUS 200 /* of the record of what a person says was done */
 
 /* ---- retry, drop ---- */
 
-static int report(const struct queue_session *session, const struct tasks_acted *acted,
-                  const char *done)
+int queue_report_act(const struct queue_session *session, const struct tasks_acted *acted,
+                     const char *done)
 {
     const char *noun = session->words->noun;
     long long id = (long long)session->id;
@@ -58,7 +55,7 @@ static int act_open(struct queue_session *session, enum tasks_act act, const cha
         return code;
     if (acted.end == TASKS_LINKED)
         return queue_lists_act(session, act == TASKS_RETRY ? STEPS_RETRY : STEPS_DROP, done);
-    return report(session, &acted, done);
+    return queue_report_act(session, &acted, done);
 }
 
 static int act_on_one(struct queue_session *session, enum tasks_act act, const char *done)
@@ -153,76 +150,6 @@ int queue_run_drop(struct queue_session *session)
                           : act_on_given(session, TASKS_DROP, "is dropped", "dropped");
 }
 
-/* ---- settle ---- */
-
-/* The record that `pawl send` would look at, before the operation: whoever dies in between finds
- * the operation done once it is sent again. A record that has ended is left as it is. */
-static int settle_record(struct queue_session *session, struct keys_row *row)
-{
-    bool is_done = session->settles_done;
-    const struct store_actor actor = queue_actor(session);
-    KEYS_ACT_AUTO struct keys_act act = {.row = row,
-                                         .kind = is_done ? KEYS_RESOLVE : KEYS_RELEASE,
-                                         .token = row->store.record.token,
-                                         .http_status = is_done ? SETTLED_STATUS : 0,
-                                         .actor = actor.name,
-                                         .reason = actor.reason,
-                                         .insist = "wait"};
-    int code = queue_complain(session, keys_act(session->store, &act, &session->parker.parker));
-    if (code != EXIT_DONE || act.end == KEYS_DONE || act.end == KEYS_SAME || act.end == KEYS_LATE)
-        return code;
-    return command_failed(session->command, EXIT_TRY_AGAIN, "%.*s",
-                          SLICE_ARG(buf_slice(&act.what)));
-}
-
-static int settle_records(struct queue_session *session, struct slice key)
-{
-    KEYS_FOUND_AUTO struct keys_found found = {0};
-    const struct keys_wanted wanted = {.rule = SLICE(CLIENT_RULE), .key = key, .limit = 2};
-    int code = queue_complain(session,
-                              keys_list(session->store, &wanted, &session->parker.parker, &found));
-    for (struct keys_row *row = found.first; row && code == EXIT_DONE; row = row->next)
-        code = settle_record(session, row);
-    return code;
-}
-
-static bool may_settle(const struct tasks_whole *whole)
-{
-    return whole->stored && whole->stored->task.state != TASK_SENDING &&
-           task_allows(whole->stored->task.state, TASK_SETTLE);
-}
-
-/* Of a parked list: what is done goes into the record, as of an operation by itself. */
-static int settle_step(struct queue_session *session, const struct tasks_whole *whole)
-{
-    bool is_parked =
-        whole->list && whole->list->state == STEPS_PARKED && whole->stored->task.state == TASK_DEAD;
-    int code = session->settles_done && is_parked ? settle_records(session, whole->stored->key)
-                                                  : EXIT_DONE;
-    return code == EXIT_DONE ? queue_lists_settle(session) : code;
-}
-
-int queue_run_settle(struct queue_session *session)
-{
-    TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
-    bool is_done = session->settles_done;
-    if (is_done == session->settles_undone)
-        return command_misused(session->command, "needs either --done or --not-done");
-    if (session->response && !is_done)
-        return command_misused(session->command, "--response goes with --done");
-    int code = queue_open(session, STORE_COMMAND, false);
-    if (code == EXIT_DONE)
-        code = queue_complain(session, tasks_read(&session->source, session->id, &whole));
-    if (code == EXIT_DONE && whole.stored && whole.stored->list_id != 0)
-        return settle_step(session, &whole);
-    if (code == EXIT_DONE && may_settle(&whole))
-        code = settle_records(session, whole.stored->key);
-    if (code != EXIT_DONE)
-        return code;
-    return is_done ? act_open(session, TASKS_SETTLE_DONE, "is done")
-                   : act_open(session, TASKS_SETTLE_NOT, "was not done, and is in doubt no more");
-}
-
 /* ---- replay ---- */
 
 /* Those of the command line, at once. */
@@ -238,7 +165,7 @@ static int replay_given(struct queue_session *session)
             .id = session->id, .act = TASKS_REPLAY, .actor = queue_actor(session)};
         code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
         if (code == EXIT_DONE)
-            code = report(session, &acted, "is sent again");
+            code = queue_report_act(session, &acted, "is sent again");
     }
     return code;
 }

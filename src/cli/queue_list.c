@@ -199,6 +199,8 @@ static void add_request(struct buf *buf, const struct store_request *request, st
     }
     if (body.len > 0)
         add_fact(buf, "body:", body);
+    if (request->response.len > 0)
+        add_fact(buf, "response:", request->response);
     for (struct slice lines = request->answers, line;
          lines.len > 0 && slice_next(&lines, '\n', &line);)
         add_fact(buf, "answers:", line);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator does to lists of the queue, and to their steps and undos. */
 #include "cli/queue_lists.h"
-#include "cli/input.h"
 #include "cli/print.h"
 #include <stdio.h>
 
@@ -62,8 +61,8 @@ static int refuse(const struct queue_session *session, const struct queue_steps_
                           SLICE_ARG(steps_state_name(acted->before)), hint_of(acted->before));
 }
 
-static int report(const struct queue_session *session, enum store_status status,
-                  const struct queue_steps_acted *acted, const char *done)
+int queue_lists_report(const struct queue_session *session, enum store_status status,
+                       const struct queue_steps_acted *acted, const char *done)
 {
     int code = queue_complain(session, status);
     if (code != EXIT_DONE)
@@ -82,14 +81,19 @@ static int report(const struct queue_session *session, enum store_status status,
     return EXIT_DONE;
 }
 
+enum store_status queue_lists_try(struct queue_session *session, struct queue_steps_wish *wish,
+                                  struct queue_steps_acted *ret_acted)
+{
+    wish->id = session->id;
+    wish->actor = queue_actor(session);
+    return queue_steps_act(session->store, wish, &session->parker.parker, ret_acted);
+}
+
 static int act(struct queue_session *session, struct queue_steps_wish *wish, const char *done)
 {
     struct queue_steps_acted acted = {0};
-    wish->id = session->id;
-    wish->actor = queue_actor(session);
-    enum store_status status =
-        queue_steps_act(session->store, wish, &session->parker.parker, &acted);
-    return report(session, status, &acted, done);
+    enum store_status status = queue_lists_try(session, wish, &acted);
+    return queue_lists_report(session, status, &acted, done);
 }
 
 int queue_lists_act(struct queue_session *session, enum steps_act wanted, const char *done)
@@ -114,29 +118,5 @@ int queue_lists_drop(struct queue_session *session)
                                           queue_actor(session)};
     enum store_status status =
         queue_steps_drop(session->store, &wish, &session->parker.parker, &acted);
-    return report(session, status, &acted, "");
-}
-
-/* ---- settle ---- */
-
-static int read_response(const struct queue_session *session, struct buf *response)
-{
-    const char *given = session->response;
-    if (given && given[0] == '@')
-        return input_read(session->command, given + 1, response);
-    if (given)
-        buf_add_str(response, given);
-    return EXIT_DONE;
-}
-
-int queue_lists_settle(struct queue_session *session)
-{
-    BUF_AUTO struct buf response = buf_make(SIZE_MAX);
-    bool is_done = session->settles_done;
-    int code = read_response(session, &response);
-    if (code != EXIT_DONE)
-        return code;
-    struct queue_steps_wish wish = {.act = is_done ? STEPS_SETTLE_DONE : STEPS_SETTLE_NOT_DONE,
-                                    .response = buf_slice(&response)};
-    return act(session, &wish, is_done ? "is done" : "was not done");
+    return queue_lists_report(session, status, &acted, "");
 }

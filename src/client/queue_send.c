@@ -205,10 +205,11 @@ static struct courier_verdict judge_limits(struct courier_delivery *delivery)
     return (struct courier_verdict){.claim = COURIER_CLAIMED};
 }
 
-/* At least as long as it may wait. */
-static int64_t remembers_us(const struct courier_delivery *delivery)
+int64_t queue_remembers_us(const struct store_task *task, const struct store_request *request)
 {
-    int64_t said = sending_of(delivery)->choices.remember_us, lasts = delivery->stored.lasts_us;
+    struct retry_choices choices = {0};
+    bool is_read = retry_choices_read(&choices, request->answers);
+    int64_t said = is_read ? choices.remember_us : 0, lasts = task->lasts_us;
     int64_t us = said > 0 ? said : TASK_KEEP_DONE_US;
     return lasts > us && lasts < CLOCK_NEVER ? lasts : us;
 }
@@ -243,7 +244,7 @@ static struct courier_verdict prepare(const struct queue_sender *sender,
                                                 sending->attempt.rule, sending->attempt.key);
     begin->lease_us = clock_after(sender->timeout_us, TASK_LEASE_EXTRA_US);
     begin->settle_us = sender->timeout_us;
-    begin->ttl_us = delivery->keep_done_us = remembers_us(delivery);
+    begin->ttl_us = delivery->keep_done_us = queue_remembers_us(&delivery->stored, request);
     begin->doubted_us = begin->ttl_us > TASK_KEEP_DONE_US ? begin->ttl_us : TASK_KEEP_DONE_US;
     begin->unknown = RECORD_UNKNOWN_RETRY;
     return (struct courier_verdict){.claim = COURIER_CLAIMED};

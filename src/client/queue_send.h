@@ -26,4 +26,7 @@ struct queue_sender {
 /* Fills in the kind, which borrows the sender. */
 void queue_sender_init(struct queue_sender *sender);
 
+/* How long its success is remembered: at least as long as it may wait. */
+int64_t queue_remembers_us(const struct store_task *task, const struct store_request *request);
+
 #endif

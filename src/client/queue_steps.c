@@ -190,12 +190,11 @@ enum store_status walk_fill_undo(struct walk *walk, const struct store_task *don
 /* Nothing is sent of what has not begun. */
 static void drop_rest(struct walk *walk)
 {
-    static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
     for (size_t i = 0; i < walk->n; i++) {
         struct task *task = &walk->tasks[i]->task;
         if (task->state != TASK_WAITING)
             continue;
-        task_drop(task, &keeps, walk->now);
+        task_drop(task, &task_terms_of_acts, walk->now);
         task->reason = TASK_REASON_LIST;
         walk->is_changed[i] = true;
     }
@@ -235,7 +234,8 @@ static bool read_undo(struct walk *walk, const struct store_request *done,
 static struct store_task *add_reverse(struct walk *walk, const struct store_task *step,
                                       const struct store_request *done)
 {
-    static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, true};
+    struct task_terms holding = task_terms_of_acts;
+    holding.holds = true;
     struct store_task *reverse = arena_alloc(walk->follow->arena, sizeof *reverse);
     struct store_request *request = arena_alloc(walk->follow->arena, sizeof *request);
     if (!reverse || !request)
@@ -253,7 +253,7 @@ static struct store_task *add_reverse(struct walk *walk, const struct store_task
                                             .gone_at = CLOCK_NEVER}};
     *request = (struct store_request){.method = SLICE("POST")};
     if (!read_undo(walk, done, reverse, request)) {
-        task_settle(&reverse->task, TASK_DEAD, TASK_REASON_UNREADABLE, &keeps, walk->now);
+        task_settle(&reverse->task, TASK_DEAD, TASK_REASON_UNREADABLE, &holding, walk->now);
         request->undo = done->undo;
     }
     walk_bring(walk, &task_table, TABLE_INSERT, &reverse->row, NULL);

@@ -25,11 +25,12 @@ enum store_status queue_steps_follow(const struct store_task *ended,
 struct queue_steps_wish {
     int64_t id; /* of the task */
     enum steps_act act;
-    struct slice response; /* STEPS_SETTLE_DONE of a step: the body that it had; its undo is filled
+    struct slice response; /* STEPS_SETTLE_DONE: the body that it had; the undo of a step is filled
                               in from it */
     const struct queue_operation *operation; /* STEPS_EDIT: it is this from now on; without a URL
                                                 or a method as before */
     struct store_actor actor;
+    struct store_saver *saver; /* NULL: it is saved alone */
 };
 
 struct queue_steps_drop {

@@ -13,8 +13,6 @@
 #define TRIES_MOST 100 /* somebody else was first each time */
 #define PAGE_MOST ((size_t)256)
 
-static const struct task_terms keeps = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
-
 /* An act under way. */
 struct acting {
     struct courier_follow follow;
@@ -40,13 +38,15 @@ static void add_audit(struct acting *acting, const struct store_actor *actor)
     follow->n += store_audit_add(&acting->audit, actor, &follow->changes[follow->n]);
 }
 
-static enum store_status commit(struct acting *acting)
+static enum store_status commit(struct acting *acting, struct store_saver *saver)
 {
     struct courier_follow *follow = &acting->follow;
     struct store_op op = {.kind = STORE_ROWS, .brings = follow->changes, .n_brings = follow->n};
-    store_run(follow->store, &op, follow->parker, clock_after(clock_boot_us(), STORE_US));
     acting->acted->end = QUEUE_STEPS_ACTED;
     acting->acted->after = acting->walk.list.state;
+    if (saver)
+        return saver->save(saver, follow->changes, follow->n);
+    store_run(follow->store, &op, follow->parker, clock_after(clock_boot_us(), STORE_US));
     return op.status;
 }
 
@@ -94,12 +94,16 @@ static enum store_status edit(struct acting *acting, const struct queue_operatio
 
 /* A person says that it was done: what its undo needs is in the response that they give. */
 static enum store_status settle_done(struct acting *acting, const struct queue_steps_wish *wish,
-                                     struct store_task *task, const struct store_request *request)
+                                     struct store_task *task, struct store_request *request)
 {
     const struct undo_response response = {.url = request->url, .body = wish->response};
     task_retry(&task->task, true, acting->walk.now);
-    task_settle(&task->task, TASK_DONE, TASK_REASON_ALREADY, &keeps, acting->walk.now);
-    return task->step > 0 ? walk_fill_undo(&acting->walk, task, &response) : STORE_DONE;
+    task_settle(&task->task, TASK_DONE, TASK_REASON_ALREADY, &task_terms_of_acts, acting->walk.now);
+    if (task->step > 0 && request->undo.len > 0)
+        return walk_fill_undo(&acting->walk, task, &response);
+    request->response = wish->response;
+    walk_bring(&acting->walk, &request_table, TABLE_UPDATE, &request->row, NULL);
+    return STORE_DONE;
 }
 
 static enum store_status apply(struct acting *acting, const struct queue_steps_wish *wish,
@@ -109,10 +113,12 @@ static enum store_status apply(struct acting *acting, const struct queue_steps_w
     case STEPS_RETRY:
         task_retry(&task->task, true, acting->walk.now);
         return STORE_DONE;
-    case STEPS_DROP:
+    case STEPS_DROP: /* by force says nothing: the doubt stays */
+        task_drop(&task->task, &task_terms_of_acts, acting->walk.now);
+        return STORE_DONE;
     case STEPS_SETTLE_NOT_DONE:
-        task_drop(&task->task, &keeps, acting->walk.now);
-        task->task.in_doubt = false; /* they say so */
+        task_drop(&task->task, &task_terms_of_acts, acting->walk.now);
+        task->task.in_doubt = false;
         return STORE_DONE;
     case STEPS_SETTLE_DONE:
         return settle_done(acting, wish, task, request);
@@ -126,8 +132,8 @@ static const char *name_of(enum steps_act act)
 {
     static const char *const names[] = {[STEPS_RETRY] = "retry",
                                         [STEPS_DROP] = "drop",
-                                        [STEPS_SETTLE_DONE] = "settle",
-                                        [STEPS_SETTLE_NOT_DONE] = "settle",
+                                        [STEPS_SETTLE_DONE] = "settle --done",
+                                        [STEPS_SETTLE_NOT_DONE] = "settle --not-done",
                                         [STEPS_EDIT] = "edit"};
     return names[act];
 }
@@ -163,7 +169,7 @@ static enum store_status act_at(struct acting *acting, const struct queue_steps_
     add_audit(acting, &wish->actor);
     if (status == STORE_DONE)
         status = walk_go_on(walk);
-    return status == STORE_DONE ? commit(acting) : status;
+    return status == STORE_DONE ? commit(acting, wish->saver) : status;
 }
 
 static enum store_status try_act(struct acting *acting, const void *argument)
@@ -212,7 +218,7 @@ static void drop_all(struct walk *walk)
         struct store_task *task = walk->tasks[i];
         if (!task_allows(task->task.state, TASK_DROP) || (is_back && task->step > 0))
             continue;
-        task_drop(&task->task, &keeps, walk->now);
+        task_drop(&task->task, &task_terms_of_acts, walk->now);
         walk->is_changed[i] = true;
     }
 }
@@ -239,7 +245,7 @@ static enum store_status drop_list(struct acting *acting, const struct queue_ste
                                               .to = steps_state_name(walk->list.state),
                                               .force = wish->actor.force};
     add_audit(acting, &wish->actor);
-    return commit(acting);
+    return commit(acting, NULL);
 }
 
 static enum store_status try_drop(struct acting *acting, const void *argument)

@@ -301,6 +301,8 @@ void task_settle(struct task *task, enum task_state state, enum task_reason reas
 
 /* ---- operators ---- */
 
+const struct task_terms task_terms_of_acts = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
+
 void task_drop(struct task *task, const struct task_terms *terms, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_DROP));

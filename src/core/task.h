@@ -112,6 +112,9 @@ struct task_terms {
 #define TASK_KEEP_DONE_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
 #define TASK_KEEP_DEAD_US (INT64_C(30) * 86400 * CLOCK_US_PER_S)
 
+/* Those of what a person, or its list, ends: it holds nothing. */
+extern const struct task_terms task_terms_of_acts;
+
 /* A lease is the timeout of an attempt, and this. */
 #define TASK_LEASE_EXTRA_US (INT64_C(15) * CLOCK_US_PER_S)
 

@@ -163,14 +163,16 @@ struct keys_act {
     enum keys_act_kind kind;
     int64_t token; /* the record's; forget: 0: any */
     bool force;
-    int http_status;         /* resolve, finish; */
-    bool is_exit;            /*   or, in place of it, resolve: `outcome` is a command's */
-    int exit_code;           /*     and ended with this */
-    struct outcome *outcome; /* the same, packed (outcome_pack); NULL: only http_status */
-    int64_t looked_at;       /* release: store time when the probe was sent; 0: now */
-    struct slice actor;      /* for the audit */
-    struct slice reason;     /* the same; may be empty */
-    const char *insist;      /* how to, for the sentence: "use --force" */
+    int http_status;             /* resolve, finish; */
+    bool is_exit;                /*   or, in place of it, resolve: `outcome` is a command's */
+    int exit_code;               /*     and ended with this */
+    struct outcome *outcome;     /* the same, packed (outcome_pack); NULL: only http_status */
+    int64_t looked_at;           /* release: store time when the probe was sent; 0: now */
+    struct slice actor;          /* for the audit */
+    struct slice reason;         /* the same; may be empty */
+    const char *insist;          /* how to, for the sentence: "use --force" */
+    struct table_change *brings; /* kept if the record is written */
+    size_t n_brings;
 
     enum keys_end end;
     struct buf what;      /* a sentence for the operator */

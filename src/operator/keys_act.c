@@ -138,6 +138,8 @@ static struct store_op op_of(const struct keys_act *act)
         .looked_at = act->looked_at,
         .actor = act->actor,
         .reason = act->reason,
+        .brings = act->brings,
+        .n_brings = act->n_brings,
     };
 }
 

@@ -126,9 +126,11 @@ enum tasks_act {
 struct tasks_wish {
     int64_t id;
     enum tasks_act act;
-    struct store_actor actor; /* force: TASKS_REPLAY of what is TASKS_DISABLED or TASKS_LATE */
-    int64_t after_us;         /* from now on until it is due, where it is sent again */
-    int64_t version;          /* only if its row still has it; 0: whatever it became */
+    struct store_actor actor;  /* force: TASKS_REPLAY of what is TASKS_DISABLED or TASKS_LATE */
+    int64_t after_us;          /* from now on until it is due, where it is sent again */
+    int64_t version;           /* only if its row still has it; 0: whatever it became */
+    struct slice response;     /* TASKS_SETTLE_DONE: the body that it had; empty: none is known */
+    struct store_saver *saver; /* NULL: it is saved alone */
 };
 
 /* How long after the first attempt the handler of a received event is taken to know its key. */

@@ -76,17 +76,16 @@ static enum store_status judge_replay(const struct tasks_source *source,
 
 static void apply(const struct tasks_wish *wish, struct task *task, int64_t now)
 {
-    static const struct task_terms keep = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_US, false};
     switch (wish->act) {
     case TASKS_RETRY:
     case TASKS_REPLAY:
         task_retry(task, true, clock_after(now, wish->after_us));
         return;
     case TASKS_DROP:
-        task_drop(task, &keep, now);
+        task_drop(task, &task_terms_of_acts, now);
         return;
     case TASKS_SETTLE_DONE:
-        task_settle(task, TASK_DONE, TASK_REASON_ALREADY, &keep, now);
+        task_settle(task, TASK_DONE, TASK_REASON_ALREADY, &task_terms_of_acts, now);
         return;
     case TASKS_SETTLE_NOT:
         task->in_doubt = false;
@@ -105,7 +104,8 @@ struct acting {
     struct arena arena;
     struct store_task next; /* of its order */
     struct store_task_audit audit;
-    struct table_change changes[2 + STORE_AUDIT_CHANGES];
+    struct store_request request; /* with the response that a person gave */
+    struct table_change changes[3 + STORE_AUDIT_CHANGES];
     size_t n;
 };
 
@@ -156,6 +156,18 @@ static enum store_status free_order(struct acting *acting, const struct store_ta
     return STORE_DONE;
 }
 
+/* What a person was told, or found. */
+static void keep_response(struct acting *acting, const struct tasks_wish *wish,
+                          const struct tasks_whole *whole)
+{
+    if (wish->response.len == 0 || !whole->request)
+        return;
+    acting->request = *whole->request;
+    acting->request.response = wish->response;
+    acting->changes[acting->n++] = (struct table_change){
+        .table = &request_table, .act = TABLE_UPDATE, .row = &acting->request.row};
+}
+
 static enum store_status write_rows(const struct tasks_source *source, struct table_change *changes,
                                     size_t n)
 {
@@ -179,10 +191,14 @@ static enum store_status try_act(struct acting *acting, const struct tasks_wish 
         status = free_order(acting, whole->stored, whole->now);
     apply(wish, &stored.task, whole->now);
     bring(acting, &stored);
+    keep_response(acting, wish, whole);
     acting->audit =
         store_audit_task(&wish->actor, act_names[wish->act], whole->stored, &stored, whole->now);
     acting->n += store_audit_add(&acting->audit, &wish->actor, &acting->changes[acting->n]);
-    return status == STORE_DONE ? write_rows(acting->source, acting->changes, acting->n) : status;
+    if (status != STORE_DONE)
+        return status;
+    return wish->saver ? wish->saver->save(wish->saver, acting->changes, acting->n)
+                       : write_rows(acting->source, acting->changes, acting->n);
 }
 
 enum store_status tasks_act(const struct tasks_source *source, const struct tasks_wish *wish,

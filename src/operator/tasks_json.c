@@ -91,6 +91,7 @@ static void add_request(struct buf *buf, const struct tasks_whole *whole)
     struct slice fields = whole->request ? whole->request->fields : SLICE("");
     add_headers(buf, fields);
     json_add_known_text(buf, "body", whole->body);
+    json_add_known_text(buf, "response", whole->request ? whole->request->response : SLICE(""));
 }
 
 void tasks_add_whole_json(struct buf *buf, const struct tasks_whole *whole)

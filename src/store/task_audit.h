@@ -36,6 +36,11 @@ struct store_actor {
     struct slice reason; /* as they say it; may be empty */
 };
 
+/* Saves an act with what its caller brings, in one commit; STORE_CONFLICT: it is decided again. */
+struct store_saver {
+    enum store_status (*save)(struct store_saver *saver, struct table_change *changes, size_t n);
+};
+
 /* An act on a task that was found as `before`, and is `after` from now on. */
 struct store_task_audit store_audit_task(const struct store_actor *actor, const char *act,
                                          const struct store_task *before,

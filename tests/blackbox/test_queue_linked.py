@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pawltest.gateway import Clock
+from pawltest.gateway import Clock, run
 from pawltest.upstream import Reply, Upstream, closes, say
 from pawltest.wire import Request
 from test_queue import UUID, acts
@@ -132,15 +132,27 @@ def test_a_parked_list_goes_on_when_its_step_is_sent_again(lists, upstream):
     assert sent(upstream) == ["POST /b", "POST /c"] and lists.state() == "done"
 
 
-def test_a_parked_list_is_undone_when_a_person_says_that_its_step_was_not_done(lists, upstream):
+@pytest.mark.parametrize("says, end, code", [("drop --force", "partial", 76),
+                                             ("settle --not-done", "undone", 1)])
+def test_a_parked_list_is_undone_when_a_person_gives_its_step_up(lists, upstream, says, end, code):
+    """Who drops it by force says nothing of it, and the doubt stays; who settles it knows."""
     park(lists, upstream)
+    act, option = says.split()
     assert "settle" in lists.refused(76, "drop", lists.steps[1])
-    lists.did("drop", lists.steps[1], "--force")
+    if act == "settle":
+        assert "too early" in lists.refused(75, act, lists.steps[1], option)
+        assert lists.state() == "parked"
+        lists.clock.advance(60)
+    lists.did(act, lists.steps[1], option)
     assert lists.state() == "undoing"
-    (act,) = acts(lists)
-    assert act["task"] == int(lists.steps[1]) and act["act"] == "drop" and act["to"] == "dropped"
+    (written,) = acts(lists)
+    assert (written["task"], written["to"]) == (int(lists.steps[1]), "dropped")
+    assert written["act"] == act + (" " + option) * (act == "settle")
     lists.drain()
-    assert sent(upstream) == ["DELETE /things/x"] and lists.state() == "undone"
+    assert sent(upstream) == ["DELETE /things/x"] and lists.state() == end
+    step = lists.show(lists.steps[1])
+    assert step["in_doubt"] == (code == 76)
+    assert run("keys", "succeeded", step["key"], "--store", lists.store).returncode == code
 
 
 def test_steps_are_left_to_their_list(lists):
@@ -259,6 +271,7 @@ def test_Q8_kill_9_of_a_drain_at_any_point_undoes_each_done_step_once(lists, ups
     assert lists.run("drain").returncode in (0, 1)
     if lists.show(lists.steps[2])["in_doubt"]:
         assert lists.state() == "parked" and lists.reverses() == []
+        lists.clock.advance(60)  # what was on its way has arrived
         lists.did("settle", lists.steps[2], "--not-done")
         lists.drain()
     assert lists.state() == "undone"

@@ -3,6 +3,8 @@
 many are sent again, dropped or settled at once."""
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -232,6 +234,56 @@ def test_a_person_says_that_an_operation_was_done_or_was_not(queue, upstream):
     assert sent.returncode == 0 and len(keys_of(upstream)) == 2
     acts = queue.did("audit")
     assert "settle --done" in acts and "settle --not-done" in acts and behind
+
+
+def test_what_nobody_sent_and_was_done_is_remembered_with_its_response(queue, upstream):
+    """It had no record: `pawl send` finds one, and its response is that of the person."""
+    identity, key = queue.add("-d", "x", queue.url)
+    assert "goes with --done" in queue.refused(2, "settle", identity,
+                                             "--not-done", "--response", "")
+    assert "256 KiB" in queue.refused(2, "settle", identity, "--done", "--response", "@-",
+                                      input="x" * (256 * 1024 + 1))
+    queue.did("settle", identity, "--done", "--response", '{"id": 7}')
+    shown = queue.show(identity)
+    assert (shown["state"], shown["response"]) == ("done", '{"id": 7}')
+    assert 'response:     {"id": 7}' in queue.did("show", identity)
+    sent = run("send", "-d", "x", "--key", key, queue.url, "--store", queue.store,
+               env=queue.environment)
+    assert (sent.returncode, sent.stdout) == (0, '{"id": 7}') and not upstream.requests
+    lines_of = [json.loads(line) for line in run("keys", "audit", "--json", "--store",
+                                                 queue.store).stdout.splitlines()]
+    assert [line["act"] for line in lines_of] == ["resolve"]
+
+
+def test_what_is_remembered_as_done_is_not_settled_as_not_done(queue, upstream):
+    upstream.then(closes(), say(201, {}))
+    identity, key = queue.add("--attempts", "1", "-d", "x", queue.url)
+    queue.drain(code=1)
+    sent = run("send", "-d", "x", "--key", key, queue.url, "--store", queue.store,
+               env=queue.environment)
+    assert sent.returncode == 0
+    queue.clock.advance(120)
+    assert "remembered as done" in queue.refused(1, "settle", identity, "--not-done")
+    assert queue.show(identity)["in_doubt"]
+    queue.did("settle", identity, "--done")
+
+
+@pytest.mark.parametrize("point", ["before_commit", "after_commit"])
+@pytest.mark.parametrize("nth", [2, 3])
+def test_kill_9_of_a_settlement_leaves_all_of_it_or_nothing(queue, upstream, point, nth):
+    """One commit begins the record that it lacks, another one settles both."""
+    identity, key = queue.add("-d", "x", queue.url)
+    died = queue.run("settle", identity, "--done", crash={"PAWL_CRASH_AT": f"{point}:{nth}"})
+    assert died.returncode == -signal.SIGKILL
+    is_done = queue.show(identity)["state"] == "done"
+    known = run("keys", "succeeded", key, "--store", queue.store, env=queue.environment).returncode
+    assert (known == 0) == is_done
+    if not is_done:
+        queue.clock.advance(60)
+        queue.did("settle", identity, "--done")
+    assert run("keys", "succeeded", key, "--store", queue.store).returncode == 0
+    queue.drain()
+    assert not upstream.requests
 
 
 def test_deliveries_and_received_events_are_dropped_many_at_once(tmp_path: Path, clock: Clock):

@@ -312,8 +312,7 @@ static bool is_so(const struct store_task *task, const struct queue_steps_wish *
     bool is_done = task->step < 0 ? truth->undone : truth->happened;
     if (wish->act == STEPS_SETTLE_DONE)
         return is_done;
-    return !is_done || task->step < 0 ||
-           !(wish->act == STEPS_SETTLE_NOT_DONE || (wish->act == STEPS_DROP && wish->actor.force));
+    return !is_done || task->step < 0 || wish->act != STEPS_SETTLE_NOT_DONE;
 }
 
 static void act_on(const struct store_task *task, enum steps_act act, bool force)
