@@ -22,10 +22,10 @@
  *      a step that waits    is running      edit it, if nobody was reached; drop the whole list
  *      a step, dead         is parked       retry; drop (it was not done: it is undone; in doubt
  *                                           with force alone); settle it as done (it goes on) or
- * not a step               is undone, over nothing a reverse that waits is undone       retry
- * (now); drop; edit it, if nobody was reached a reverse, dead      is parked       retry, if it can
- * be made; edit; drop; settle as done any that is sent     any             nothing until it has
- * ended
+ *                                           not (it is undone, over nothing)
+ *      a reverse that waits is undone       retry (now); drop; edit it, if nobody was reached
+ *      a reverse, dead      is parked       retry, if it can be made; edit; drop; settle as done
+ *      any that is sent     any             nothing until it has ended
  *
  * `drop` of a whole list: what is done is undone, or kept; what is being undone stops, partial. In
  * doubt only with force, and then the end is partial, as nobody knows. What ended in doubt is not
