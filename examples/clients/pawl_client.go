@@ -469,12 +469,12 @@ func success(header http.Header) string {
 }
 
 // LeavesDoubt says whether the operation may have been done; status 0: there was no response.
-func LeavesDoubt(status int, header http.Header) bool {
+func LeavesDoubt(status int, header http.Header, body []byte) bool {
 	if status >= 200 && status <= 299 {
 		return success(header) == "unsure"
 	}
 	return status == 0 || status >= 500 && status != 501 && status != 503 && status != 505 &&
-		status != 508
+		status != 508 || ErrorCode(header, body) == "CONFLICT.idempotency.outcome_unknown"
 }
 
 // Classify says what an attempt's end means: done, final, in_doubt, credentials, later, at_once,
@@ -506,7 +506,7 @@ func Classify(status int, header http.Header, body []byte, inDoubt bool, choices
 		return "busy_a_while"
 	}
 	end := "final"
-	if inDoubt || LeavesDoubt(status, header) {
+	if inDoubt || LeavesDoubt(status, header, body) {
 		end = "in_doubt"
 	}
 	again, says := advice(header, problem)
@@ -821,7 +821,7 @@ func Send(ctx context.Context, operation Operation) Result {
 		}
 		ended, at := course.Decide(kind, hint, hasHint, now())
 		course.InDoubt = kind != "done" && kind != "final" &&
-			(course.InDoubt || LeavesDoubt(result.Status, result.Header) && !undone)
+			(course.InDoubt || LeavesDoubt(result.Status, result.Header, result.Body) && !undone)
 		result.Key, result.Ended, result.InDoubt = key, ended, course.InDoubt
 		result.Attempts = course.Attempts + course.Uncounted
 		if ended != "retry" {

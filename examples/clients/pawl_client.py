@@ -211,11 +211,13 @@ def _success(headers: Message) -> str:
     return "undone" if word == "released" else "stands"
 
 
-def leaves_doubt(status: int, headers: Message) -> bool:
+def leaves_doubt(status: int, headers: Message, body: bytes) -> bool:
     """Whether the operation may have been done; status 0: there was no response."""
     if 200 <= status <= 299:
         return _success(headers) == "unsure"
-    return status == 0 or status >= 500 and status not in (501, 503, 505, 508)
+    if status == 0 or status >= 500 and status not in (501, 503, 505, 508):
+        return True
+    return error_code(headers, _tree(body)) == "CONFLICT.idempotency.outcome_unknown"
 
 
 def classify(status: int, headers: Message, body: bytes, in_doubt: bool = False,
@@ -241,7 +243,8 @@ def classify(status: int, headers: Message, body: bytes, in_doubt: bool = False,
         return "busy"
     if 400 <= status <= 499 and code.endswith(".in_progress"):
         return "busy_a_while"
-    end = "in_doubt" if status and (in_doubt or leaves_doubt(status, headers)) else "final"
+    doubted = in_doubt or leaves_doubt(status, headers, body)
+    end = "in_doubt" if status and doubted else "final"
     advice = _advice(headers, tree if is_problem else None)
     if status and advice is not None:
         return end if not advice else "busy" if status == 409 else "later"
@@ -457,7 +460,7 @@ def send(method: str, url: str, body: bytes = b"", headers: Optional[Mapping[str
         now = int((time.monotonic() - began) * 1000)
         hint = read_hint(answer.get_all("Retry-After", []), int(time.time() * 1000))
         decision, at = course.decide(kind, hint, now)
-        doubted = course.in_doubt or leaves_doubt(status, answer) and not undone
+        doubted = course.in_doubt or leaves_doubt(status, answer, content) and not undone
         course.in_doubt = doubted and kind not in ("done", "final")
         if decision != "retry":
             return Result(key, decision, course.attempts + course.uncounted, course.in_doubt,

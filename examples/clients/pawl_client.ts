@@ -238,9 +238,10 @@ function successOf(headers: Headers): 'stands' | 'undone' | 'unsure' {
 }
 
 /** Whether the operation may have been done; status 0: there was no response. */
-export function leavesDoubt(status: number, headers: Headers): boolean {
+export function leavesDoubt(status: number, headers: Headers, body: string): boolean {
   if (status >= 200 && status <= 299) return successOf(headers) === 'unsure';
-  return status === 0 || (status >= 500 && ![501, 503, 505, 508].includes(status));
+  return status === 0 || (status >= 500 && ![501, 503, 505, 508].includes(status)) ||
+    errorCode(headers, body) === 'CONFLICT.idempotency.outcome_unknown';
 }
 
 /** What the caller knows of single statuses. */
@@ -268,7 +269,7 @@ export function classify(status: number, headers: Headers, body: string, inDoubt
   const refused = status >= 400 && status <= 499;
   if (refused && code.endsWith('idempotency.in_progress')) return 'busy';
   if (refused && code.endsWith('.in_progress')) return 'busy_a_while';
-  const end = inDoubt || leavesDoubt(status, headers) ? 'in_doubt' : 'final';
+  const end = inDoubt || leavesDoubt(status, headers, body) ? 'in_doubt' : 'final';
   const advice = adviceOf(headers, problem);
   if (advice === false) return end;
   if (advice) return status === 409 ? 'busy' : 'later';
@@ -451,7 +452,7 @@ export async function send(method: string, url: string, body = '', options: Opti
     const hint = readHint(got.headers.get('Retry-After'), Date.now());
     const decision = course.decide(kind, hint, now());
     course.inDoubt = kind !== 'done' && kind !== 'final' &&
-      (course.inDoubt || (leavesDoubt(got.status, got.headers) && !undone));
+      (course.inDoubt || (leavesDoubt(got.status, got.headers, got.body) && !undone));
     if (!decision.retry)
       return {...got, key, code: errorCode(got.headers, got.body), ended: decision.ended,
         attempts: course.attempts + course.uncounted, inDoubt: course.inDoubt, idempotencyStatus: got.headers.get('Idempotency-Status') ?? ''};

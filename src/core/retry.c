@@ -184,13 +184,15 @@ static bool is_success(int status)
 
 bool retry_answer_leaves_doubt(const struct retry_answer *answer)
 {
+    if (is_success(answer->status))
+        return answer->success == RETRY_SUCCESS_UNSURE;
     return retry_leaves_doubt(answer->status) ||
-           (is_success(answer->status) && answer->success == RETRY_SUCCESS_UNSURE);
+           slice_eq(answer->code, SLICE("CONFLICT.idempotency.outcome_unknown"));
 }
 
-static enum retry_class end_of(int status, bool in_doubt)
+static enum retry_class end_of(const struct retry_answer *answer, bool in_doubt)
 {
-    return in_doubt || retry_leaves_doubt(status) ? RETRY_IN_DOUBT : RETRY_FINAL;
+    return in_doubt || retry_answer_leaves_doubt(answer) ? RETRY_IN_DOUBT : RETRY_FINAL;
 }
 
 static bool is_about_sender(enum retry_column column, const struct retry_answer *answer)
@@ -242,7 +244,7 @@ static enum retry_class class_of_words(const struct retry_answer *answer, bool i
     if (answer->advice == RETRY_ADVICE_AGAIN)
         return answer->status == 409 ? RETRY_BUSY : RETRY_LATER;
     if (answer->advice == RETRY_ADVICE_NEVER)
-        return end_of(answer->status, in_doubt);
+        return end_of(answer, in_doubt);
     *ret_says = false;
     return RETRY_LATER;
 }
@@ -265,13 +267,13 @@ static enum retry_class judge_response(enum retry_column column, const struct re
     if (choice == RETRY_CHOICE_DONE || choice == RETRY_CHOICE_LATER)
         return choice == RETRY_CHOICE_DONE ? RETRY_DONE : RETRY_LATER;
     if (choice == RETRY_CHOICE_FINAL)
-        return end_of(answer->status, in_doubt);
+        return end_of(answer, in_doubt);
     if (answer->status == 403 && answer->is_limited)
         return RETRY_LATER;
     if (answer->status == 409 && in_doubt)
         return RETRY_BUSY_A_WHILE;
     class = class_of_status(column, answer);
-    return class == RETRY_FINAL ? end_of(answer->status, in_doubt) : class;
+    return class == RETRY_FINAL ? end_of(answer, in_doubt) : class;
 }
 
 enum retry_class retry_judge(enum retry_column column, const struct retry_answer *answer,

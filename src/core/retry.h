@@ -159,7 +159,7 @@ enum retry_class retry_judge(enum retry_column column, const struct retry_answer
                              const struct retry_choices *choices, bool in_doubt);
 
 /* Whether a response of this status leaves open whether the operation was done; and whether this
- * one does, a success of which a gateway says so among them. */
+ * one does, a success of which a gateway says so and `outcome_unknown` among them. */
 bool retry_leaves_doubt(int status);
 bool retry_answer_leaves_doubt(const struct retry_answer *answer);
 

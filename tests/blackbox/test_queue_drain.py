@@ -232,6 +232,18 @@ def test_what_is_busy_or_in_doubt_is_no_final_failure(queue, upstream):
     assert (row["state"], row["reason"], row["in_doubt"]) == ("dead", "in_doubt", True)
 
 
+def test_where_the_service_itself_does_not_know_an_edit_needs_force(queue, upstream):
+    """found: G1. An earlier attempt under that key may have been somebody else's."""
+    upstream.then(say(409, {"error_code": "CONFLICT.idempotency.outcome_unknown",
+                            "retryable": False, "safe_new_key": False},
+                      ("Content-Type", "application/problem+json"), effect=False))
+    identity, _ = queue.add("--json", '{"a":1}', queue.url)
+    queue.drain(code=1)
+    row = queue.show(identity)
+    assert (row["state"], row["reason"], row["in_doubt"]) == ("dead", "in_doubt", True)
+    assert "--force" in queue.refused(76, "edit", identity, "--json", "2")
+
+
 def test_a_409_while_an_attempt_is_in_doubt_is_waited_out_for_a_quarter_of_an_hour(queue, upstream):
     upstream.then(closes(effect=False), *[say(409)] * 3)
     identity, _ = queue.add("-d", "a", queue.url)

@@ -35,7 +35,7 @@ for (const one of vectors.delays) {
 }
 for (const one of vectors.responses) {
   const headers = new Headers(one.headers.map((line) => line.split(/: (.*)/s).slice(0, 2)));
-  expect(client.leavesDoubt(one.status, headers), one.leaves_doubt, one);
+  expect(client.leavesDoubt(one.status, headers, one.body), one.leaves_doubt, one);
   for (const doubted of [false, true])
     expect(client.classify(one.status, headers, one.body, doubted, one),
       doubted ? one.in_doubt : one.class, one);
@@ -50,7 +50,7 @@ for (const one of vectors.decisions) {
     const headers = new Headers({'Error-Code': step.code});
     const kind = client.classify(step.status, headers, '', course.inDoubt);
     const made = course.decide(kind, step.hint_ms, now + step.took_ms);
-    course.inDoubt ||= client.leavesDoubt(step.status, headers);
+    course.inDoubt ||= client.leavesDoubt(step.status, headers, '');
     expect([made.retry ? 'retry' : made.ended, made.at], [step.decision, step.at_ms], step);
     now = made.at;
     course.attempts++;

@@ -42,7 +42,8 @@ for one in vectors["responses"]:
         made = client.classify(one["status"], lines, one["body"].encode(), in_doubt, one["done"],
                                one["later"])
         expect(made, one["in_doubt" if in_doubt else "class"], one)
-        expect(client.leaves_doubt(one["status"], lines), one["leaves_doubt"], one)
+        made = client.leaves_doubt(one["status"], lines, one["body"].encode())
+        expect(made, one["leaves_doubt"], one)
 for one in vectors["hints"]:
     expect(client.read_hint([one["value"]], vectors["hints_at_ms"]), one["hint_ms"], one)
 for one in vectors["decisions"]:
@@ -53,7 +54,7 @@ for one in vectors["decisions"]:
         lines = message_from_string(f"Error-Code: {step['code']}\n")
         kind = client.classify(step["status"], lines, b"", course.in_doubt)
         made = course.decide(kind, step.get("hint_ms"), now + step["took_ms"])
-        course.in_doubt |= client.leaves_doubt(step["status"], lines)
+        course.in_doubt |= client.leaves_doubt(step["status"], lines, b"")
         expect(made, (step["decision"], step.get("at_ms", 0)), step)
         now, course.attempts = made[1], course.attempts + 1
 expect(client.read_hint(["5", "soon", "7"], 0), 7000, "three lines")

@@ -113,7 +113,7 @@ func TestResponses(t *testing.T) {
 			name, value, _ := strings.Cut(line, ": ")
 			header.Add(name, value)
 		}
-		if made := LeavesDoubt(one.Status, header); made != one.LeavesDoubt {
+		if made := LeavesDoubt(one.Status, header, []byte(one.Body)); made != one.LeavesDoubt {
 			t.Errorf("%s leaves doubt: %v", one.Name, made)
 		}
 		choices := Choices{Done: one.Done, Later: one.Later}
@@ -153,7 +153,7 @@ func TestDecisions(t *testing.T) {
 			if decision != step.Decision || at != step.At {
 				t.Errorf("%s %s: %s %d, not %+v", one.Profile, one.Seed, decision, at, step)
 			}
-			course.InDoubt = course.InDoubt || LeavesDoubt(step.Status, header)
+			course.InDoubt = course.InDoubt || LeavesDoubt(step.Status, header, nil)
 			now = at
 			course.Attempts++
 		}

@@ -78,7 +78,7 @@ static void a_code_or_a_failure_of_the_transport_has_its_class(void **state)
         {EXCHANGE_RESPONDED, 409, "concurrent_request", RETRY_FINAL},
         {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.in_progress.not", RETRY_FINAL},
         {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.payload_mismatch", RETRY_FINAL},
-        {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.outcome_unknown", RETRY_FINAL},
+        {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.outcome_unknown", RETRY_IN_DOUBT},
         {EXCHANGE_RESPONDED, 401, "AUTH.signature", RETRY_FINAL},
         {EXCHANGE_RESPONDED, 401, "PROVIDER.duplicate", RETRY_DONE},
         {EXCHANGE_RESPONDED, 500, "PROVIDER.duplicate", RETRY_DONE},

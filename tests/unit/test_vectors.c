@@ -448,7 +448,7 @@ static void add_steps(struct buf *buf, const struct course *given, struct retry_
                                             .code = slice_of(given->steps[i].code)};
         enum retry_class class = retry_judge(RETRY_BY_CALL, &answer, NULL, in_doubt);
         class = retry_bound_busy(class, course->busy_since, in_doubt, now);
-        in_doubt |= status == 0 || retry_leaves_doubt(status);
+        in_doubt |= status == 0 || retry_answer_leaves_doubt(&answer);
         const char *decision = decide(course, class, given->steps[i].hint_ms, &now);
         json_add_text(buf, "decision", slice_of(decision));
         if (strcmp(decision, "retry") == 0)
