@@ -20,7 +20,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -40,10 +39,6 @@ WIDTH = min(4, (os.cpu_count() or 1) + 1)
 SLACK = 4  # a noisy machine takes longer than is meant; beyond this the whole has failed
 OVER = 124  # the status of what took longer than its budget
 END_TIME = 20  # seconds that it is then given to end
-# Where tests keep their files if there is room, else where $TMPDIR says: a disk would show no more,
-# since what a process wrote before it died is there on either.
-IN_MEMORY = Path("/dev/shm")
-ROOM = 8 << 30  # bytes
 ENVIRONMENT = {
     # How long a test waits for what must come: only one that fails waits so long.
     "PAWL_TEST_PATIENCE": "90",
@@ -230,15 +225,6 @@ def environment(lane: int, build: str) -> dict[str, str]:
             "PAWL_BIN": str(BUILDS_AT / build / "pawl")}
 
 
-def make_place() -> str:
-    """Of all files of tests, which goes at the end; the server's user may enter it."""
-    fits = (IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free >= ROOM
-            and not os.statvfs(IN_MEMORY).f_flag & os.ST_NOEXEC)
-    place = tempfile.mkdtemp(prefix="pawl-tests-", dir=IN_MEMORY if fits else None)
-    os.chmod(place, 0o755)
-    return place
-
-
 def without_random_addresses() -> list[str]:
     """Sanitizers of clang 14 need addresses that a kernel with more random bits does not leave."""
     flat = ["setarch", platform.machine(), "-R"]
@@ -416,7 +402,6 @@ def describe() -> None:
 def end_all(*_: object) -> None:
     for call in list(Call.running):
         call.end(signal.SIGKILL)
-    shutil.rmtree(ENVIRONMENT["TMPDIR"], ignore_errors=True)
     os._exit(130)
 
 
@@ -433,14 +418,12 @@ def main(arguments: list[str]) -> int:
     if not steps:
         print(__doc__.split("\n\n", 1)[1].strip(), file=sys.stderr)
         return 2
-    shutil.rmtree(LOGS, ignore_errors=True)
-    LOGS.mkdir(parents=True)
-    ENVIRONMENT["TMPDIR"] = make_place()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, end_all)
+    shutil.rmtree(LOGS, ignore_errors=True)
+    LOGS.mkdir(parents=True)
     began, lanes = time.monotonic(), Lanes(steps)
     lanes.run()
-    shutil.rmtree(ENVIRONMENT["TMPDIR"], ignore_errors=True)
     seconds, meant = time.monotonic() - began, MEANT[option]
     print(f"total {seconds:.0f} s, {lanes.cpu:.0f} s of CPU; {meant} s are meant on two quiet"
           f" cores, {SLACK * meant} allowed")

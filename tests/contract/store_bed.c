@@ -69,8 +69,7 @@ void bed_init(struct bed *bed, enum bed_kind kind)
 {
     *bed = (struct bed){.kind = kind, .config = store_config_default()};
     thread_parker_init(&bed->parker);
-    const char *place = getenv("TMPDIR");
-    snprintf(bed->dir, sizeof bed->dir, "%s/pawl-contract-XXXXXX", place ? place : "/tmp");
+    snprintf(bed->dir, sizeof bed->dir, "/tmp/pawl-contract-XXXXXX");
     assert_non_null(mkdtemp(bed->dir));
     snprintf(bed->path, sizeof bed->path, "%s/pawl.db", bed->dir);
     if (kind == BED_POSTGRES)
