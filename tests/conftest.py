@@ -64,6 +64,7 @@ def may_run_again(item: pytest.Item, reports: list[pytest.TestReport]) -> bool:
 
 
 RUN_AGAIN = pytest.StashKey[int]()
+RUN = pytest.StashKey[str]()
 
 
 def forget_failed_fixtures(item: pytest.Item) -> None:
@@ -83,6 +84,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if may_run_again(item, reports):
         first = next(report for report in reports if report.failed)
         forget_failed_fixtures(item)
+        item.stash[RUN] = " again"
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
         reports[0].user_properties.append((AGAIN, first.longreprtext.strip().splitlines()[-1]))
     for report in reports:
@@ -253,7 +255,8 @@ def shared(pair: tuple[Gateway, Upstream]) -> Gateway:
 
 @pytest.fixture
 def behind(pair: tuple[Gateway, Upstream]) -> Upstream:
-    """The upstream of `shared`."""
+    """The upstream of `shared`, without what a test that failed has left."""
+    pair[1].forget_replies()
     pair[1].requests.clear()
     pair[1].done.clear()
     return pair[1]
@@ -261,8 +264,8 @@ def behind(pair: tuple[Gateway, Upstream]) -> Upstream:
 
 @pytest.fixture
 def key(request: pytest.FixtureRequest) -> str:
-    """One that no other test of the module uses."""
-    return f'"{request.node.name}"'
+    """One that no other test of the module uses, nor this one when it ran before."""
+    return f'"{request.node.name}{request.node.stash.get(RUN, "")}"'
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ MIB = 1 << 20
 @pytest.fixture
 def behind(pair: tuple[Gateway, Upstream]) -> Upstream:
     """The upstream of `shared`, which keeps a connection to it that is surely alive."""
+    pair[1].forget_replies()
     pair[1].default = pair[1].created
     assert pair[0].request("GET", "/alive").status == 200
     pair[1].requests.clear()

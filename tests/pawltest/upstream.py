@@ -134,6 +134,10 @@ class Upstream:
         """The next requests get these, in order; afterwards the default."""
         self._script.extend(replies)
 
+    def forget_replies(self) -> None:
+        """Those that no request has got."""
+        self._script.clear()
+
     def on(self, method: str, target: str, reply: Reply) -> None:
         """This very request always gets that."""
         self._routes[method, target] = reply
