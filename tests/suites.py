@@ -121,8 +121,8 @@ def without(*names: str) -> tuple[str, ...]:
 
 
 # What no sanitizer sees more of: alerts by Prometheus, missing libraries by one in front, a night
-# of drains by one of them.
-PLAIN = ("alerts", "libraries", "queue_night")
+# of drains by one of them, a table of responses that clients get which it sees elsewhere.
+PLAIN = ("alerts", "libraries", "queue_night", "services")
 # What a request, a command or a config means: one of them at a time, and the same bytes whatever
 # the optimiser did; ASan shows them. The threads that they go through meet in the others, many at
 # a time.
@@ -169,7 +169,7 @@ SUITES = (
              quick=True, full=False),
     pytest("blackbox plain", "hooks", 300,
            (*SIDE_BY_SIDE, *(f"tests/blackbox/test_{name}.py" for name in PLAIN)),
-           "alerts by Prometheus, libraries that are missing"),
+           "alerts by Prometheus, libraries that are missing, services that deduplicate"),
     meson("contract", "hooks", "what every store promises, on each embedded backend", quick=True),
     meson("unit", "hooks", "each module beside its header", quick=True),
     meson("fault", "hooks", "each I/O call and allocation of the store failing in turn"),
