@@ -14,8 +14,9 @@ from typing import Any, Callable
 
 import pytest
 
-from pawltest.gateway import PAWL, run
-from pawltest.services import DONE, DOUBT, FINAL, PROFILE, TRIES, WAIT, Services, Try
+from pawltest.gateway import PAWL, ROOT, run
+from pawltest.services import (CASES, DONE, DOUBT, FINAL, PROFILE, TRIES, WAIT, Case, Services,
+                               Try)
 from pawltest.upstream import Upstream
 from pawltest.wire import PATIENCE
 from test_queue import lines
@@ -138,3 +139,17 @@ def test_no_hint_advises_to_pay_twice_where_no_new_key_is_safe():
     advised = {row["error_code"] for row in rows if PAYS_TWICE.search(row["hint"])}
     assert "VALIDATION.idempotency.key_ahead" in advised
     assert advised <= {row["error_code"] for row in rows if row["safe_new_key"]}
+
+
+def row_of(case: Case) -> str:
+    option = f"`{case.options[0]} {case.options[1]}`" if case.options else ""
+    return " | ".join([f"| {case.service}", f"{case.status} {case.what}", case.first, case.lost,
+                       f"{option} |"]).replace("  ", " ")
+
+
+def test_the_guide_has_this_table_and_says_where_each_service_says_so():
+    page = (ROOT / "docs/guide/services.md").read_text("utf-8")
+    rows = re.findall(r"(?m)^\| [^|]+ \| \d{3} .*$", page)
+    assert rows == [row_of(case) for case in CASES]
+    sources = re.findall(r"(?m)^\| ([^|]+) \| (?:\[.*\]\((?:https://|\.\./).*\))", page)
+    assert sources == list(dict.fromkeys(case.service for case in CASES))
