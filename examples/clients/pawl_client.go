@@ -386,7 +386,8 @@ func has(list []int, status int) bool {
 }
 
 var busyWords = map[string]bool{"409 CONCURRENT_REQUEST": true, "409 idempotency_key_in_use": true,
-	"409 PREVIOUS_REQUEST_IN_PROGRESS": true, "422 704": true, "429 lock_timeout": true}
+	"409 PREVIOUS_REQUEST_IN_PROGRESS": true, "409 704": true, "422 704": true,
+	"429 lock_timeout": true}
 
 // The JSON of a body of at most 16 KiB.
 func treeOf(body []byte) (tree any) {

@@ -165,7 +165,8 @@ def delay_ms(profile: Profile, attempt: int, seed: int) -> int:
 
 
 BUSY_WORDS = {(409, "CONCURRENT_REQUEST"), (409, "idempotency_key_in_use"),
-              (409, "PREVIOUS_REQUEST_IN_PROGRESS"), (422, "704"), (429, "lock_timeout")}
+              (409, "PREVIOUS_REQUEST_IN_PROGRESS"), (409, "704"), (422, "704"),
+              (429, "lock_timeout")}
 
 
 def _tree(body: bytes) -> Any:

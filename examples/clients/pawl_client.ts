@@ -201,7 +201,7 @@ export type Kind = 'done' | 'final' | 'in_doubt' | 'credentials' | 'later' | 'at
   'busy_a_while';
 
 const BUSY_WORDS = ['409 CONCURRENT_REQUEST', '409 idempotency_key_in_use',
-  '409 PREVIOUS_REQUEST_IN_PROGRESS', '422 704', '429 lock_timeout'];
+  '409 PREVIOUS_REQUEST_IN_PROGRESS', '409 704', '422 704', '429 lock_timeout'];
 
 /** The JSON of a body of at most 16 KiB. */
 function treeOf(body: string): any {

@@ -219,6 +219,7 @@ static bool is_known_as_busy(const struct retry_answer *answer)
         {409, "CONCURRENT_REQUEST"},
         {409, "idempotency_key_in_use"},
         {409, "PREVIOUS_REQUEST_IN_PROGRESS"},
+        {409, "704"},
         {422, "704"},
         {429, "lock_timeout"},
     };

@@ -72,6 +72,8 @@ static const struct response {
     {"Adyen: 704, transient", 422, "Content-Type: application/json\nTransient-Error: true",
      "{\"status\":422,\"errorCode\":\"704\"}"},
     {"Adyen: 704", 422, "Content-Type: application/json", "{\"status\":422,\"errorCode\":\"704\"}"},
+    {"Adyen: 704 as a conflict", 409, "Content-Type: application/json",
+     "{\"status\":409,\"errorCode\":\"704\"}"},
     {"Adyen: another error", 422, "Content-Type: application/json",
      "{\"status\":422,\"errorCode\":\"101\"}"},
     {"PayPal: a request before it is in progress", 409, "Content-Type: application/json",
