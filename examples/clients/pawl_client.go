@@ -478,6 +478,43 @@ func LeavesDoubt(status int, header http.Header, body []byte) bool {
 		status != 508 || ErrorCode(header, body) == "CONFLICT.idempotency.outcome_unknown"
 }
 
+var jsonType = regexp.MustCompile(
+	"^(application/json|[!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+[+]json)$")
+
+func mediaTypeOf(value string) string {
+	mediaType, _, _ := strings.Cut(value, ";")
+	return strings.ToLower(strings.TrimSpace(mediaType))
+}
+
+// By Accept, which may also take HTML; by what is sent where that names neither.
+func asksForJSON(sent http.Header) bool {
+	accepts := false
+	for _, line := range sent.Values("Accept") {
+		for _, one := range strings.Split(line, ",") {
+			if mediaTypeOf(one) == "text/html" {
+				return false
+			}
+			accepts = accepts || jsonType.MatchString(mediaTypeOf(one))
+		}
+	}
+	return accepts || jsonType.MatchString(mediaTypeOf(sent.Get("Content-Type")))
+}
+
+// IsPortal says whether a response is none of the service's, but of a portal on the way, such as the
+// login page of a hotel's network, which reaches nobody: without TLS a redirect, or a page of HTML
+// where JSON was asked for. `sent`: the headers of the request.
+func IsPortal(url string, sent http.Header, status int, header http.Header, choices Choices) bool {
+	scheme, _, _ := strings.Cut(url, ":")
+	switch {
+	case strings.EqualFold(scheme, "https"), has(choices.Done, status), has(choices.Later, status),
+		header.Get("Idempotency-Status") != "":
+		return false
+	case status == 200, status == 511:
+		return mediaTypeOf(header.Get("Content-Type")) == "text/html" && asksForJSON(sent)
+	}
+	return has([]int{301, 302, 303, 307, 308}, status)
+}
+
 // Classify says what an attempt's end means: done, final, in_doubt, credentials, later, at_once,
 // busy, busy_a_while. Status 0: there was no response. `inDoubt`: an earlier attempt under this key
 // may have been carried out.
@@ -739,7 +776,7 @@ type Result struct {
 	Ended    string // done, final, in_doubt, credentials, attempts, deadline, hint; canceled: by the context
 	Attempts int
 	InDoubt  bool
-	Status   int // of the last response; 0: there was none
+	Status   int // of the last response; 0: there was none, or a portal's
 	Header   http.Header
 	Body     []byte
 	Code     string // its error code
@@ -812,17 +849,23 @@ func Send(ctx context.Context, operation Operation) Result {
 			left = time.Millisecond
 		}
 		result := operation.attempt(ctx, key, left)
+		undone := result.Status != 0 && operation.NotDone != nil &&
+			operation.NotDone(result.Header, result.Body)
+		portal := !undone && IsPortal(operation.URL, operation.Header, result.Status,
+			result.Header, operation.Choices)
+		if portal {
+			result = Result{}
+		}
 		hint, hasHint := ReadHint(result.Header.Values("Retry-After"), time.Now().UnixMilli())
 		kind := Classify(result.Status, result.Header, result.Body, course.InDoubt,
 			operation.Choices)
-		undone := result.Status != 0 && operation.NotDone != nil &&
-			operation.NotDone(result.Header, result.Body)
 		if undone {
 			kind = "later"
 		}
 		ended, at := course.Decide(kind, hint, hasHint, now())
 		course.InDoubt = kind != "done" && kind != "final" &&
-			(course.InDoubt || LeavesDoubt(result.Status, result.Header, result.Body) && !undone)
+			(course.InDoubt || LeavesDoubt(result.Status, result.Header, result.Body) &&
+				!undone && !portal)
 		result.Key, result.Ended, result.InDoubt = key, ended, course.InDoubt
 		result.Attempts = course.Attempts + course.Uncounted
 		if ended != "retry" {

@@ -221,6 +221,34 @@ def leaves_doubt(status: int, headers: Message, body: bytes) -> bool:
     return error_code(headers, _tree(body)) == "CONFLICT.idempotency.outcome_unknown"
 
 
+REDIRECTS = (301, 302, 303, 307, 308)
+
+
+def _is_json(media_type: str) -> bool:
+    name = r"[!#$%&'*+.^_`|~0-9a-z-]+"
+    return bool(re.fullmatch(rf"application/json|{name}/{name}[+]json", media_type))
+
+
+def _media_type(value: str) -> str:
+    return value.split(";")[0].strip().lower()
+
+
+def is_portal(url: str, sent: Sequence[tuple[str, str]], status: int, headers: Message,
+              done: Sequence[int] = (), later: Sequence[int] = ()) -> bool:
+    """Whether a response is none of the service's, but of a portal on the way, such as the login
+    page of a hotel's network, which reaches nobody: without TLS a redirect, or a page of HTML where
+    JSON was asked for. `sent`: the header lines of the request."""
+    if urlsplit(url).scheme == "https" or status in done or status in later \
+            or "Idempotency-Status" in headers:
+        return False
+    if status not in (200, 511) or _media_type(headers.get("Content-Type", "")) != "text/html":
+        return status in REDIRECTS
+    accepts = [_media_type(one) for name, value in sent if name.lower() == "accept"
+               for one in value.split(",")]
+    own = [_media_type(value) for name, value in sent if name.lower() == "content-type"][:1]
+    return "text/html" not in accepts and any(map(_is_json, accepts + own))
+
+
 def classify(status: int, headers: Message, body: bytes, in_doubt: bool = False,
              done: Sequence[int] = (), later: Sequence[int] = ()) -> str:
     """What an attempt's end means; status 0: there was no response. `in_doubt`: an earlier attempt
@@ -404,7 +432,7 @@ class Result:
     ended: str  # done, final, in_doubt, credentials, attempts, deadline, hint
     attempts: int
     in_doubt: bool
-    status: int = 0  # of the last response; 0: there was none
+    status: int = 0  # of the last response; 0: there was none, or a portal's
     headers: Message = field(default_factory=Message)
     body: bytes = b""
     code: str = ""  # its error code
@@ -455,13 +483,18 @@ def send(method: str, url: str, body: bytes = b"", headers: Optional[Mapping[str
         status, answer, content = _attempt(method, url, body, {
             **(headers or {}), "Idempotency-Key": key,
             "X-Request-Timeout": str(int(seconds * 1000))}, seconds)
-        kind = classify(status, answer, content, course.in_doubt, done, later)
         undone = status and not_done and not_done(answer, content)
-        kind = "later" if undone else kind
+        sent = list((headers or {}).items())
+        portal = not undone and is_portal(url, sent, status, answer, done, later)
+        if portal:
+            status, answer, content = 0, Message(), b""
+        kind = "later" if undone else classify(status, answer, content, course.in_doubt, done,
+                                               later)
         now = int((time.monotonic() - began) * 1000)
         hint = read_hint(answer.get_all("Retry-After", []), int(time.time() * 1000))
         decision, at = course.decide(kind, hint, now)
-        doubted = course.in_doubt or leaves_doubt(status, answer, content) and not undone
+        doubted = course.in_doubt or \
+            leaves_doubt(status, answer, content) and not (undone or portal)
         course.in_doubt = doubted and kind not in ("done", "final")
         if decision != "retry":
             return Result(key, decision, course.attempts + course.uncounted, course.in_doubt,

@@ -250,6 +250,26 @@ export interface Choices {
   later?: readonly number[];
 }
 
+const JSON_TYPE = /^(application\/json|[!#$%&'*+.^_`|~0-9a-z-]+\/[!#$%&'*+.^_`|~0-9a-z-]+[+]json)$/;
+
+const mediaType = (value: string): string => (value.split(';')[0] ?? '').trim().toLowerCase();
+
+/** Whether a response is none of the service's, but of a portal on the way, such as the login page
+ * of a hotel's network, which reaches nobody: without TLS a redirect, or a page of HTML where JSON
+ * was asked for. `sent`: the header lines of the request. */
+export function isPortal(url: string, sent: readonly (readonly [string, string])[], status: number,
+    headers: Headers, choices: Choices = {}): boolean {
+  if (/^https:/i.test(url) || choices.done?.includes(status) || choices.later?.includes(status) ||
+      headers.has('Idempotency-Status')) return false;
+  const page = mediaType(headers.get('Content-Type') ?? '') === 'text/html';
+  if (![200, 511].includes(status) || !page) return [301, 302, 303, 307, 308].includes(status);
+  const of = (name: string): string[] =>
+    sent.filter(([one]) => one.toLowerCase() === name).map(([, value]) => value);
+  const accepts = of('accept').flatMap((value) => value.split(',')).map(mediaType);
+  const own = of('content-type').slice(0, 1).map(mediaType);
+  return !accepts.includes('text/html') && [...accepts, ...own].some((one) => JSON_TYPE.test(one));
+}
+
 /** What an attempt's end means; status 0: there was no response. `inDoubt`: an earlier attempt
  * under this key may have been carried out. */
 export function classify(status: number, headers: Headers, body: string, inDoubt = false,
@@ -412,7 +432,7 @@ export interface Result {
   ended: Ended;
   attempts: number;
   inDoubt: boolean;
-  status: number; // of the last response; 0: there was none
+  status: number; // of the last response; 0: there was none, or a portal's
   headers: Headers;
   body: string;
   code: string; // its error code
@@ -444,15 +464,19 @@ export async function send(method: string, url: string, body = '', options: Opti
   for (;; course.attempts++) {
     const left = course.deadlineMs - now();
     const ms = Math.max(Math.min(options.attemptMs ?? 30_000, left), 1);
-    const got = await attempt(method, url, body, {...options.headers, 'Idempotency-Key': key,
+    let got = await attempt(method, url, body, {...options.headers, 'Idempotency-Key': key,
       'X-Request-Timeout': String(ms)}, ms);
     const undone = got.status !== 0 && options.notDone?.(got.headers, got.body);
+    const portal = !undone &&
+      isPortal(url, Object.entries(options.headers ?? {}), got.status, got.headers, options);
+    if (portal) got = {status: 0, headers: new Headers(), body: ''};
     const kind = undone ? 'later' :
       classify(got.status, got.headers, got.body, course.inDoubt, options);
     const hint = readHint(got.headers.get('Retry-After'), Date.now());
     const decision = course.decide(kind, hint, now());
     course.inDoubt = kind !== 'done' && kind !== 'final' &&
-      (course.inDoubt || (leavesDoubt(got.status, got.headers, got.body) && !undone));
+      (course.inDoubt ||
+        (leavesDoubt(got.status, got.headers, got.body) && !undone && !portal));
     if (!decision.retry)
       return {...got, key, code: errorCode(got.headers, got.body), ended: decision.ended,
         attempts: course.attempts + course.uncounted, inDoubt: course.inDoubt, idempotencyStatus: got.headers.get('Idempotency-Status') ?? ''};

@@ -80,6 +80,15 @@ static void copy_response(struct client_http *http, enum http_call_result result
     http->reason = arena_copy(&http->arena, response->reason);
 }
 
+/* What a portal says is no response, also to whoever sent it: nothing of it is kept. */
+static bool is_of_portal(const struct client_http *http)
+{
+    const struct client_operation *operation = http->operation;
+    const struct http_response *response = &http->call.response;
+    return retry_is_of_portal(operation->url.tls, operation->headers, response->status,
+                              &response->headers, http->choices);
+}
+
 /* Reads what it says while its headers are there. */
 static enum exchange_end read_response(struct client_http *http, enum http_call_result result,
                                        struct retry_answer *answer, struct runner_end *end)
@@ -91,12 +100,16 @@ static enum exchange_end read_response(struct client_http *http, enum http_call_
     enum exchange_end ended = http_call_end(call, result, stale);
     if (ended != EXCHANGE_RESPONDED)
         return ended;
+    struct slice whole = result == HTTP_CALL_TOO_LARGE ? SLICE("") : buf_slice(&http->body);
+    answer->is_not_done = http->choices && retry_is_not_done(http->choices, headers, whole);
+    if (!answer->is_not_done && is_of_portal(http)) {
+        buf_clear(&http->body);
+        return EXCHANGE_PORTAL;
+    }
     copy_response(http, result);
     retry_read_answer(headers, buf_slice(&http->body), &http->arena, answer);
     answer->code = end->code = arena_copy(&http->arena, answer->code);
     answer->status = http->status;
-    struct slice whole = http->truncated ? SLICE("") : buf_slice(&http->body);
-    answer->is_not_done = http->choices && retry_is_not_done(http->choices, headers, whole);
     end->hint_us = retry_read_hint(headers, clock_wall_us());
     end->status = http->status;
     return ended;
@@ -124,8 +137,13 @@ static const char *note_of(struct client_http *http, enum exchange_end ended,
     case EXCHANGE_TIMED_OUT:
         return "timeout";
     case EXCHANGE_MALFORMED:
-        snprintf(http->malformed, sizeof http->malformed, "malformed: %s", call->malformed);
-        return http->malformed;
+        snprintf(http->note, sizeof http->note, "malformed: %s", call->malformed);
+        return http->note;
+    case EXCHANGE_PORTAL:
+        snprintf(http->note, sizeof http->note,
+                 "%d over http is taken for a portal's: the service was not reached",
+                 call->response.status);
+        return http->note;
     case EXCHANGE_BROKE:
         return result == HTTP_CALL_NO_MEMORY ? "out of memory" : "the connection broke off";
     case EXCHANGE_TOKEN_STALE:
@@ -164,7 +182,8 @@ static void judge(struct client_http *http, const struct runner_attempt *attempt
     end->write = write_of(end, answer);
     end->is_settled = attempt->in_doubt && ended == EXCHANGE_RESPONDED && end->class == RETRY_FINAL;
     end->cause = http_call_cause(&http->call, ended);
-    end->reached = ended != EXCHANGE_NOT_SENT;
+    end->is_portal = ended == EXCHANGE_PORTAL;
+    end->reached = ended != EXCHANGE_NOT_SENT && !end->is_portal;
     end->note = note_of(http, ended, result);
     if (end->write != WRITE_COMPLETE || http->truncated || !buf_ok(&http->kept))
         return;

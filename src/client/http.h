@@ -23,17 +23,17 @@ struct client_http {
     const struct retry_choices *choices; /* NULL: none */
 
     /* What the last attempt sent and got; empty without a response. */
-    struct buf request;                       /* its headers */
-    struct http_call call;                    /* closed */
-    int status;                               /* 0: no complete response */
-    struct slice reason;                      /* of its status line */
-    struct buf fields;                        /* header lines as they came, each with its CR LF */
-    struct buf kept;                          /* those that are kept, likewise */
-    struct buf body;                          /* as much as fits into max_body */
-    bool truncated;                           /* there was more */
-    char malformed[HTTP_MALFORMED_SIZE + 16]; /* what was wrong with the last that was */
-    struct arena arena;                       /* of its error code */
-    struct compress compress;                 /* of outcomes */
+    struct buf request;                  /* its headers */
+    struct http_call call;               /* closed */
+    int status;                          /* 0: no complete response */
+    struct slice reason;                 /* of its status line */
+    struct buf fields;                   /* header lines as they came, each with its CR LF */
+    struct buf kept;                     /* those that are kept, likewise */
+    struct buf body;                     /* as much as fits into max_body */
+    bool truncated;                      /* there was more */
+    char note[HTTP_MALFORMED_SIZE + 64]; /* what was wrong with the last that was */
+    struct arena arena;                  /* of its error code */
+    struct compress compress;            /* of outcomes */
 };
 
 /* Fills in what is the executor's. */

@@ -316,7 +316,8 @@ static enum task_reason reason_of(const struct runner_end *end)
     if (end->class == RETRY_DONE)
         return TASK_REASON_NONE;
     if (end->status == 0)
-        return !end->reached                        ? TASK_REASON_NOT_REACHED
+        return end->is_portal                       ? TASK_REASON_PORTAL
+               : !end->reached                      ? TASK_REASON_NOT_REACHED
                : end->cause == RECORD_CAUSE_TIMEOUT ? TASK_REASON_TIMED_OUT
                                                     : TASK_REASON_BROKE;
     return end->class >= RETRY_BUSY                                    ? TASK_REASON_IN_PROGRESS

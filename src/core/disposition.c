@@ -141,6 +141,7 @@ struct disposition disposition_of_exchange(enum exchange_end end, int status,
     case EXCHANGE_RESPONDED:
         return disposition_of_response(status, sort_of(status, says, policy), unknown);
     case EXCHANGE_NOT_SENT:
+    case EXCHANGE_PORTAL:
         return (struct disposition){WRITE_RELEASE, NEXT_ERROR, ERROR_UPSTREAM_UNAVAILABLE};
     case EXCHANGE_BROKE:
         return doubt(unknown, ERROR_UPSTREAM_BROKE);

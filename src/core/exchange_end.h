@@ -10,6 +10,7 @@ enum exchange_end {
     EXCHANGE_MALFORMED,   /* what came is not HTTP, after bytes went out */
     EXCHANGE_TIMED_OUT,   /* no complete response by the deadline, after bytes went out */
     EXCHANGE_TOKEN_STALE, /* a 4xx with Error-Code: CONFLICT.idempotency.token_stale */
+    EXCHANGE_PORTAL,      /* the response is a portal's on the way: retry_is_of_portal */
 };
 
 #endif

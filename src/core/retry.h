@@ -153,6 +153,13 @@ bool retry_choose_not_done(struct retry_choices *choices, struct slice condition
 bool retry_is_not_done(const struct retry_choices *choices, const struct headers *headers,
                        struct slice body);
 
+/* Whether the response to a request with these headers is none of its target's, but of a portal on
+ * the way, such as the login page of a hotel's network, which reaches nobody: without TLS a
+ * redirect, and a page of HTML (200, 511) where JSON was asked for, by Accept or by being sent. Not
+ * where `choices` (NULL: none) name the status, nor where a gateway of pawl's has responded. */
+bool retry_is_of_portal(bool is_tls, const struct headers *sent, int status,
+                        const struct headers *headers, const struct retry_choices *choices);
+
 /* What it means: the one place where that is decided (contract section 6). `choices` NULL: none.
  * `in_doubt`: an earlier attempt under this key may have had its effect. */
 enum retry_class retry_judge(enum retry_column column, const struct retry_answer *answer,

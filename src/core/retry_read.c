@@ -90,13 +90,17 @@ static struct slice read_code(const struct headers *headers, const struct json *
     return SLICE("");
 }
 
-static bool is_problem(const struct headers *headers)
+static struct slice media_type_of(struct slice value)
+{
+    struct slice type;
+    (void)slice_cut(value, ';', &type);
+    return slice_trim(type);
+}
+
+static bool is_of_type(const struct headers *headers, struct slice type)
 {
     const struct header *line = headers_find(headers, SLICE("Content-Type"));
-    struct slice essence = SLICE("");
-    if (line)
-        (void)slice_cut(line->value, ';', &essence);
-    return slice_eq_nocase(slice_trim(essence), SLICE("application/problem+json"));
+    return line && slice_eq_nocase(media_type_of(line->value), type);
 }
 
 static enum retry_advice read_advice(const struct headers *headers, const struct json *problem)
@@ -158,6 +162,48 @@ bool retry_is_not_done(const struct retry_choices *choices, const struct headers
     return false;
 }
 
+/* ---- a portal ---- */
+
+/* By its Accept, which may also take HTML; by what it sends where that names neither. */
+static bool asks_for_json(const struct headers *sent)
+{
+    bool accepts_json = false;
+    for (size_t i = 0; i < sent->n; i++) {
+        struct slice list = sent->at[i].value, one;
+        bool is_accept = slice_eq_nocase(sent->at[i].name, SLICE("Accept"));
+        while (is_accept && list.len > 0 && slice_next(&list, ',', &one)) {
+            struct slice type = media_type_of(one);
+            if (slice_eq_nocase(type, SLICE("text/html")))
+                return false;
+            accepts_json = accepts_json || json_is_type(type);
+        }
+    }
+    const struct header *line = headers_find(sent, SLICE("Content-Type"));
+    return accepts_json || (line && json_is_type(media_type_of(line->value)));
+}
+
+bool retry_is_of_portal(bool is_tls, const struct headers *sent, int status,
+                        const struct headers *headers, const struct retry_choices *choices)
+{
+    bool is_chosen =
+        choices && status <= RETRY_STATUS_MOST && choices->of[status] != RETRY_CHOICE_NONE;
+    if (is_tls || is_chosen || headers_find(headers, SLICE("Idempotency-Status")))
+        return false;
+    switch (status) {
+    case 301:
+    case 302:
+    case 303:
+    case 307:
+    case 308:
+        return true;
+    case 200:
+    case 511:
+        return is_of_type(headers, SLICE("text/html")) && asks_for_json(sent);
+    default:
+        return false;
+    }
+}
+
 void retry_read_answer(const struct headers *headers, struct slice body, struct arena *arena,
                        struct retry_answer *answer)
 {
@@ -166,7 +212,8 @@ void retry_read_answer(const struct headers *headers, struct slice body, struct 
     if (body.len == 0 || body.len > RETRY_CODE_BODY_MAX ||
         json_parse(arena, body, &root, NULL) != JSON_OK)
         root = NULL;
-    const struct json *problem = root && is_problem(headers) ? root : NULL;
+    const struct json *problem =
+        root && is_of_type(headers, SLICE("application/problem+json")) ? root : NULL;
     answer->code = read_code(headers, root);
     answer->advice = read_advice(headers, problem);
     answer->success = read_success(headers);

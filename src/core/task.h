@@ -55,7 +55,8 @@ enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED
     X(IN_DOUBT, "in_doubt", "it ended, and an earlier attempt may be why: it may have been done")  \
     X(CREDENTIALS, "credentials", "the service refuses who sends it: renew the credentials")       \
     X(KEY_EXPIRED, "key_expired",                                                                  \
-      "its key is too old: it may have been done, look before you edit it")
+      "its key is too old: it may have been done, look before you edit it")                        \
+    X(PORTAL, "portal", "the response was a portal's: over http a redirect, or HTML for JSON")
 
 enum task_reason {
 #define X(name, word, text) TASK_REASON_##name,

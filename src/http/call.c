@@ -266,6 +266,7 @@ int http_call_cause(const struct http_call *call, enum exchange_end end)
     case EXCHANGE_RESPONDED:
         return call->response.status;
     case EXCHANGE_NOT_SENT:
+    case EXCHANGE_PORTAL:
         return RECORD_CAUSE_NONE;
     case EXCHANGE_MALFORMED:
         return cause_of_refusal(call->refusal);

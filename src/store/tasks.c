@@ -179,10 +179,11 @@ const struct table task_table = {
 #define REASON_FIRST_LATE TASK_REASON_ODD_ROW
 #define REASON_OF_LATE TASK_REASON_UNREADABLE
 
-/* Of those that came late one is why a task waits, the others are why it is dead. */
+/* Of those that came late two are why a task waits, the others are why it is dead. */
 static bool is_reason_of(enum task_state state, int64_t why)
 {
-    return state == (why == TASK_REASON_CREDENTIALS ? TASK_WAITING : TASK_DEAD);
+    bool waits = why == TASK_REASON_CREDENTIALS || why == TASK_REASON_PORTAL;
+    return state == (waits ? TASK_WAITING : TASK_DEAD);
 }
 
 static void settle_reason(struct store_task *stored)

@@ -437,7 +437,7 @@ def test_a_file_of_headers_that_would_reframe_a_request_is_not_sent(
 
 
 def test_a_redirect_that_is_remembered_is_dead_and_not_done_later(queue, upstream):
-    upstream.default = lambda request: say(303)
+    upstream.default = lambda request: say(303, None, ("Idempotency-Status", "stored"))
     identity, _ = queue.add("-d", "a", queue.url)
     queue.drain(code=1)
     queue.did("retry", identity)

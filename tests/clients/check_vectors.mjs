@@ -40,6 +40,11 @@ for (const one of vectors.responses) {
     expect(client.classify(one.status, headers, one.body, doubted, one),
       doubted ? one.in_doubt : one.class, one);
 }
+for (const one of vectors.portals) {
+  const [sent, headers] = [one.sent, one.headers].map((lines) =>
+    lines.map((line) => line.split(/: (.*)/s).slice(0, 2)));
+  expect(client.isPortal(one.url, sent, one.status, new Headers(headers), one), one.portal, one);
+}
 for (const one of vectors.hints)
   expect(client.readHint(one.value, vectors.hints_at_ms) ?? null, one.hint_ms, one);
 for (const one of vectors.decisions) {

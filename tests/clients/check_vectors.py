@@ -44,6 +44,11 @@ for one in vectors["responses"]:
         expect(made, one["in_doubt" if in_doubt else "class"], one)
         made = client.leaves_doubt(one["status"], lines, one["body"].encode())
         expect(made, one["leaves_doubt"], one)
+for one in vectors["portals"]:
+    lines = message_from_string("".join(f"{line}\n" for line in one["headers"]))
+    sent = [tuple(line.split(": ", 1)) for line in one["sent"]]
+    expect(client.is_portal(one["url"], sent, one["status"], lines, one["done"], one["later"]),
+           one["portal"], one)
 for one in vectors["hints"]:
     expect(client.read_hint([one["value"]], vectors["hints_at_ms"]), one["hint_ms"], one)
 for one in vectors["decisions"]:

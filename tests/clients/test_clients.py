@@ -243,7 +243,7 @@ ENDS_PYTHON = """
 import json, sys
 from pawl_client import send
 ends = []
-for n in range(4):
+for n in range(5):
     made = send("POST", f"http://127.0.0.1:{sys.argv[1]}/v1/refunds", b"{}", key=f"k{n}",
                 not_done=lambda headers, body: headers["X-State"] == "queued")
     ends.append([made.ended, made.in_doubt, made.attempts])
@@ -253,7 +253,7 @@ ENDS_TYPESCRIPT = """
 import {pathToFileURL} from 'node:url';
 const {send} = await import(pathToFileURL(process.env.PAWL_CLIENT));
 const ends = [];
-for (let n = 0; n < 4; n++) {
+for (let n = 0; n < 5; n++) {
   const made = await send('POST', `http://127.0.0.1:${process.argv[1]}/v1/refunds`, '{}', {
     key: `k${n}`, notDone: (headers) => headers.get('X-State') === 'queued'});
   ends.push([made.ended, made.inDoubt, made.attempts]);
@@ -268,13 +268,16 @@ console.log(JSON.stringify(ends));
 def test_the_clients_of_the_examples_say_how_an_operation_ended(upstream, kind, command):
     upstream.then(say(401, {}, effect=False), closes(effect=False), say(422, {}, effect=False),
                   say(500, {}, ("X-State", "queued"), effect=False), say(422, {}, effect=False),
-                  closes(effect=False), say(201, {}))
+                  closes(effect=False), say(201, {}),
+                  say(302, None, ("Location", "http://portal.example/"), effect=False),
+                  say(200, {}))
     ran = subprocess.run([*command, str(upstream.port)], env=environment(kind), text=True,
                          stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * PATIENCE,
                          check=False)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == [["credentials", False, 1], ["in_doubt", True, 2],
-                                      ["final", False, 2], ["done", False, 2]]
+                                      ["final", False, 2], ["done", False, 2],
+                                      ["done", False, 2]]
 
 
 def test_the_clients_of_the_examples_agree_with_the_vectors(tmp_path):

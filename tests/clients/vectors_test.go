@@ -36,6 +36,13 @@ type vectors struct {
 		InDoubt           string `json:"in_doubt"`
 		LeavesDoubt       bool   `json:"leaves_doubt"`
 	}
+	Portals []struct {
+		Name, URL     string
+		Sent, Headers []string
+		Status        int
+		Done, Later   []int
+		Portal        bool
+	}
 	HintsAt int64 `json:"hints_at_ms"`
 	Hints   []struct {
 		Value string
@@ -63,6 +70,15 @@ func read(t *testing.T) (read vectors) {
 		t.Fatal(err)
 	}
 	return read
+}
+
+func headerOf(lines []string) http.Header {
+	header := http.Header{}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		header.Add(name, value)
+	}
+	return header
 }
 
 func seedOf(text string) uint64 {
@@ -108,11 +124,7 @@ func TestDelays(t *testing.T) {
 func TestResponses(t *testing.T) {
 	vectors := read(t)
 	for _, one := range vectors.Responses {
-		header := http.Header{}
-		for _, line := range one.Headers {
-			name, value, _ := strings.Cut(line, ": ")
-			header.Add(name, value)
-		}
+		header := headerOf(one.Headers)
 		if made := LeavesDoubt(one.Status, header, []byte(one.Body)); made != one.LeavesDoubt {
 			t.Errorf("%s leaves doubt: %v", one.Name, made)
 		}
@@ -122,6 +134,13 @@ func TestResponses(t *testing.T) {
 			if made != wanted {
 				t.Errorf("%s, in doubt %v: %s", one.Name, doubted, made)
 			}
+		}
+	}
+	for _, one := range vectors.Portals {
+		choices := Choices{Done: one.Done, Later: one.Later}
+		sent, header := headerOf(one.Sent), headerOf(one.Headers)
+		if made := IsPortal(one.URL, sent, one.Status, header, choices); made != one.Portal {
+			t.Errorf("%s: %v", one.Name, made)
 		}
 	}
 	for _, one := range vectors.Hints {

@@ -183,4 +183,61 @@ static const struct response {
     {"JSON that is none", 409, "Content-Type: application/problem+json", "{\"retryable\":true"},
 };
 
+/* And what may be a portal's, by what was sent where. */
+#define HTML "Content-Type: text/html; charset=utf-8"
+#define WANTS_JSON "Accept: application/json"
+static const struct portal {
+    const char *name;
+    const char *url;
+    const char *sent;
+    int status;
+    const char *lines;
+    const char *done;
+    const char *later;
+} portals[] = {
+    {"301 over http", "http://a.example/x", "", 301, "Location: http://portal.example/"},
+    {"302 over http", "http://a.example/x", WANTS_JSON, 302, "Location: http://portal.example/"},
+    {"303 over http", "http://a.example/x", "", 303, "Location: http://portal.example/"},
+    {"307 over http", "http://a.example/x", "", 307, "Location: http://portal.example/"},
+    {"308 over http", "http://a.example/x", "", 308, "Location: http://portal.example/"},
+    {"a redirect that says nowhere", "http://a.example/x", "", 302, ""},
+    {"302 over https", "https://a.example/x", WANTS_JSON, 302, "Location: https://b.example/"},
+    {"300 over http", "http://a.example/x", WANTS_JSON, 300, HTML},
+    {"304 over http", "http://a.example/x", WANTS_JSON, 304, ""},
+    {"a redirect by a gateway of pawl's", "http://a.example/x", WANTS_JSON, 302,
+     "Idempotency-Status: stored\nLocation: /y"},
+    {"303 that is a success here", "http://a.example/x", "", 303, "Location: /y", "303"},
+    {"303 that is later here", "http://a.example/x", "", 303, "Location: /y", "", "303"},
+    {"302 where 303 is a success", "http://a.example/x", "", 302, "Location: /y", "303"},
+    {"a page for JSON", "http://a.example/x", WANTS_JSON, 200, HTML},
+    {"the same over https", "https://a.example/x", WANTS_JSON, 200, HTML},
+    {"a page for a body of JSON", "http://a.example/x", "Content-Type: application/json", 200,
+     HTML},
+    {"a page for any answer to a body of JSON", "http://a.example/x",
+     "Accept: */*\nContent-Type: Application/vnd.api+JSON; charset=utf-8", 200,
+     "Content-Type: TEXT/HTML"},
+    {"a page for one of several types", "http://a.example/x",
+     "Accept: text/plain;q=0.5, application/problem+json;q=0.9", 200, HTML},
+    {"a page for whoever takes pages, too", "http://a.example/x",
+     "Accept: application/json, text/html;q=0.5\nContent-Type: application/json", 200, HTML},
+    {"a page for a second line that takes pages", "http://a.example/x",
+     "Accept: application/json\nAccept: text/html", 200, HTML},
+    {"a page for a form", "http://a.example/x",
+     "Accept: */*\nContent-Type: application/x-www-form-urlencoded", 200, HTML},
+    {"a page for nothing", "http://a.example/x", "", 200, HTML},
+    {"a page by a gateway of pawl's", "http://a.example/x", WANTS_JSON, 200,
+     HTML "\nIdempotency-Status: stored"},
+    {"JSON for JSON", "http://a.example/x", WANTS_JSON, 200, "Content-Type: application/json"},
+    {"text for JSON", "http://a.example/x", WANTS_JSON, 200, "Content-Type: text/plain"},
+    {"nothing for JSON", "http://a.example/x", WANTS_JSON, 200, ""},
+    {"201 with a page for JSON", "http://a.example/x", WANTS_JSON, 201, HTML},
+    {"404 with a page for JSON", "http://a.example/x", WANTS_JSON, 404, HTML},
+    {"502 with a page for JSON", "http://a.example/x", WANTS_JSON, 502, HTML},
+    {"511 with a page for JSON", "http://a.example/x", WANTS_JSON, 511, HTML},
+    {"511 over https", "https://a.example/x", WANTS_JSON, 511, HTML},
+    {"511 with a page for a form", "http://a.example/x", "", 511, HTML},
+    {"511 with JSON", "http://a.example/x", WANTS_JSON, 511, "Content-Type: application/json"},
+    {"no response", "http://a.example/x", WANTS_JSON, 0, ""},
+};
+
 #endif

@@ -146,6 +146,28 @@ static void test_answers_of_a_service_mean_what_its_caller_says(void **state)
     stop(&service);
 }
 
+static void test_what_a_portal_responds_has_reached_nobody(void **state)
+{
+    (void)state;
+    static const int statuses[] = {302, 201, 302, 0};
+    struct service service;
+    start(&service, statuses);
+    struct pawl_request request = {.url = service.url};
+    struct pawl_response *response = pawl_send(&request);
+    assert_int_equal(response->verdict, PAWL_DONE);
+    assert_int_equal(response->attempts, 2);
+    pawl_response_free(response);
+    request.profile = "webhook"; /* the second attempt would be after 5 s */
+    request.deadline_ms = 4000;
+    response = pawl_send(&request);
+    assert_int_equal(response->verdict, PAWL_UNAVAILABLE);
+    assert_int_equal(response->status, 0);
+    assert_int_equal(response->body_size, 0);
+    assert_non_null(strstr(response->problem, "portal"));
+    pawl_response_free(response);
+    stop(&service);
+}
+
 static void a_key_is_made_before_the_call(void **state)
 {
     char key[37], dated[37];
@@ -243,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_a_store_a_request_is_sent_until_it_is_done),
+        cmocka_unit_test(test_what_a_portal_responds_has_reached_nobody),
         cmocka_unit_test(a_key_is_made_before_the_call),
         cmocka_unit_test(test_answers_of_a_service_mean_what_its_caller_says),
         cmocka_unit_test(test_threads_that_send_the_same_have_one_effect_and_one_response),

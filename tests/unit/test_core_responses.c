@@ -339,10 +339,12 @@ static void a_broken_or_late_answer_is_in_doubt_under_every_policy(void **state)
 
 static void what_was_never_sent_is_released(void **state)
 {
+    static const enum exchange_end ends[] = {EXCHANGE_NOT_SENT, EXCHANGE_PORTAL};
     (void)state;
     for (size_t p = 0; p < 3; p++)
-        assert_disposition(forwarded(EXCHANGE_NOT_SENT, 0, false, policies[p]), WRITE_RELEASE,
-                           NEXT_ERROR, ERROR_UPSTREAM_UNAVAILABLE);
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+            assert_disposition(forwarded(ends[i], 0, false, policies[p]), WRITE_RELEASE, NEXT_ERROR,
+                               ERROR_UPSTREAM_UNAVAILABLE);
 }
 
 static void a_refused_token_throws_the_answer_away(void **state)
@@ -371,9 +373,9 @@ static void only_a_2xx_completes_by_probe_and_only_a_404_releases(void **state)
 static void a_probe_that_got_no_answer_settles_nothing(void **state)
 {
     static const enum exchange_end ends[] = {EXCHANGE_NOT_SENT, EXCHANGE_BROKE, EXCHANGE_TIMED_OUT,
-                                             EXCHANGE_TOKEN_STALE};
+                                             EXCHANGE_TOKEN_STALE, EXCHANGE_PORTAL};
     (void)state;
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         for (int status = 0; status <= 404; status += 202)
             assert_disposition(disposition_of_probe(ends[i], status, status == 404), WRITE_DOUBT,
                                NEXT_ERROR, ERROR_OUTCOME_UNKNOWN);

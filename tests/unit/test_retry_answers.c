@@ -67,6 +67,7 @@ static void a_code_or_a_failure_of_the_transport_has_its_class(void **state)
         {EXCHANGE_NOT_SENT, 0, "", RETRY_LATER},
         {EXCHANGE_BROKE, 0, "", RETRY_LATER},
         {EXCHANGE_TIMED_OUT, 0, "", RETRY_LATER},
+        {EXCHANGE_PORTAL, 0, "", RETRY_LATER},
         {EXCHANGE_TOKEN_STALE, 409, "CONFLICT.idempotency.token_stale", RETRY_FINAL},
         {EXCHANGE_RESPONDED, 409, "CONFLICT.idempotency.in_progress", RETRY_BUSY},
         {EXCHANGE_RESPONDED, 422, "CONFLICT.idempotency.in_progress", RETRY_BUSY},
@@ -178,7 +179,7 @@ static void to_a_webhook_only_2xx_is_done_and_only_410_is_final(void **state)
                              status >= 200 && status < 300 ? RETRY_DONE
                              : status == 410               ? RETRY_FINAL
                                                            : RETRY_LATER);
-    for (enum exchange_end end = EXCHANGE_NOT_SENT; end <= EXCHANGE_TOKEN_STALE; end++)
+    for (enum exchange_end end = EXCHANGE_NOT_SENT; end <= EXCHANGE_PORTAL; end++)
         if (end != EXCHANGE_RESPONDED)
             assert_int_equal(to_webhook(end, 0, ""), RETRY_LATER);
 }

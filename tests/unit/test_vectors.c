@@ -207,11 +207,12 @@ static const char *text_of(const char *text)
     return text ? text : "";
 }
 
-static void read_lines(const struct response *response, struct headers *headers, struct buf *buf)
+static void read_lines(const char *member, const char *text, struct headers *headers,
+                       struct buf *buf)
 {
-    struct slice lines = slice_of(response->lines), line, name;
+    struct slice lines = slice_of(text), line, name;
     headers_clear(headers);
-    json_open(buf, "headers", '[');
+    json_open(buf, member, '[');
     while (lines.len > 0 && slice_next(&lines, '\n', &line)) {
         struct slice value = slice_cut(line, ':', &name);
         assert_true(headers_add(headers, name, slice_trim(value)));
@@ -254,7 +255,7 @@ static void add_response(struct buf *buf, const struct response *response)
     open_item(buf);
     json_add_text(buf, "name", slice_of(response->name));
     json_add_i64(buf, "status", response->status);
-    read_lines(response, &headers, buf);
+    read_lines("headers", response->lines, &headers, buf);
     read_body_of(response, &body);
     json_add_text(buf, "body", buf_slice(&body));
     read_choice("done", response->done, RETRY_CHOICE_DONE, &choices, buf);
@@ -273,6 +274,36 @@ static void add_responses(struct buf *buf)
     open_list(buf, "responses");
     for (size_t i = 0; i < N_OF(responses); i++)
         add_response(buf, &responses[i]);
+    close_list(buf);
+}
+
+/* ---- what a portal responds ---- */
+
+static void add_portal(struct buf *buf, const struct portal *portal)
+{
+    static struct headers sent, headers; /* too large for a frame */
+    struct retry_choices choices = {0};
+    struct url url;
+    const char *problem;
+    assert_true(url_read(slice_of(portal->url), &url, &problem));
+    open_item(buf);
+    json_add_text(buf, "name", slice_of(portal->name));
+    json_add_text(buf, "url", slice_of(portal->url));
+    read_lines("sent", portal->sent, &sent, buf);
+    json_add_i64(buf, "status", portal->status);
+    read_lines("headers", portal->lines, &headers, buf);
+    read_choice("done", portal->done, RETRY_CHOICE_DONE, &choices, buf);
+    read_choice("later", portal->later, RETRY_CHOICE_LATER, &choices, buf);
+    json_add_bool(buf, "portal",
+                  retry_is_of_portal(url.tls, &sent, portal->status, &headers, &choices));
+    buf_add_char(buf, '}');
+}
+
+static void add_portals(struct buf *buf)
+{
+    open_list(buf, "portals");
+    for (size_t i = 0; i < N_OF(portals); i++)
+        add_portal(buf, &portals[i]);
     close_list(buf);
 }
 
@@ -489,6 +520,7 @@ static void write_vectors(struct buf *buf)
     add_dated_keys(buf);
     add_delays(buf);
     add_responses(buf);
+    add_portals(buf);
     buf_printf(buf, ",\n\"hints_at_ms\": %lld, \"hint_most_ms\": %lld", (long long)(WALL / MS),
                (long long)(HINT_MOST / MS));
     add_hints(buf);
