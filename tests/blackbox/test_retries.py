@@ -237,17 +237,20 @@ def test_r6_a_409_in_progress_is_waited_out_where_the_rule_says_not_done(pawl, u
 
 @pytest.mark.parametrize("reply", [closes(), resets(), say(500), say(502), say(504)])
 def test_r7_under_hold_nothing_that_may_have_happened_is_sent_again(pawl, upstream, reply):
+    """found: L14"""
     gateway = pawl(config("hold"))
     upstream.then(reply)
     first = gateway.post(PATH, BODY, key="k1")
     assert (first.status // 100, first["Idempotency-Status"]) == (5, "unknown")
+    assert first["Error-Code"]
     again = gateway.post(PATH, BODY, key="k1")
     assert again.is_problem(409, UNKNOWN)
     problem = again.json
     assert problem["retryable"] is False and problem["safe_new_key"] is False
     assert "the operation may have happened" in problem["hint"]
     assert len(upstream.requests) == 1 and upstream.effects() == 1
-    assert not told(gateway, "retry", 2) and not told(gateway, "retries_end", 2)
+    assert not told(gateway, "retry", 2)
+    assert [line["ended_by"] for line in lines(gateway, "retries_end")] == ["unknown"]
 
 
 def test_r7_a_502_once_is_healed_under_unknown_retry(pawl, upstream):
@@ -266,6 +269,12 @@ def test_a_502_in_doubt_is_probed_and_not_sent_again(pawl, upstream):
     assert answer.status == 200 and answer.json == {"found": True}
     assert upstream.effects() == 1
     assert [request.method for request in upstream.requests] == ["POST", "GET"]
+    upstream.then(say(502), say(503, {}), say(503, {}))
+    answer = gateway.post(PATH, BODY, key="k2")
+    assert (answer.status, answer["Error-Code"]) == (502, UNKNOWN) and answer["Retry-After"]
+    assert gateway.post(PATH, BODY, key="k2").is_problem(409, UNKNOWN)
+    ended, = told(gateway, "retries_end", 3)
+    assert (ended["ended_by"], ended["status"]) == ("unknown", 502), "the probe said nothing"
 
 
 PROBE = '{probe: "GET /x/{key}"}'

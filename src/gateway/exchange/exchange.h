@@ -225,10 +225,9 @@ void exchange_note_state(struct exchange *x, enum engine_verdict verdict);
  * no memory, and it has to say which event follows. */
 bool exchange_note_origin(struct exchange *x);
 
-/* One log line about a try after which another one could have followed: whether one does, and when,
- * or why not. `status` of the try; `wait_us` with `goes_on`. */
-void exchange_log_retry(const struct exchange *x, struct retry_next next, int64_t wait_us,
-                        bool goes_on);
+/* One log line about a try after which another one could have followed: when one does (`ended_by`
+ * NULL), or why none does. */
+void exchange_log_retry(const struct exchange *x, int64_t wait_us, const char *ended_by);
 
 /* One log line about how it ended. */
 void exchange_log(const struct exchange *x);

@@ -129,15 +129,6 @@ static const char *reason_of(enum exchange_end end)
                                        : "broke off";
 }
 
-/* Why no other try follows on one that could be retried. */
-static const char *ended_by(enum retry_end end)
-{
-    return end == RETRY_ENDS_ATTEMPTS   ? "attempts"
-           : end == RETRY_ENDS_DEADLINE ? "deadline"
-           : end == RETRY_ENDS_HINT     ? "retry_after"
-                                        : "budget";
-}
-
 void exchange_log_damaged(const struct exchange *x)
 {
     struct log_line line;
@@ -169,30 +160,29 @@ void exchange_log_unkept(const struct exchange *x, struct slice coding)
     log_line_end(x->server->config->log, &line);
 }
 
-void exchange_log_retry(const struct exchange *x, struct retry_next next, int64_t wait_us,
-                        bool goes_on)
+void exchange_log_retry(const struct exchange *x, int64_t wait_us, const char *ended_by)
 {
     struct log_line line;
     int status = x->failed.status != 0 ? x->failed.status : x->response.status;
     struct event event = {
         .status = x->try_end == EXCHANGE_RESPONDED ? status : 0,
         .result = RESULT_PASSED,
-        .unreached = x->call.unreached,
+        .unreached = x->try_end == EXCHANGE_NOT_SENT ? x->call.unreached : NULL,
         .malformed = x->malformed,
         .key = buf_slice(&x->key),
         .once = buf_slice(&x->once),
     };
-    if (!event_start(&line, x->client, goes_on ? "retry" : "retries_end", &event))
+    if (!event_start(&line, x->client, ended_by ? "retries_end" : "retry", &event))
         return;
     add_route(&line, x);
     add_identity(&line, x);
     log_line_str(&line, "profile", retry_profile_name(x->rule->retry.profile));
     log_line_i64(&line, "attempt", exchange_tries(x));
     log_line_str(&line, "reason", slice_of(reason_of(x->try_end)));
-    if (goes_on)
-        log_line_i64(&line, "delay_ms", wait_us / CLOCK_US_PER_MS);
+    if (ended_by)
+        log_line_str(&line, "ended_by", slice_of(ended_by));
     else
-        log_line_str(&line, "ended_by", slice_of(ended_by(next.end)));
+        log_line_i64(&line, "delay_ms", wait_us / CLOCK_US_PER_MS);
     event_end(&line, x->client, &event);
 }
 

@@ -112,6 +112,14 @@ static enum retry_class classify_try(const struct exchange *x, enum exchange_end
     return RETRY_LATER;
 }
 
+static const char *ended_by(enum retry_end end)
+{
+    return end == RETRY_ENDS_ATTEMPTS   ? "attempts"
+           : end == RETRY_ENDS_DEADLINE ? "deadline"
+           : end == RETRY_ENDS_HINT     ? "retry_after"
+                                        : "budget";
+}
+
 static bool plan_next(struct exchange *x, enum retry_class class, int64_t hint)
 {
     int64_t now = clock_boot_us();
@@ -122,7 +130,7 @@ static bool plan_next(struct exchange *x, enum retry_class class, int64_t hint)
         retry_waits(x->server, x->rule->retry.profile, next.at - now);
     else
         retry_exhausted(x->server, x->rule->retry.profile);
-    exchange_log_retry(x, next, goes_on ? next.at - now : 0, goes_on);
+    exchange_log_retry(x, next.at - now, goes_on ? NULL : ended_by(next.end));
     x->retry_at = next.at;
     return goes_on;
 }
@@ -131,14 +139,26 @@ bool retry_plans_again(struct exchange *x, enum exchange_end end)
 {
     CHECK(!x->tried_in_doubt || x->disposition.write != WRITE_RELEASE);
     bool live = end == EXCHANGE_RESPONDED && !x->response.whole;
-    if (!x->rule->retry.on || live || !may_repeat(x, end) ||
-        http_session_is_draining(&x->client->session))
+    if (!x->rule->retry.on || live || http_session_is_draining(&x->client->session))
         return false;
     int64_t hint = RETRY_NO_HINT;
     if (end == EXCHANGE_RESPONDED)
         hint = retry_read_hint(&x->call.response.headers, clock_wall_us());
     enum retry_class class = classify_try(x, end, &hint);
-    return class >= RETRY_LATER && plan_next(x, class, hint);
+    if (class < RETRY_LATER)
+        return false;
+    if (may_repeat(x, end))
+        return plan_next(x, class, hint);
+    enum disposition_write write = x->disposition.write;
+    if ((write == WRITE_DOUBT || write == WRITE_RELEASE) && x->disposition.next != NEXT_PROBE)
+        retry_ends_unknown(x);
+    return false;
+}
+
+void retry_ends_unknown(const struct exchange *x)
+{
+    if (x->rule->retry.on)
+        exchange_log_retry(x, 0, "unknown");
 }
 
 /* The next try will have a lease of its own. */

@@ -27,6 +27,10 @@ struct disposition retry_keep_doubt(struct exchange *x, struct disposition dispo
 /* After a try, while its response is there: whether another one follows, at x->retry_at. */
 bool retry_plans_again(struct exchange *x, enum exchange_end end);
 
+/* The rule's `unknown:` sends nothing again, and no probe is to find out more. Not counted as
+ * exhausted: nothing was to be tried. */
+void retry_ends_unknown(const struct exchange *x);
+
 /* After a try that a probe found not to be done, which is stored: the same, by a begin. */
 bool retry_plans_begin(struct exchange *x);
 

@@ -198,8 +198,11 @@ static enum exchange_step reply_outcome(struct exchange *x, struct disposition d
     CHECK(disposition.next != NEXT_ERROR || disposition.error != ERROR_NONE);
     if (disposition.next == NEXT_DECIDE)
         return EXCHANGE_DECIDE;
-    if (disposition.next == NEXT_ERROR && is_probe(x))
+    if (disposition.next == NEXT_ERROR && is_probe(x)) {
+        if (has_probed(x))
+            retry_ends_unknown(x);
         return reply_failure(x, false);
+    }
     if (disposition.error == ERROR_NONE)
         return reply_upstream(x, &x->response, result_of(x, disposition.write));
     const char *why =
