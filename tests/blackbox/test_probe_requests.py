@@ -168,6 +168,12 @@ def test_from_quiet_at_on_the_wait_doubles_with_each_inconclusive_probe(pawl, up
     assert [a.status for a in answers] == [502] + 8 * [409]
     assert [int(a["Retry-After"]) for a in answers] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert {a.json["detail"] for a in answers} == {"the probe was inconclusive"}
+    gate = upstream.gate()
+    upstream.then(say(500, {}, gate=gate))
+    late = gateway.request("PUT", "/files/a", [("Idempotency-Key", "k1"),
+                                               ("X-Request-Timeout", "200")], b"{}")
+    gate.open()
+    assert (late.status, late["Retry-After"]) == (504, "1"), "its probe is still on its way"
 
 
 def test_in_doubt_the_wait_is_until_quiet_at_or_for_as_long_as_the_service_asks(pawl, upstream):

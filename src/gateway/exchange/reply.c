@@ -269,6 +269,8 @@ static int64_t doubt_wait(const struct exchange *x)
     if (hold_left(x) > 0)
         return hold_left(x);
     int64_t quiet = record->quiet_at - now;
+    if (x->reply.early) /* a repeat waits for this exchange, or finds its outcome */
+        return quiet;
     int64_t paced = x->rule->probes_alone ? record->started_at + RECORD_PROBE_PACE_US - now : 0;
     int64_t more = x->hint_at > 0 ? x->hint_at - clock_boot_us() : 0;
     if (may_probe(x) && quiet <= 0 && more < probe_backoff(record))
