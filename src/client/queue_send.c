@@ -326,10 +326,11 @@ static enum task_reason reason_of(const struct runner_end *end)
 }
 
 /* Whoever says that it is busy, or that something is wrong with it, has not looked at them, and a
- * portal that redirects is another one. */
+ * portal that redirects is another one. What is final may be a refusal of who sends. */
 static bool is_answered(const struct runner_end *end)
 {
-    bool is_its_own = end->status / 100 == 2 || end->status / 100 == 4;
+    bool refuses = end->status == 401 || end->status == 403 || end->status == 407;
+    bool is_its_own = end->status / 100 == 2 || (end->status / 100 == 4 && !refuses);
     return is_its_own && (end->class == RETRY_DONE || end->class == RETRY_FINAL);
 }
 

@@ -411,6 +411,17 @@ def test_which_statuses_wait_for_credentials_is_the_caller_s_to_say(queue, upstr
     waits, _ = queue.add("--wait-on", "403,423", "-d", "a", queue.url)
     queue.drain(code=75)
     assert queue.show(waits)["reason"] == "credentials"
+    gates = {b"a": upstream.gate(), b"b": upstream.gate()}
+    upstream.default = lambda request: say(403, gate=gates[request.body], effect=False)
+    queue.add("-d", "b", queue.url)
+    drain = queue.start("--once")
+    for gate in gates.values():
+        gate.wait_for()
+    gates[b"a"].open()
+    eventually(lambda: queue.show(waits)["state"] == "waiting", "the refusal")
+    gates[b"b"].open()
+    code, said = queue.end(drain)
+    assert code == 1 and "refuses who sends (403)" in said, "one that is final does not end it"
     queue.did("drop", waits)
     upstream.default = say(401, effect=False)
     ends, _ = queue.add("--final-on", "401", "-d", "b", queue.url)
