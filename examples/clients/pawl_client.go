@@ -279,15 +279,18 @@ func joinMembers(members map[string]string) string {
 // Canonical is the bytes of a JSON body that count: RFC 8785, save that numbers count by their
 // decimal value. What has no such form counts as it is.
 func Canonical(body []byte) []byte {
-	if !utf8.Valid(body) {
-		return body
+	if text, has := canonicalText(body); has {
+		return []byte(text)
 	}
+	return body
+}
+
+// False: it is no JSON, or has no such form.
+func canonicalText(body []byte) (string, bool) {
 	reader := canonicalReader{string(body)}
 	text, err := reader.value(0)
-	if reader.skip(); err != nil || reader.text != "" {
-		return body
-	}
-	return []byte(text)
+	reader.skip()
+	return text, utf8.Valid(body) && err == nil && reader.text == ""
 }
 
 // PayloadHash is the same of two JSON bodies of one operation; another one needs another key.
@@ -389,9 +392,15 @@ var busyWords = map[string]bool{"409 CONCURRENT_REQUEST": true, "409 idempotency
 	"409 PREVIOUS_REQUEST_IN_PROGRESS": true, "409 704": true, "422 704": true,
 	"429 lock_timeout": true}
 
-// The JSON of a body of at most 16 KiB.
+// The JSON of a body of at most 16 KiB, read as strictly as what is sent.
 func treeOf(body []byte) (tree any) {
-	if len(body) > errorBodyBytes || json.Unmarshal(body, &tree) != nil {
+	if len(body) > errorBodyBytes {
+		return nil
+	}
+	text, has := canonicalText(body)
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if !has || decoder.Decode(&tree) != nil {
 		return nil
 	}
 	return tree

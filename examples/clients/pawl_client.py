@@ -93,15 +93,21 @@ def _write(value: Any, depth: int = 0) -> str:
                           for name in names) + "}"
 
 
-def canonical(body: bytes) -> bytes:
-    """The bytes of a JSON body that count: RFC 8785, save that numbers count by their decimal
-    value. What has no such form counts as it is."""
+def _canonical(body: bytes) -> Optional[bytes]:
+    """None: it is no JSON, or has no such form."""
     try:
         tree = json.loads(body.decode("utf-8"), parse_int=_Number, parse_float=_Number,
                           parse_constant=_refuse, object_pairs_hook=_object)
         return _write(tree).encode("utf-8")
     except (ValueError, RecursionError):
-        return body
+        return None
+
+
+def canonical(body: bytes) -> bytes:
+    """The bytes of a JSON body that count: RFC 8785, save that numbers count by their decimal
+    value. What has no such form counts as it is."""
+    made = _canonical(body)
+    return body if made is None else made
 
 
 def payload_hash(body: bytes) -> str:
@@ -170,10 +176,9 @@ BUSY_WORDS = {(409, "CONCURRENT_REQUEST"), (409, "idempotency_key_in_use"),
 
 
 def _tree(body: bytes) -> Any:
-    try:
-        return json.loads(body) if len(body) <= 16 * 1024 else None
-    except (ValueError, RecursionError):
-        return None
+    """The JSON of a body of at most 16 KiB, read as strictly as what is sent."""
+    text = _canonical(body) if len(body) <= 16 * 1024 else None
+    return None if text is None else json.loads(text)
 
 
 def _at(tree: Any, *steps: Union[str, int]) -> Any:

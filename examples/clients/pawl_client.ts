@@ -203,11 +203,11 @@ export type Kind = 'done' | 'final' | 'in_doubt' | 'credentials' | 'later' | 'at
 const BUSY_WORDS = ['409 CONCURRENT_REQUEST', '409 idempotency_key_in_use',
   '409 PREVIOUS_REQUEST_IN_PROGRESS', '409 704', '422 704', '429 lock_timeout'];
 
-/** The JSON of a body of at most 16 KiB. */
+/** The JSON of a body of at most 16 KiB, read as strictly as what is sent. */
 function treeOf(body: string): any {
   if (new TextEncoder().encode(body).length > 16 * 1024) return undefined;
   try {
-    return JSON.parse(body);
+    return JSON.parse(new Canonical(body).all());
   } catch {
     return undefined;
   }

@@ -181,6 +181,15 @@ static const struct response {
     {"a number for a code", 422, "Content-Type: application/json", "{\"errorCode\":704}"},
     {"too long to be read", 409, "Content-Type: application/json", "@"},
     {"JSON that is none", 409, "Content-Type: application/problem+json", "{\"retryable\":true"},
+    {"JSON with a member twice", 409, "",
+     "{\"error_code\":\"PROVIDER.duplicate\",\"a\":1,\"a\":1}"},
+    {"JSON with NaN", 409, "", "{\"error_code\":\"PROVIDER.duplicate\",\"a\":NaN}"},
+    {"JSON with a number that is too large", 409, "",
+     "{\"error_code\":\"PROVIDER.duplicate\",\"a\":1e10000}"},
+    {"JSON with a number beyond a double", 409, "",
+     "{\"error_code\":\"PROVIDER.duplicate\",\"a\":1e400}"},
+    {"JSON with half a character", 409, "",
+     "{\"error_code\":\"PROVIDER.duplicate\",\"a\":\"\\ud800\"}"},
 };
 
 /* And what may be a portal's, by what was sent where. */
