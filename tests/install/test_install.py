@@ -18,6 +18,7 @@ from pawltest.wire import PATIENCE, Client
 BUILD = PAWL.resolve().parent
 BUILDING = 120  # seconds
 UNIT = "lib/systemd/system/pawl.service"
+QUEUES = ("lib/systemd/system/pawl-queue@.service", "lib/systemd/user/pawl-queue.service")
 EXPOSURE_MOST = 2.0  # of 10; systemd calls up to 2 "ok"
 
 
@@ -49,7 +50,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_make_install_puts_everything_below_prefix_and_destdir(installed):
     files = below(installed)
     assert all(name.startswith("opt/pawl/") for name in files)
-    for name in ("bin/pawl", "share/man/man1/pawl.1", "share/man/man5/pawl.yaml.5", UNIT,
+    for name in ("bin/pawl", "share/man/man1/pawl.1", "share/man/man5/pawl.yaml.5", UNIT, *QUEUES,
                  "share/bash-completion/completions/pawl", "share/doc/pawl/README.md",
                  "share/doc/pawl/examples/service/pawl.yaml"):
         assert f"opt/pawl/{name}" in files
@@ -196,13 +197,17 @@ def service(unit: Path) -> dict[str, str]:
     return dict(re.findall(r"^(\w+)=(.*)$", unit.read_text("utf-8"), re.M))
 
 
-@pytest.fixture
-def unit(installed: Path, tmp_path: Path) -> Path:
-    """The installed one, its binary where it stands now."""
-    path = tmp_path / "pawl.service"
-    text = (installed / "opt/pawl" / UNIT).read_text("utf-8")
+def unit_at(installed: Path, tmp_path: Path, name: str) -> Path:
+    """An installed one, its binary where it stands now; of a template that of one account."""
+    path = tmp_path / Path(name).name.replace("@", "@till")
+    text = (installed / "opt/pawl" / name).read_text("utf-8")
     path.write_text(text.replace("/opt/pawl/bin/pawl", str(installed / "opt/pawl/bin/pawl")))
     return path
+
+
+@pytest.fixture
+def unit(installed: Path, tmp_path: Path) -> Path:
+    return unit_at(installed, tmp_path, UNIT)
 
 
 def test_the_unit_is_one_that_systemd_takes(unit):
@@ -245,14 +250,38 @@ def test_an_upgrade_restarts_a_gateway_only_by_a_config_that_the_new_one_takes(t
     told = good("sh", tmp_path / "postinst", "configure",
                 env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
     assert (tmp_path / "done").read_text().split() == [
-        "daemon-reload", "is-active", *(["try-restart"] if restarts else [])]
+        "daemon-reload", "is-active", *(["try-restart"] if restarts else []), "try-restart"]
     assert ("systemctl restart pawl" in told) != restarts
 
 
-def test_the_unit_gives_the_gateway_few_rights(unit):
+def has_few_rights(unit: Path) -> None:
     told = good("systemd-analyze", "security", "--offline=yes", unit)
     exposure = float(re.search(r"Overall exposure level for \S+: ([\d.]+)", told).group(1))
     assert exposure <= EXPOSURE_MOST, told
+
+
+def test_the_unit_gives_the_gateway_few_rights(unit):
+    has_few_rights(unit)
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_a_unit_drains_a_queue_and_what_is_left_is_no_failure(installed, tmp_path, upstream, name):
+    """found: J8"""
+    unit = unit_at(installed, tmp_path, name)
+    manager = ["--user"] if "/user/" in name else []
+    assert good("systemd-analyze", *manager, "verify", "--man=no", unit,
+                env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}) == ""
+    if not manager:
+        has_few_rights(unit)
+    settings, store = service(unit), tmp_path / "queue.db"
+    env = {**os.environ, "PAWL_STORE": str(store)}
+    add = (installed / "opt/pawl/bin/pawl", "queue", "add", "-d", "a")
+    good(*add, f"http://127.0.0.1:{upstream.port}/a", env=env)
+    good(*add, f"http://127.0.0.1:{free_port()}/b", env=env)
+    process = subprocess.Popen(settings["ExecStart"].split(), env=env, stdout=subprocess.DEVNULL)
+    upstream.wait_for(1)
+    process.send_signal(signal.SIGTERM)
+    assert str(process.wait(PATIENCE)) in settings["SuccessExitStatus"].split()
 
 
 # ---- the package ----
