@@ -432,9 +432,15 @@ def test_which_statuses_wait_for_credentials_is_the_caller_s_to_say(queue, upstr
 def test_an_operation_whose_header_file_is_gone_waits(queue, upstream, tmp_path):
     (tmp_path / "token").write_text("A: b\n")
     identity, _ = queue.add("-H", f"@{tmp_path / 'token'}", queue.url)
-    (tmp_path / "token").unlink()
+    upstream.default = say(302, effect=False)
     queue.drain("--once", code=75)
-    assert queue.show(identity)["state"] == "waiting" and not upstream.requests
+    assert queue.show(identity)["reason"] == "portal"
+    (tmp_path / "token").unlink()
+    queue.clock.advance(600)
+    queue.drain("--once", code=75)
+    shown = queue.show(identity)
+    assert (shown["state"], shown["reason"]) == ("waiting", "unreadable")
+    assert len(upstream.requests) == 1
 
 
 @pytest.mark.parametrize("line", ["Content-Length: 0", "Transfer-Encoding: chunked",
