@@ -40,6 +40,7 @@
     X(before_release_commit)                                                                       \
     X(before_doubt_commit)                                                                         \
     X(inside_fan_out)                                                                              \
+    X(between_acts)                                                                                \
     X(inside_look_up)                                                                              \
     X(before_reload)                                                                               \
     X(inside_reload)                                                                               \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
+#include "base/crash.h"
 #include "base/mem.h"
 #include "operator/keys.h"
 #include "operator/tasks.h"
@@ -257,6 +258,7 @@ static enum store_status act_on_row(struct acting_on_many *acting, const struct 
     struct tasks_wish wish = many->wish;
     struct tasks_acted acted = {0};
     enum store_status status = STORE_DONE;
+    CRASH_POINT(between_acts);
     wish.id = stored->row.id;
     wish.version = stored->row.version;
     wish.after_us = many->rate > 0 ? (int64_t)(lane->n * CLOCK_US_PER_S / many->rate) : 0;

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
-from pawltest.gateway import Clock, run
+from pawltest.gateway import run
 from pawltest.upstream import Upstream, closes, say
 from test_queue import lines
 from test_queue_drain import Drained, keys_of, queue
@@ -284,12 +283,3 @@ def test_kill_9_of_a_settlement_leaves_all_of_it_or_nothing(queue, upstream, poi
     assert run("keys", "succeeded", key, "--store", queue.store).returncode == 0
     queue.drain()
     assert not upstream.requests
-
-
-def test_deliveries_and_received_events_are_dropped_many_at_once(tmp_path: Path, clock: Clock):
-    store = tmp_path / "none.db"
-    for kind, lane in (("webhook", "--endpoint"), ("inbox", "--source")):
-        wrong = run(kind, "drop", "--dead", "--parked", "--store", store)
-        assert wrong.returncode == 2
-        unknown = run(kind, "drop", "--dead", lane, "x", "--dry-run", "--store", store)
-        assert unknown.returncode == 69 and clock.offset == 0
