@@ -50,7 +50,7 @@ def test_what_the_queue_knows_of_a_key_is_told(queue, upstream):  # noqa: F811
     ids = {key: queue.add("--key", key, *waiting, "-d", key, queue.url)[0]
            for key in ("a", "b", "c", "d")}
     upstream.then(closes(), say(422, effect=False), say(503, effect=False))
-    queue.drain(code=1)
+    queue.drain("-j", "1", code=1)
     assert [succeeded(queue, key) for key in [*ids, "e"]] == [76, 1, 1, 0, 1]
     queue.did("settle", ids["b"], "--done")
     queue.did("retry", ids["c"])
