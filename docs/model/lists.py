@@ -16,7 +16,7 @@ Properties, each of which a mutant breaks:
 
   s  from every state there is a way to an end, if people act
   d  `done`: every step happened, and none was undone
-  u  `undone`: nothing stands that has an undo
+  u  `undone`: nothing stands that has an undo, and no step that was sent is in doubt
   p  `partial`: an undo, or a step in doubt, was given up
   k  `kept`: no undo was sent
   r  nothing is sent that nobody wrote
@@ -99,10 +99,11 @@ def send_step(state: State, at: int) -> Iterator[Move]:
             yield f"ended without an answer {at}", ("parked", ended, undos, left - 1, False)
     if DEDUPES and happened:
         return
-    refused = put(steps, at, ("dead", doubt, happened))
     if not doubt or SAYS or MUTANT == "M_BLIND":
+        refused = put(steps, at, ("dead", doubt and MUTANT == "M_STAYS", happened))
         yield from undo(f"refused {at}", refused, left - 1)
     else:
+        refused = put(steps, at, ("dead", True, happened))
         yield f"refused {at}, in doubt", ("parked", refused, undos, left - 1, False)
 
 
@@ -196,7 +197,8 @@ def moves(state: State) -> Iterator[Move]:
 def untrue(state: State) -> str:
     """The property that an end breaks; empty: none."""
     name, steps, undos, _, sent = state
-    stands = any(step[2] and undo != "done" for step, undo in zip(steps, undos))
+    stands = any((step[2] and undo != "done") or step[:2] == ("dead", True)
+                 for step, undo in zip(steps, undos))
     if name == "done" and (not all(step[2] for step in steps) or any(u != "none" for u in undos)):
         return "d"
     if name == "undone" and stands:

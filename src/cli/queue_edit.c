@@ -60,7 +60,23 @@ static int merge_headers(struct queue_session *session, struct slice before, str
                : command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
 }
 
-static int report_edit(const struct queue_session *session, const struct queue_added *added)
+static int refuse_doubt(const struct queue_session *session, const struct store_task *stored)
+{
+    long long id = (long long)session->id;
+    if (store_task_reason(stored) == TASK_REASON_HAPPENED)
+        return command_failed(session->command, EXIT_OUTCOME_UNKNOWN,
+                              "the service says that operation %lld was done before; look there, "
+                              "then `pawl queue settle %lld --done`, or if the new one may be done "
+                              "as well, use --force",
+                              id, id);
+    return command_failed(session->command, EXIT_OUTCOME_UNKNOWN,
+                          "an attempt of operation %lld may have taken effect; if the new one may "
+                          "be done as well, use --force",
+                          id);
+}
+
+static int report_edit(const struct queue_session *session, const struct tasks_whole *whole,
+                       const struct queue_added *added)
 {
     long long id = (long long)session->id;
     switch (added->end) {
@@ -71,10 +87,7 @@ static int report_edit(const struct queue_session *session, const struct queue_a
         return command_failed(session->command, EXIT_TRY_AGAIN,
                               "operation %lld is being sent; nothing was changed", id);
     case QUEUE_IN_DOUBT:
-        return command_failed(session->command, EXIT_OUTCOME_UNKNOWN,
-                              "an attempt of operation %lld may have taken effect; if the new one "
-                              "may be done as well, use --force",
-                              id);
+        return refuse_doubt(session, whole->stored);
     case QUEUE_LINKED:
         return command_failed(session->command, EXIT_FINAL_ERROR,
                               "operation %lld is a step of a list; nothing was changed", id);
@@ -92,7 +105,7 @@ static int edit_whole(struct queue_session *session, const struct tasks_whole *w
     BUF_AUTO struct buf fields = buf_make(SIZE_MAX);
     struct queue_added added = {.end = QUEUE_NOT_FOUND};
     if (!whole->stored || !whole->request)
-        return report_edit(session, &added);
+        return report_edit(session, whole, &added);
     bool has_body = session->request.request.has_body;
     int code = EXIT_DONE;
     if (!has_body)
@@ -115,7 +128,7 @@ static int edit_whole(struct queue_session *session, const struct tasks_whole *w
     struct queue_edit edit = {session->id, &operation, queue_actor(session)};
     code =
         queue_complain(session, queue_edit(session->store, &edit, &session->parker.parker, &added));
-    return code == EXIT_DONE ? report_edit(session, &added) : code;
+    return code == EXIT_DONE ? report_edit(session, whole, &added) : code;
 }
 
 static int edit_one(struct queue_session *session, int64_t id)

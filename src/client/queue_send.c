@@ -346,20 +346,25 @@ static void tell_credentials(const struct queue_sender *sender, struct sending *
     sending->tries_credentials = false;
 }
 
-/* A reverse that deletes what is not there has nothing left to do. */
-static bool is_gone(const struct sending *sending, const struct store_task *stored)
+/* Whether its service says that it was done before, and has no response for whoever asks again. */
+static bool has_happened(const struct runner_end *end)
 {
-    int status = sending->end.status;
-    return stored->step < 0 && slice_eq(sending->operation.method, SLICE("DELETE")) &&
-           (status == 404 || status == 410);
+    static const struct slice words[] = {
+        {"CONFLICT.idempotency.duplicate", 30},
+        {"CONFLICT.idempotency.result_expired", 35},
+        {"CONFLICT.idempotency.result_not_kept", 36},
+    };
+    return (end->class == RETRY_FINAL || end->class == RETRY_IN_DOUBT) &&
+           SLICE_AMONG(end->code, words);
 }
 
-/* A step that its service says was done before, and not when it is asked: undone it would stand. */
-static bool is_done_before(const struct sending *sending, const struct store_task *stored)
+/* A reverse that was done before, or that deletes what is not there, has nothing left to do. */
+static bool is_undone(const struct sending *sending, const struct store_task *stored)
 {
-    return stored->step > 0 &&
-           slice_eq(sending->end.code, SLICE("CONFLICT.idempotency.duplicate")) &&
-           sending->end.class == RETRY_FINAL;
+    int status = sending->end.status;
+    bool is_gone =
+        slice_eq(sending->operation.method, SLICE("DELETE")) && (status == 404 || status == 410);
+    return stored->step < 0 && (is_gone || has_happened(&sending->end));
 }
 
 /* Whether the service refused the age of its key, and so did nothing: of what nobody was ever sent
@@ -405,21 +410,21 @@ static struct courier_result attempt(const struct courier_kind *kind,
     *end = (struct runner_end){.hint_us = RETRY_NO_HINT};
     http->executor.run(&http->executor, &made, end);
     bool doubts = end->write == WRITE_DOUBT || end->write == WRITE_NOTHING;
-    if (is_gone(sending, &delivery->stored))
+    if (is_undone(sending, &delivery->stored))
         end->class = RETRY_DONE;
-    if (is_done_before(sending, &delivery->stored)) {
+    bool happened = has_happened(end);
+    if (happened) { /* no new key without force, and no list undone over it */
         end->class = RETRY_IN_DOUBT;
         end->is_settled = false;
-        doubts = true;
     }
     tell_credentials(sender, sending);
     struct courier_result result = {
         .task = {.class = end->write == WRITE_NOTHING ? RETRY_LATER : end->class,
-                 .reason = reason_of(end),
+                 .reason = happened ? TASK_REASON_HAPPENED : reason_of(end),
                  .hint_us = end->hint_us,
                  .status = end->status,
                  .is_unreached = !end->reached,
-                 .is_in_doubt = doubts,
+                 .is_in_doubt = doubts || happened,
                  .is_settled = end->is_settled},
         .answer = buf_slice(&http->body),
         .sent_at = http->call.sent > 0 ? http->call.sent_at : 0};

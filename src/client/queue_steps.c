@@ -187,6 +187,19 @@ enum store_status walk_fill_undo(struct walk *walk, const struct store_task *don
     return STORE_DONE;
 }
 
+/* What is undone over a refusal behind a doubt was not done: the list knows. */
+static void end_doubt(struct walk *walk)
+{
+    for (size_t i = 0; i < walk->n; i++) {
+        struct task *task = &walk->tasks[i]->task;
+        if (task->state != TASK_DEAD || !task->in_doubt)
+            continue;
+        task->in_doubt = false;
+        task->reason = TASK_REASON_FINAL;
+        walk->is_changed[i] = true;
+    }
+}
+
 /* Nothing is sent of what has not begun. */
 static void drop_rest(struct walk *walk)
 {
@@ -279,6 +292,7 @@ static enum store_status begin_undo(struct walk *walk)
     struct store_task *reverses[STEPS_MOST];
     size_t n = 0;
     enum store_status status = STORE_DONE;
+    end_doubt(walk);
     drop_rest(walk);
     for (size_t i = walk->n; i-- > 0 && status == STORE_DONE;) {
         const struct table_row *row = NULL;

@@ -236,7 +236,9 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
              result->reason == TASK_REASON_NONE ? TASK_REASON_FINAL : result->reason, terms, now);
         return;
     case RETRY_IN_DOUBT:
-        stop(task, TASK_DEAD, TASK_REASON_IN_DOUBT, terms, now);
+        stop(task, TASK_DEAD,
+             result->reason == TASK_REASON_HAPPENED ? result->reason : TASK_REASON_IN_DOUBT, terms,
+             now);
         return;
     case RETRY_CREDENTIALS:
         wait_for_credentials(task, result->hint_us, terms, now);

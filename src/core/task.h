@@ -56,7 +56,9 @@ enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED
     X(CREDENTIALS, "credentials", "the service refuses who sends it: renew the credentials")       \
     X(KEY_EXPIRED, "key_expired",                                                                  \
       "its key is too old: it may have been done, look before you edit it")                        \
-    X(PORTAL, "portal", "the response was a portal's: over http a redirect, or HTML for JSON")
+    X(PORTAL, "portal", "the response was a portal's: over http a redirect, or HTML for JSON")     \
+    X(HAPPENED, "happened",                                                                        \
+      "the service says that it was done before: look there, then settle it as done")
 
 enum task_reason {
 #define X(name, word, text) TASK_REASON_##name,
@@ -156,7 +158,7 @@ void task_claim(struct task *task, const struct task_claim *claim, int64_t now);
 /* How an attempt ended. */
 struct task_result {
     enum retry_class class;
-    enum task_reason reason; /* of the attempt */
+    enum task_reason reason; /* of the attempt; of the task, too, if it is final, or happened */
     int64_t hint_us;         /* of its Retry-After; RETRY_NO_HINT: none. Of RETRY_CREDENTIALS: how
                                 long it waits */
     int status;              /* 0: no response */

@@ -306,7 +306,8 @@ static void fill_attempt(struct delivery *delivery, struct ending *ending, const
     if (end->result->key.len > 0)
         ending->task.key = end->result->key;
     /* The reasons of attempts are those that any pawl knows. */
-    bool is_late = result->reason == TASK_REASON_KEY_EXPIRED;
+    bool is_late =
+        result->reason == TASK_REASON_KEY_EXPIRED || result->reason == TASK_REASON_HAPPENED;
     ending->has_attempt = is_worth_a_row(stored, result);
     ending->attempt = (struct store_attempt){
         .task = stored->row.id,

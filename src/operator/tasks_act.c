@@ -75,8 +75,18 @@ static enum store_status judge_replay(const struct tasks_source *source,
     return STORE_DONE;
 }
 
-static void apply(const struct tasks_wish *wish, struct task *task, int64_t now)
+/* A person knows that none of its attempts had its effect. */
+static void end_doubt(struct store_task *stored)
 {
+    enum task_reason reason = store_task_reason(stored);
+    stored->task.in_doubt = false;
+    if (reason == TASK_REASON_IN_DOUBT || reason == TASK_REASON_HAPPENED)
+        stored->task.reason = TASK_REASON_FINAL;
+}
+
+static void apply(const struct tasks_wish *wish, struct store_task *stored, int64_t now)
+{
+    struct task *task = &stored->task;
     switch (wish->act) {
     case TASKS_RETRY:
     case TASKS_REPLAY:
@@ -89,9 +99,7 @@ static void apply(const struct tasks_wish *wish, struct task *task, int64_t now)
         task_settle(task, TASK_DONE, TASK_REASON_ALREADY, &task_terms_of_acts, now);
         return;
     case TASKS_SETTLE_NOT:
-        task->in_doubt = false;
-        if (task->reason == TASK_REASON_IN_DOUBT)
-            task->reason = TASK_REASON_FINAL;
+        end_doubt(stored);
         return;
     }
     UNREACHABLE();
@@ -190,7 +198,7 @@ static enum store_status try_act(struct acting *acting, const struct tasks_wish 
         return status;
     if (wish->act == TASKS_DROP || wish->act == TASKS_SETTLE_DONE)
         status = free_order(acting, whole->stored, whole->now);
-    apply(wish, &stored.task, whole->now);
+    apply(wish, &stored, whole->now);
     bring(acting, &stored);
     keep_response(acting, wish, whole);
     acting->audit =
