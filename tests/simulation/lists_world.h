@@ -12,15 +12,18 @@
 #include "chance.h"
 #include "client/queue_steps.h"
 #include "courier/courier.h"
+#include "lists_acts.h"
 #include "store/store.h"
 
 #define S CLOCK_US_PER_S
 #define DAY (86400 * S)
 #define WALL (INT64_C(1795338000) * S)
 #define SEEDS 2000
-#define STEPS 3 /* of a list */
+#define SEEDS_LOST 500 /* in which every answer is lost */
+#define STEPS 3        /* of a list */
 #define TIMEOUT_US (10 * S)
 #define TURNS_HOSTILE 400
+#define TURNS_LOST 2500
 #define TURNS_MOST 20000
 #define PROCESSES 512
 
@@ -65,6 +68,7 @@ struct process {
 struct truth {
     bool happened;
     bool undone;
+    bool undone_by_hand;
     bool undo_sent;
 };
 
@@ -80,7 +84,9 @@ static struct {
     struct truth steps[STEPS];
     bool dedupes, says, speaks; /* the service; the list; its responses */
     bool has_undo[STEPS];
+    bool loses; /* every answer, until all is calm */
     bool calm, over;
+    struct acts_seen *acts;
     uint64_t reached[RARE_COUNT];
 } sim;
 

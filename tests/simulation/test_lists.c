@@ -4,9 +4,11 @@
  * point, every answer may be lost, services dedupe or do not, undos cannot be filled in or are
  * refused, and a person does anything at any moment, in doubt what is so. The oracle: every list
  * comes to an end, no end says what is not so, nothing is sent that nobody wrote, no row goes
- * before the list is over, and then all go. Rare states are counted, and all of them must come.
+ * before the list is over, and then all go. Rare states are counted, and all of them must come. Of
+ * lists whose every answer is lost each act must come in each state where it is allowed, and none
+ * elsewhere.
  *
- * LISTS_SEEDS=n runs so many, LISTS_SEED=n one of them.
+ * LISTS_SEEDS=n runs so many, LISTS_SEED=n one of them, both ways.
  */
 #include <string.h>
 
@@ -98,13 +100,18 @@ static struct courier_result unreached(void)
     return result;
 }
 
+static bool loses_answer(uint64_t n)
+{
+    return (sim.loses && !sim.calm) || one_in(n);
+}
+
 static struct courier_result meet_step(const struct store_task *stored)
 {
     struct truth *truth = &sim.steps[stored->step - 1];
     bool knows = sim.dedupes && truth->happened;
     if (one_in(6))
         return unreached();
-    if (one_in(6)) {
+    if (loses_answer(6)) {
         truth->happened |= one_in(2);
         sim.reached[RARE_LOST_DONE] += truth->happened;
         return answer(RETRY_LATER, 0);
@@ -122,7 +129,7 @@ static struct courier_result meet_undo(const struct store_task *stored)
 {
     struct truth *truth = &sim.steps[-stored->step - 1];
     truth->undo_sent = true;
-    if (one_in(4)) {
+    if (loses_answer(4)) {
         truth->undone |= one_in(2);
         return answer(RETRY_LATER, 0);
     }
@@ -246,7 +253,7 @@ static void add_list(void)
         steps[i] = (struct queue_operation){
             .method = SLICE("POST"),
             .url = SLICE("http://s/do/1"),
-            .lasts_us = draw(2) == 0 ? 0 : 20 * S,
+            .lasts_us = draw(sim.loses ? 8 : 2) == 0 ? 0 : 20 * S,
             .undo = sim.has_undo[i]
                         ? SLICE("{\"method\":\"DELETE\",\"url\":\"http://s/undo/{response:/id}\"}")
                         : SLICE("")};
@@ -261,7 +268,8 @@ static void expect_true_end(enum steps_state state, const struct store_found *ta
     for (int i = 0; i < STEPS; i++) {
         const struct truth *truth = &sim.steps[i];
         happened += truth->happened;
-        stands += truth->happened && sim.has_undo[i] && !truth->undone;
+        bool is_undone = truth->undone || truth->undone_by_hand;
+        stands += truth->happened && sim.has_undo[i] && !is_undone;
         sent += truth->undo_sent;
     }
     for (size_t i = 0; i < tasks->n; i++) {
@@ -306,11 +314,16 @@ static void count_act(const struct queue_steps_acted *acted)
     reach(rares[acted->answer]);
 }
 
+static struct truth *truth_of(const struct store_task *task)
+{
+    return &sim.steps[(task->step < 0 ? -task->step : task->step) - 1];
+}
+
 /* Whoever says what became of a step or an undo has looked. */
 static bool is_so(const struct store_task *task, const struct queue_steps_wish *wish)
 {
-    const struct truth *truth = &sim.steps[(task->step < 0 ? -task->step : task->step) - 1];
-    bool is_done = task->step < 0 ? truth->undone : truth->happened;
+    const struct truth *truth = truth_of(task);
+    bool is_done = task->step < 0 ? truth->undone || truth->undone_by_hand : truth->happened;
     if (wish->act == STEPS_SETTLE_DONE)
         return is_done;
     return !is_done || task->step < 0 || wish->act != STEPS_SETTLE_NOT_DONE;
@@ -324,13 +337,22 @@ static void act_on(const struct store_task *task, enum steps_act act, bool force
     struct queue_steps_acted acted = {0};
     const struct queue_steps_wish wish = {.id = task->row.id,
                                           .act = act,
-                                          .response = SLICE("{\"id\":7}"),
+                                          .response = one_in(task->step == 1 ? 2 : 6)
+                                                          ? SLICE("{\"id\":\"..\"}")
+                                                          : SLICE("{\"id\":7}"),
                                           .operation = task->step < 0 ? &mended : &same,
                                           .actor = {.name = SLICE("sim"), .force = force}};
-    if (!is_so(task, &wish))
+    struct truth *truth = truth_of(task);
+    bool was_by_hand = truth->undone_by_hand;
+    truth->undone_by_hand |= task->step < 0 && act == STEPS_SETTLE_DONE && !truth->undone;
+    if (!is_so(task, &wish) ||
+        queue_steps_act(sim.store, &wish, fiber_parker(), &acted) != STORE_DONE)
         return;
-    if (queue_steps_act(sim.store, &wish, fiber_parker(), &acted) == STORE_DONE)
-        count_act(&acted);
+    count_act(&acted);
+    if (acted.end == QUEUE_STEPS_ACTED)
+        SIM_CHECK(acts_count(sim.acts, task, act, &acted));
+    else
+        truth->undone_by_hand = was_by_hand;
 }
 
 static void drop_list(void)
@@ -344,7 +366,10 @@ static void drop_list(void)
     if (queue_steps_drop(sim.store, &wish, fiber_parker(), &acted) != STORE_DONE)
         return;
     count_act(&acted);
-    sim.reached[RARE_DROPPED] += acted.end == QUEUE_STEPS_ACTED;
+    if (acted.end != QUEUE_STEPS_ACTED)
+        return;
+    reach(RARE_DROPPED);
+    sim.acts->of_lists[acted.before][wish.keep]++;
 }
 
 /* Where all is well, whatever parked the list is taken up: as it is, or again. */
@@ -357,20 +382,40 @@ static void mend(const struct store_found *tasks)
     }
 }
 
+/* Mostly of what may be acted on: in a list that goes back its undos, which come first; and of
+ * these the last one. */
+static const struct store_task *choose(const struct store_found *tasks)
+{
+    size_t n = 0;
+    while (n < tasks->n && ((const struct store_task *)tasks->rows[n])->step < 0)
+        n++;
+    size_t at = n > 0 && draw(2) == 0 ? n - 1 : draw(n > 0 && draw(4) > 0 ? n : tasks->n);
+    return (const struct store_task *)tasks->rows[at];
+}
+
+/* Mostly lists go on to their last step, and so have something to undo. */
+static enum steps_act choose_act(const struct store_task *task)
+{
+    bool goes_on = task->step > 0 && task->step < STEPS && draw(8) > 0;
+    return !goes_on                   ? (enum steps_act)draw(ACTS)
+           : truth_of(task)->happened ? STEPS_SETTLE_DONE
+                                      : STEPS_RETRY;
+}
+
 static void act(void *argument)
 {
     (void)argument;
     while (!sim.over) {
         ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
         struct store_found tasks = read_tasks(&arena);
-        const struct store_task *task = (const struct store_task *)tasks.rows[draw(tasks.n)];
+        const struct store_task *task = choose(&tasks);
         if (sim.calm)
             mend(&tasks);
-        else if (draw(12) == 0)
+        else if (draw(sim.loses ? 60 : 30) == 0)
             drop_list();
         else if (draw(2) == 0)
-            act_on(task, (enum steps_act)draw(5), draw(2) == 0);
-        fiber_sleep_until(sim.boot + (int64_t)(1 + draw(30)) * S);
+            act_on(task, choose_act(task), draw(2) == 0);
+        fiber_sleep_until(sim.boot + (int64_t)(1 + draw(sim.loses ? 6 : 30)) * S);
     }
 }
 
@@ -438,7 +483,7 @@ static void drive(void *argument)
 {
     (void)argument;
     for (int i = 0; i < TURNS_MOST && !sim.over; i++) {
-        sim.calm = i > TURNS_HOSTILE;
+        sim.calm = i > (sim.loses ? TURNS_LOST : TURNS_HOSTILE);
         turn();
     }
     SIM_CHECK(sim.over);
@@ -463,12 +508,20 @@ static void begin(void *argument)
     SIM_CHECK(fiber_spawn(sim.loop, "act", act, NULL) && fiber_spawn(sim.loop, "look", look, NULL));
 }
 
-static void run(uint64_t seed, uint64_t *reached)
+/* What was seen of a number of lists. */
+struct seen {
+    uint64_t reached[RARE_COUNT];
+    struct acts_seen acts;
+};
+
+static void run(uint64_t seed, bool loses, struct seen *seen)
 {
     struct store_config config = store_config_default();
     char *problem = NULL;
     memset(&sim, 0, sizeof sim);
     sim.seed = sim.random = seed;
+    sim.loses = loses;
+    sim.acts = &seen->acts;
     sim.dedupes = draw(3) > 0;
     sim.says = sim.dedupes && draw(2) == 0;
     sim.speaks = sim.dedupes && draw(2) == 0;
@@ -491,7 +544,15 @@ static void run(uint64_t seed, uint64_t *reached)
     loop_free(sim.loop);
     clock_test_set(0, 0);
     for (int i = 0; i < RARE_COUNT; i++)
-        reached[i] += sim.reached[i];
+        seen->reached[i] += sim.reached[i];
+}
+
+/* The first seed, and how many. */
+static void run_many(uint64_t first, uint64_t n, bool loses, struct seen *seen)
+{
+    memset(seen, 0, sizeof *seen);
+    for (uint64_t seed = first; seed < first + n; seed++)
+        run(seed, loses, seen);
 }
 
 int main(void)
@@ -501,16 +562,17 @@ int main(void)
         RARES(X)
 #undef X
     };
-    uint64_t reached[RARE_COUNT] = {0};
+    static struct seen mixed, lost;
     const char *only = getenv("LISTS_SEED"), *seeds = getenv("LISTS_SEEDS");
     uint64_t first = only ? strtoull(only, NULL, 10) : 1;
-    uint64_t last = only ? first : seeds ? strtoull(seeds, NULL, 10) : SEEDS;
-    for (uint64_t seed = first; seed <= last; seed++)
-        run(seed, reached);
+    run_many(first, only ? 1 : seeds ? strtoull(seeds, NULL, 10) : SEEDS, false, &mixed);
+    run_many(first, only ? 1 : SEEDS_LOST, true, &lost);
     int missing = 0;
     for (int i = 0; i < RARE_COUNT; i++) {
-        printf("%10llu  %s\n", (unsigned long long)reached[i], names[i]);
-        missing += reached[i] == 0;
+        printf("%10llu  %s\n", (unsigned long long)mixed.reached[i], names[i]);
+        missing += mixed.reached[i] == 0;
     }
+    puts("where every answer was lost:");
+    missing += acts_print(&lost.acts);
     return missing > 0 && !only;
 }
