@@ -91,8 +91,11 @@ static enum store_status make_record(struct settling *settling)
 static enum store_status find_record(struct settling *settling, struct keys_found *found)
 {
     struct queue_session *session = settling->session;
-    const struct keys_wanted wanted = {
-        .rule = SLICE(CLIENT_RULE), .key = settling->whole.stored->key, .limit = 1};
+    const struct keys_wanted wanted = {.tenant = SLICE(""),
+                                       .rule = SLICE(CLIENT_RULE),
+                                       .key = settling->whole.stored->key,
+                                       .by_name = true,
+                                       .limit = 1};
     return keys_list(session->store, &wanted, &session->parker.parker, found);
 }
 

@@ -36,6 +36,8 @@ struct keys_wanted {
     struct slice rule;
     struct slice key;  /* the record's, or one bound to it */
     struct slice once; /* as stored; or with its %XX decoded, where none has it, or it has a '%' */
+    bool by_name; /* tenant, rule and key are the whole name: nothing is looked for where the store
+                     finds no record by that */
     enum keys_status status;
     bool lapsed;            /* only those */
     int64_t doubted_before; /* only those in doubt without a live lease, last acquired before this,

@@ -132,17 +132,20 @@ enum store_status keys_look(struct store *store, struct keys_row *row, struct pa
 
 /* The row of a record that is named in full; 0: none, or only a scan finds it, as the key of a
  * window shows more than it is looked up by. */
-static int64_t row_named(struct store *store, const struct keys_wanted *wanted,
-                         struct parker *parker)
+static enum store_status find_named(struct store *store, const struct keys_wanted *wanted,
+                                    struct parker *parker, int64_t *ret_row)
 {
+    *ret_row = 0;
     if (!wanted->tenant.at || !wanted->rule.at || !wanted->key.at || wanted->after != 0)
-        return 0;
+        return STORE_DONE;
     struct store_op op = {.kind = STORE_LOOK,
                           .key_hash =
-                              store_key_hash(store, wanted->tenant, wanted->rule, wanted->key)};
-    (void)run(store, &op, parker);
-    outcome_unref(op.found);
-    return op.status == STORE_DONE && op.record.status != RECORD_ABSENT ? op.row : 0;
+                              store_key_hash(store, wanted->tenant, wanted->rule, wanted->key),
+                          .record_alone = true};
+    enum store_status status = run(store, &op, parker);
+    if (status == STORE_DONE && op.record.status != RECORD_ABSENT)
+        *ret_row = op.row;
+    return status;
 }
 
 /* What the store picks; the rest is picked row by row. */
@@ -210,12 +213,12 @@ static enum store_status list_all(struct store *store, struct keys_found *found,
                                   struct parker *parker)
 {
     const struct keys_wanted *wanted = found->wanted;
-    int64_t named = row_named(store, wanted, parker);
-    enum store_status status = STORE_DONE;
-    if (named > 0)
+    int64_t named;
+    enum store_status status = find_named(store, wanted, parker, &named);
+    if (status == STORE_DONE && named > 0)
         status = list_named(store, found, parker, named);
     /* Of a key in a space it may be the record of another rule. */
-    if (status != STORE_DONE || found->n > 0)
+    if (status != STORE_DONE || found->n > 0 || wanted->by_name)
         return status;
     bool escaped = wanted->once.len > 0 && slice_find(wanted->once, '%') >= 0;
     if (!escaped)

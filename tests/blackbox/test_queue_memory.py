@@ -9,7 +9,7 @@ import pytest
 from pawltest.gateway import run
 from pawltest.upstream import closes, say
 from test_queue import lines
-from test_queue_drain import queue  # noqa: F401  # pylint: disable=unused-import
+from test_queue_drain import Drained, queue  # noqa: F401  # pylint: disable=unused-import
 
 pytestmark = pytest.mark.hooks
 DAY = 86400
@@ -57,3 +57,18 @@ def test_what_the_queue_knows_of_a_key_is_told(queue, upstream):  # noqa: F811
     assert [succeeded(queue, key) for key in ids] == [76, 0, 75, 0]
     queue.did("drop", ids["a"], "--force")
     assert succeeded(queue, "a") == 76
+
+
+def test_a_settlement_is_of_the_operation_s_own_record(pawl, clock, upstream):
+    """Not of another tenant's under the same key, whose rule has the queue's name: that one is
+    found only by a look at every record."""
+    gateway = pawl("tenant: '{header:X-Tenant}'\nrules: [{name: send, match: POST /refunds}]\n")
+    assert gateway.post("/refunds", {}, key="k1", headers=[("X-Tenant", "t1")]).status == 201
+    gateway.stop()
+    upstream.requests.clear()
+    box = Drained(gateway.store, clock, upstream)
+    identity, _ = box.add("--key", "k1", "-d", "x", box.url)
+    box.did("settle", identity, "--not-done")
+    box.did("settle", identity, "--done")
+    sent = run("send", "--key", "k1", "-d", "x", box.url, "--store", box.store, env=box.environment)
+    assert sent.returncode == 0 and not upstream.requests
