@@ -8,8 +8,9 @@ usage: lists.py [-DN=2] [-DF=2] [-DDEDUPES=1] [-DSAYS=1] [-DGONE=0] [-DM=MUTANT]
 
   N        steps            F      faults that may come: lost answers (a killed sender loses one,
                                    too), refusals, an undo that cannot be filled in
-  DEDUPES  the service does nothing twice under one key, and answers a known key as it did first;
-           0: it may do it again, and may refuse what it has done ("exists")
+  DEDUPES  the service does nothing twice under one key, and answers a known key as it did first,
+           or says that it was done before; 0: it may do it again, and may refuse what it has done
+           ("exists")
   SAYS     the list says that it does    GONE  the last step's server never answers
 
 Properties, each of which a mutant breaks:
@@ -98,6 +99,11 @@ def send_step(state: State, at: int) -> Iterator[Move]:
             ended = put(steps, at, ("dead", True, did))
             yield f"ended without an answer {at}", ("parked", ended, undos, left - 1, False)
     if DEDUPES and happened:
+        stands = put(steps, at, ("dead", True, True))  # what its undo needs is not known
+        if MUTANT == "M_EXPIRED":
+            yield from undo(f"done before {at}", put(steps, at, ("dead", False, True)), left - 1)
+        else:
+            yield f"done before {at}", ("parked", stands, undos, left - 1, False)
         return
     if not doubt or SAYS or MUTANT == "M_BLIND":
         refused = put(steps, at, ("dead", doubt and MUTANT == "M_STAYS", happened))

@@ -37,6 +37,7 @@
     X(LOST_DONE, "answers of what was done that were lost")                                        \
     X(REFUSED_DOUBT, "refusals behind a doubt")                                                    \
     X(REFUSED_DONE, "refusals of what the service had done")                                       \
+    X(DONE_BEFORE, "steps of which the service said that they were done before")                   \
     X(PARKED_STEP, "lists parked at a step")                                                       \
     X(PARKED_UNDO, "lists parked at an undo")                                                      \
     X(UNFILLED, "undos that could not be filled in")                                               \

@@ -100,6 +100,16 @@ static struct courier_result unreached(void)
     return result;
 }
 
+/* It has no response any more. */
+static struct courier_result done_before(void)
+{
+    struct courier_result result = answer(RETRY_IN_DOUBT, 410);
+    result.task.reason = TASK_REASON_HAPPENED;
+    result.task.is_in_doubt = true;
+    reach(RARE_DONE_BEFORE);
+    return result;
+}
+
 static bool loses_answer(uint64_t n)
 {
     return (sim.loses && !sim.calm) || one_in(n);
@@ -121,6 +131,8 @@ static struct courier_result meet_step(const struct store_task *stored)
         sim.reached[RARE_REFUSED_DONE] += truth->happened;
         return answer(stored->task.in_doubt ? RETRY_IN_DOUBT : RETRY_FINAL, 422);
     }
+    if (knows && one_in(6))
+        return done_before();
     truth->happened = true;
     return answer(RETRY_DONE, 201);
 }
