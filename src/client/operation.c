@@ -5,29 +5,13 @@
 #include "base/random.h"
 #include "core/path.h"
 #include "core/rule.h"
-#include <stdio.h>
 
 #define PREFIX_MAX ((size_t)1024)
-
-static void format_version(uint64_t version, uint64_t high, uint64_t low,
-                           char ret_key[CLIENT_KEY_SIZE])
-{
-    high = (high & ~UINT64_C(0xf000)) | version << 12;
-    low = (low & ~(UINT64_C(3) << 62)) | UINT64_C(2) << 62;
-    snprintf(ret_key, CLIENT_KEY_SIZE, "%08x-%04x-%04x-%04x-%012llx", (unsigned)(high >> 32),
-             (unsigned)(high >> 16 & 0xffff), (unsigned)(high & 0xffff), (unsigned)(low >> 48),
-             (unsigned long long)(low & UINT64_C(0xffffffffffff)));
-}
-
-void client_format_key(uint64_t high, uint64_t low, char ret_key[CLIENT_KEY_SIZE])
-{
-    format_version(4, high, low, ret_key);
-}
 
 void client_format_dated_key(int64_t made_ms, uint64_t high, uint64_t low,
                              char ret_key[CLIENT_KEY_SIZE])
 {
-    format_version(7, (uint64_t)made_ms << 16 | (high & 0xffff), low, ret_key);
+    uuid_format(7, (uint64_t)made_ms << 16 | (high & 0xffff), low, ret_key);
 }
 
 void client_mint_key(bool dated, char ret_key[CLIENT_KEY_SIZE])
@@ -36,7 +20,7 @@ void client_mint_key(bool dated, char ret_key[CLIENT_KEY_SIZE])
         client_format_dated_key(clock_wall_us() / CLOCK_US_PER_MS, random_u64(), random_u64(),
                                 ret_key);
     else
-        client_format_key(random_u64(), random_u64(), ret_key);
+        uuid_make(ret_key);
 }
 
 bool client_is_key(struct slice key)

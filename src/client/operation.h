@@ -12,6 +12,7 @@
 #define PAWL_CLIENT_OPERATION_H
 
 #include "base/url.h"
+#include "base/uuid.h"
 #include "engine/engine.h"
 
 /* Slices are borrowed. */
@@ -25,14 +26,13 @@ struct client_operation {
 };
 
 #define CLIENT_RULE "send"
-#define CLIENT_KEY_SIZE 37
+#define CLIENT_KEY_SIZE UUID_SIZE
 
 /* Makes a key that nobody else makes (RFC 9562): a UUIDv4, or, `dated`, a UUIDv7 of now. */
 void client_mint_key(bool dated, char ret_key[CLIENT_KEY_SIZE]);
 
-/* The UUIDv4 of these 128 random bits, `high` first; the UUIDv7 of `made_ms`, in milliseconds since
- * 1970, and the bits behind the first 48. */
-void client_format_key(uint64_t high, uint64_t low, char ret_key[CLIENT_KEY_SIZE]);
+/* The UUIDv7 of `made_ms`, in milliseconds since 1970, and of these random bits behind the first
+ * 48, `high` first. */
 void client_format_dated_key(int64_t made_ms, uint64_t high, uint64_t low,
                              char ret_key[CLIENT_KEY_SIZE]);
 

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/crash.h"
-#include "base/random.h"
+#include "base/uuid.h"
 #include "core/outcome.h"
 #include "gateway/stream.h"
 #include <stdio.h>
@@ -149,16 +149,11 @@ bool response_switch(struct response *r)
 /* The URI of this occurrence, for the problem and its log line (RFC 9457): made once a request. */
 static const char *instance_of(struct client *client)
 {
-    unsigned char id[16];
-    char hex[2 * sizeof id + 1];
+    char id[UUID_SIZE];
     if (client->instance[0])
         return client->instance;
-    random_bytes(id, sizeof id);
-    id[6] = (id[6] & 0x0F) | 0x40; /* UUID version 4, RFC 9562 */
-    id[8] = (id[8] & 0x3F) | 0x80;
-    hex_encode(id, sizeof id, hex);
-    snprintf(client->instance, sizeof client->instance, "urn:uuid:%.8s-%.4s-%.4s-%.4s-%.12s", hex,
-             hex + 8, hex + 12, hex + 16, hex + 20);
+    uuid_make(id);
+    snprintf(client->instance, sizeof client->instance, "urn:uuid:%s", id);
     return client->instance;
 }
 

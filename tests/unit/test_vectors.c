@@ -129,7 +129,7 @@ static void add_keys(struct buf *buf)
     open_list(buf, "keys");
     for (size_t i = 0; i < N_OF(bits); i++) {
         char key[CLIENT_KEY_SIZE];
-        client_format_key(bits[i][0], bits[i][1], key);
+        uuid_format(4, bits[i][0], bits[i][1], key);
         open_item(buf);
         buf_printf(buf, "\"random\":\"%016llx%016llx\"", (unsigned long long)bits[i][0],
                    (unsigned long long)bits[i][1]);
