@@ -117,9 +117,9 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 ON_POSTGRES = (
     "test_admin", "test_answers", "test_cli_find", "test_cli_keys", "test_cli_probe",
     "test_deadlines", "test_emit", "test_endpoints", "test_first", "test_formerly", "test_freeze",
-    "test_identity_changes", "test_identity_moves", "test_inbox", "test_many", "test_once",
-    "test_owners", "test_playbook", "test_reasons", "test_reload", "test_replay_headers",
-    "test_rule_answers", "test_unknown", "test_waiting", "test_webhooks")
+    "test_identity_changes", "test_identity_moves", "test_inbox", "test_inquiry", "test_many",
+    "test_once", "test_owners", "test_playbook", "test_reasons", "test_reload",
+    "test_replay_headers", "test_rule_answers", "test_unknown", "test_waiting", "test_webhooks")
 ABOUT_A_FILE = {
     "test_a_begin_under_a_hung_disk_is_answered_in_the_client_s_time_and_goes_on",
     "test_a_lapsed_lease_is_listed_and_settled",

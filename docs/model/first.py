@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Asking before the first send (`first:` under `unknown: {probe: ...}`; record_inquiry.c): one
-record, its attempts, their requests, and a store that is put back to a backup. Explores all
+"""Asking before the first send (`first:` under `unknown: {probe: ...}`; src/core/record_inquiry.c):
+one record, its attempts, their requests, and a store that is put back to a backup. Explores all
 states; ends with the property that the first error breaks, or `errors: 0`, in the words of a spin
 model's checker.
 

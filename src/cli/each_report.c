@@ -434,6 +434,18 @@ static void add_settling(const struct each_session *session, struct buf *text)
     buf_add_char(text, '\n');
 }
 
+static void add_unproved(const struct each_session *session, struct buf *text)
+{
+    uint64_t n = session->each.unproved;
+    if (n > 0)
+        buf_printf(
+            text,
+            "pawl: %llu item%s %s run although the store may lack their records (`pawl store "
+            "restored`)%s\n",
+            (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "was" : "were",
+            session->send ? "" : ": without --unknown probe:CMD nobody is asked");
+}
+
 void each_sum_up(struct each_session *session)
 {
     BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
@@ -445,6 +457,7 @@ void each_sum_up(struct each_session *session)
     add_more(session, EACH_CHANGED, "have keys that were used for something else", &line);
     add_more(session, EACH_BAD, "are malformed", &line);
     add_settling(session, &line);
+    add_unproved(session, &line);
     buf_printf(&line, "pawl: %llu item%s: %llu %s", (unsigned long long)each->read,
                each->read == 1 ? "" : "s",
                (unsigned long long)each->counts[session->is_dry ? EACH_LEFT : EACH_RUN],

@@ -138,6 +138,8 @@ static int acquire(struct query *query, struct engine *engine, bool *ret_acquire
     case ENGINE_DUPLICATE:
     case ENGINE_KEY_EXPIRED: /* nor are keys judged here */
     case ENGINE_KEY_AHEAD:
+    case ENGINE_UNPROVED:
+    case ENGINE_INQUIRE: /* nor does it ask before a first send */
     case ENGINE_MOVED:
         break;
     case ENGINE_NO_ROOM:

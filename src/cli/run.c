@@ -186,6 +186,14 @@ static void explain_mismatch(const struct run *run)
     fprintf(stderr, "%.*s", SLICE_ARG(buf_slice(&text)));
 }
 
+/* Before what came of it. */
+static void explain_unproved(const struct run *run)
+{
+    if (run->job.runner.unproved)
+        jobs_say(EXIT_DONE, "it was run although the store may lack the record of an earlier run "
+                            "(`pawl store restored`): without --unknown probe:CMD nobody is asked");
+}
+
 static void explain(const struct run *run)
 {
     switch (run->result) {
@@ -204,6 +212,13 @@ static void explain(const struct run *run)
         return;
     case RUNNER_HELD:
         explain_held(run);
+        return;
+    case RUNNER_UNPROVED:
+        jobs_say(
+            EXIT_DONE,
+            "the store may lack the record of an earlier run (`pawl store restored`), and the "
+            "probe did not find out whether there was one, or too soon to be believed; nothing "
+            "was run, try again later");
         return;
     case RUNNER_MISMATCH:
         explain_mismatch(run);
@@ -384,6 +399,7 @@ static int run_prepared(struct run *run)
         return code;
     print_earlier(run);
     code = end_printing(run, code_of(run));
+    explain_unproved(run);
     explain(run);
     return code;
 }

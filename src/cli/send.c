@@ -379,7 +379,8 @@ static void explain(const struct send *send)
     case RUNNER_LOST:
         complain(send, "the store stopped after a disk error; repeat it under the same key");
         return;
-    case RUNNER_FOUND:   /* nothing is probed, */
+    case RUNNER_FOUND: /* nothing is probed, */
+    case RUNNER_UNPROVED:
     case RUNNER_STOPPED: /*   and there is no gate */
         break;
     }

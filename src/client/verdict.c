@@ -67,7 +67,8 @@ enum exit_code client_exit_code(enum runner_result result, const struct runner *
         return EXIT_OUTCOME_UNKNOWN;
     case RUNNER_LOST:
         return EXIT_FAIL_STOP;
-    case RUNNER_FOUND:   /* its executor does not probe, */
+    case RUNNER_FOUND: /* its executor does not probe, */
+    case RUNNER_UNPROVED:
     case RUNNER_STOPPED: /*   and it has no gate */
         break;
     }

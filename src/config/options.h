@@ -195,7 +195,7 @@
       "what a duplicate gets while the first attempt runs: {wait: DURATION} | conflict")           \
     X(unknown, SHARED, rule_draft, rule.unknown, unknown, 1000 * MS, 365 * DAY, "hold",            \
       "what happens when the outcome is in doubt: hold | {hold: DURATION} | retry | "              \
-      "{probe: \"GET /path/{key}\"} | participant")                                                \
+      "{probe: \"GET /path/{key}\", first: off | restored | always} | participant")                \
     X(probe_status, SHARED, rule_draft, rule.probe_status, probe_status, 200, 299,                 \
       "(the probe's own)", "status of the stored response when a probe finds the operation done")  \
     X(probe_headers, SHARED | OPTION_SECRET, rule_draft, rule.probe_headers, probe_headers, 0, 0,  \

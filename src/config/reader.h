@@ -21,6 +21,7 @@
 struct rule_draft {
     struct rule rule; /* the recipe comes at the end */
     bool has_tenant;
+    bool says_first;  /* `unknown` has a `first` of its own */
     unsigned allowed; /* a bit for each class of warnings that is not shown */
     enum remember remember;
     struct draft_statuses {

@@ -96,6 +96,16 @@ static bool probes_without_tenant(const struct rule *rule)
     return rule->unknown == RECORD_UNKNOWN_PROBE && !rule_probe_names_tenant(rule);
 }
 
+static bool asks_always(const struct rule *rule)
+{
+    return rule->unknown == RECORD_UNKNOWN_PROBE && rule->first == RECORD_FIRST_ALWAYS;
+}
+
+static bool cannot_be_tried(const struct rule *rule)
+{
+    return rule->unknown == RECORD_UNKNOWN_PROBE && !template_uses(&rule->probe, TEMPLATE_KEY);
+}
+
 static bool lacks_error(const struct rule *rule)
 {
     return rule->errors && rule->errors->lacks_error;
@@ -130,6 +140,14 @@ static const struct rule_note {
      "a key such as a,b is quoted in Idempotency-Key and bare in the probe's {key}, and one with "
      "a / cannot be probed",
      "add a key_format that refuses both"},
+    {WARNING_PROBE_KEY, cannot_be_tried,
+     "the probe has no {key}, so it is not tried whether the service finds what does not exist, "
+     "and "
+     "what it finds is believed",
+     "see that it responds 404, or what not_found names, to what it does not know"},
+    {WARNING_PROBE_FIRST, asks_always,
+     "each new operation costs a GET and a commit before it is sent",
+     "first: restored asks only while the store may lack records"},
     {WARNING_PARTICIPANT_COMPLETES, has_participant,
      "exactly once holds for what the service does in the transaction in which it calls "
      "pawl.complete with its Idempotency-Token",

@@ -106,6 +106,7 @@ static bool read_get(struct reader *reader, const struct node *node, struct slic
 static void read_probe(struct reader *reader, const struct node *node, struct slice text)
 {
     struct rule *rule = &reader->draft->rule;
+    rule->first = RECORD_FIRST_RESTORED;
     if (read_get(reader, node, text, A_PROBE, &rule->probe))
         rule->unknown = RECORD_UNKNOWN_PROBE;
 }
@@ -166,6 +167,37 @@ static void read_hold(struct reader *reader, const struct option *option, const 
         read_duration(reader, option, node, &rule->hold_us);
 }
 
+static const struct node *member_of(const struct node *map, struct slice name)
+{
+    const struct node *member = map->first;
+    while (member && !slice_eq(member->key, name))
+        member = member->next;
+    return member;
+}
+
+static void read_first(struct reader *reader, const struct node *node)
+{
+    static const enum record_first words[] = {RECORD_FIRST_OFF, RECORD_FIRST_RESTORED,
+                                              RECORD_FIRST_ALWAYS};
+    size_t index;
+    reader->draft->says_first = true;
+    if (reader_choice(reader, node, "off|restored|always", &index))
+        reader->draft->rule.first = words[index];
+}
+
+static void read_probe_map(struct reader *reader, const struct node *map, const struct node *probe)
+{
+    struct slice text;
+    const struct node *first = member_of(map, SLICE("first"));
+    if (map->count > (first ? 2U : 1U))
+        reader_complain(reader, map, "holds %zu names (expected probe and, perhaps, first)",
+                        map->count);
+    if (reader_scalar(reader, probe, A_PROBE, &text))
+        read_probe(reader, probe, text);
+    if (first)
+        read_first(reader, first);
+}
+
 OPTION_READER(unknown)
 {
     static const enum record_unknown scalars[] = {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_RETRY,
@@ -173,12 +205,16 @@ OPTION_READER(unknown)
     size_t index;
     struct slice text;
     reader->draft->rule.hold_us = 0;
+    reader->draft->says_first = false;
+    const struct node *probe = node->kind == NODE_MAP ? member_of(node, SLICE("probe")) : NULL;
+    if (probe) {
+        read_probe_map(reader, node, probe);
+        return;
+    }
     if (node->kind == NODE_MAP) {
-        const struct node *member = reader_only_member(reader, node, "probe|hold", &index);
-        if (member && index == 1)
-            read_hold(reader, option, member);
-        else if (member && reader_scalar(reader, member, A_PROBE, &text))
-            read_probe(reader, member, text);
+        const struct node *hold = reader_only_member(reader, node, "probe|hold", &index);
+        if (hold)
+            read_hold(reader, option, hold);
         return;
     }
     if (!reader_scalar(reader, node, AN_UNKNOWN, &text))

@@ -90,6 +90,33 @@ static void check_probe(struct reader *reader, const struct rule_draft *base)
     rule->probes_alone = rule->probes_alone && probes && named && !part;
 }
 
+/* Whether the probe asks by the once value too, whatever the key: all that the value is made of is
+ * in its target. */
+static bool probe_names_value(const struct rule *rule)
+{
+    for (size_t i = 0; i < rule->once.key.n; i++) {
+        const struct template_part *part = &rule->once.key.parts[i];
+        if (part->source != TEMPLATE_LITERAL && !template_has_part(&rule->probe, part))
+            return false;
+    }
+    return true;
+}
+
+/* What was done under a value that a record held is asked about by that value: by another key the
+ * service would not find it. */
+static void check_first(struct reader *reader)
+{
+    struct rule *rule = &reader->draft->rule;
+    if (rule->unknown != RECORD_UNKNOWN_PROBE || rule->first == RECORD_FIRST_OFF ||
+        !rule->once.on || probe_names_value(rule))
+        return;
+    rule->first = RECORD_FIRST_OFF;
+    if (reader->draft->says_first)
+        reader_complain(reader, reader->draft->set[OPTION_unknown],
+                        "has `first`, and the probe does not name the value of `once` (expected "
+                        "all its sources in the target, or `first: off`)");
+}
+
 /* A status that a probe may get for "not found": others are about who asks, ask for patience, or
  * say nothing. */
 static bool may_find_nothing(int status)
@@ -264,6 +291,7 @@ static void check_rule(struct reader *reader, const struct node *node,
     const struct rule *rule = &reader->draft->rule;
     check_required(reader, node);
     check_probe(reader, base);
+    check_first(reader);
     check_answers(reader);
     check_format(reader, base);
     check_key_age(reader, base);

@@ -19,6 +19,7 @@
     X(PROBE_TENANT, "probe-tenant")                                                                \
     X(PROBE_KEY, "probe-key")                                                                      \
     X(PROBE_QUERY, "probe-query")                                                                  \
+    X(PROBE_FIRST, "probe-first")                                                                  \
     X(UPSTREAM_REMEMBERS, "upstream-remembers")                                                    \
     X(STORE_DOWN_PASS, "store-down-pass")                                                          \
     X(NOTHING_COMPARED, "nothing-compared")                                                        \

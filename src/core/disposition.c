@@ -169,3 +169,20 @@ struct disposition disposition_of_probe(enum exchange_end end, int status, bool 
         return (struct disposition){WRITE_COMPLETE, NEXT_RESPONSE, ERROR_NONE};
     return (struct disposition){WRITE_DOUBT, NEXT_ERROR, ERROR_OUTCOME_UNKNOWN};
 }
+
+static bool is_about_caller(int status)
+{
+    return status == 401 || status == 403 || status == 407 || status == 429;
+}
+
+struct disposition disposition_of_inquiry(enum exchange_end end, int status, bool not_found)
+{
+    bool responded = end == EXCHANGE_RESPONDED;
+    if (responded && not_found)
+        return (struct disposition){WRITE_TURN, NEXT_FORWARD, ERROR_NONE};
+    if (responded && status >= 200 && status < 300)
+        return (struct disposition){WRITE_COMPLETE, NEXT_DECIDE, ERROR_NONE};
+    if (responded && is_about_caller(status))
+        return (struct disposition){WRITE_RELEASE, NEXT_RESPONSE, ERROR_NONE};
+    return (struct disposition){WRITE_RELEASE, NEXT_ERROR, ERROR_UNPROVED};
+}

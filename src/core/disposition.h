@@ -49,6 +49,7 @@ enum disposition_write {
     WRITE_COMPLETE, /* keep it as `complete` */
     WRITE_FAIL,     /* keep it as `failed` */
     WRITE_RELEASE,  /* surely not done */
+    WRITE_TURN,     /* the same, of an inquiry: it is sent now */
     WRITE_DROP,     /* the same, and to be done elsewhere, under the same key */
     WRITE_DOUBT,    /* nobody knows */
     WRITE_NOTHING,  /* the record moved on without us */
@@ -59,6 +60,7 @@ enum disposition_next {
     NEXT_ERROR,    /* pawl's own error */
     NEXT_DECIDE,   /* the response is thrown away; begin again as a duplicate */
     NEXT_PROBE,    /* doubt was stored: probe at once, then respond */
+    NEXT_FORWARD,  /* send it */
 };
 
 struct disposition {
@@ -107,5 +109,9 @@ bool disposition_token_is_stale(int status, const struct headers *headers);
 /* Of a probe: "not found" releases (if settled), another 2xx completes, all else leaves it in
  * doubt. */
 struct disposition disposition_of_probe(enum exchange_end end, int status, bool not_found);
+
+/* Of an inquiry: "not found" is sent, another 2xx completes and is decided again, as for any
+ * duplicate; what is about the caller goes to it; all else proves nothing, and nothing is sent. */
+struct disposition disposition_of_inquiry(enum exchange_end end, int status, bool not_found);
 
 #endif

@@ -96,6 +96,9 @@ const char *exit_code_text(enum exit_code code);
       "The operation happened: do not send it again. Look up its result in the service.")          \
     X(UPSTREAM_UNAVAILABLE, "DEPENDENCY.unavailable", 503, "UNAVAILABLE", true, true, 69,          \
       "The service is not reachable", "Nothing was done. Retry with backoff under the same key.")  \
+    X(UNPROVED, "DEPENDENCY.unproved", 503, "UNPROVED", true, false, 69,                           \
+      "The service did not say whether this was done before",                                      \
+      "Nothing was sent. Repeat under the same key; do not start over under a new one.")           \
     X(UPSTREAM_BROKE, "TRANSIENT.upstream_broke", 502, "UPSTREAM_BROKE", true, false, 76,          \
       "The service broke off its response",                                                        \
       "Repeat under the same key; do not start over under a new one.")                             \

@@ -40,7 +40,7 @@ static struct once_decision decide_as_own(struct record *holder,
     begin.target_hash = holder->target_hash;
     decision.verdict =
         record_begin(holder, &begin, question->world, question->next_token, &decision.changed);
-    if (decision.verdict == RECORD_PROCEED || decision.verdict == RECORD_PROBE)
+    if (record_verdict_acquires(decision.verdict))
         decision.act = ONCE_CONTINUE;
     return decision;
 }
@@ -67,7 +67,7 @@ static struct once_decision decide(struct record *holder, const struct once_ques
     bool same_attempt =
         memcmp(holder->attempt_id, question->begin->attempt_id, RECORD_ATTEMPT_ID_SIZE) == 0;
     if (lease != RECORD_LEASE_NONE && same_attempt)
-        return decide_verdict(holder->probing ? RECORD_PROBE : RECORD_PROCEED);
+        return decide_verdict(record_acquired_for(holder));
     if (lease == RECORD_LEASE_LIVE)
         return decide_verdict(RECORD_IN_PROGRESS);
     bool is_free = !record_in_doubt(holder, lease) ||
@@ -84,8 +84,7 @@ struct once_decision once_decide(struct record *holder, const struct once_questi
         return decision;
     if (question->begin->spent)
         return decide_verdict(RECORD_OUTCOME_UNKNOWN);
-    enum record_verdict judged = question->key_lives
-                                     ? RECORD_PROCEED
-                                     : record_judge_key(question->begin, question->world->now);
+    enum record_verdict judged =
+        question->key_lives ? RECORD_PROCEED : record_judge_start(question->begin, question->world);
     return judged == RECORD_PROCEED ? decision : decide_verdict(judged);
 }

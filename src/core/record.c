@@ -73,7 +73,8 @@ enum record_lease record_lease(const struct record *record, const struct record_
 
 bool record_in_doubt(const struct record *record, enum record_lease lease)
 {
-    bool open = record->status == RECORD_PENDING && lease == RECORD_LEASE_LAPSED;
+    bool open = record->status == RECORD_PENDING && lease == RECORD_LEASE_LAPSED &&
+                !record_is_asking(record);
     return record->doubt || record->status == RECORD_UNKNOWN || open;
 }
 
@@ -115,7 +116,7 @@ static void set_released(struct record *record, int64_t now)
 static void set_unknown(struct record *record)
 {
     record->status = RECORD_UNKNOWN;
-    record->lease_until = 0;
+    record->lease_until = record->asking = 0;
     record->expires_at = 0;
     record->probing = false;
 }
@@ -133,6 +134,7 @@ static void acquire(struct record *record, const struct record_begin *begin,
     record->lease_until = clock_after(world->now, begin->lease_us);
     record->lapsed_at = 0;
     record->expires_at = 0;
+    record->asking = 0;
     record->owner = world->self;
     record->settle_us = max64(record->settle_us, begin->settle_us);
 }
@@ -140,7 +142,9 @@ static void acquire(struct record *record, const struct record_begin *begin,
 static enum record_verdict proceed(struct record *record, const struct record_begin *begin,
                                    const struct record_world *world, int64_t token)
 {
+    bool inquires = record_inquires(record, begin, world);
     acquire(record, begin, world, token);
+    record->asking = inquires ? token : 0;
     record->probing = false;
     record->unknown = begin->unknown;
     record->hold_us = begin->unknown == RECORD_UNKNOWN_HOLD ? begin->hold_us : 0;
@@ -152,7 +156,7 @@ static enum record_verdict proceed(struct record *record, const struct record_be
     record->once_ttl_us = begin->once_ttl_us;
     record->once_window = begin->once_window;
     record->once_replay = begin->once_replay;
-    return RECORD_PROCEED;
+    return record_acquired_for(record);
 }
 
 /* The record's policy goes through the probe unchanged. */
@@ -234,7 +238,7 @@ static bool end_hold(struct record *record, const struct record_begin *begin,
                      const struct record_world *world)
 {
     int64_t ended_at = record_held_until(record, begin, record_lease(record, world, NULL));
-    if (world->now < ended_at)
+    if (world->now < ended_at || world->now < record_believed_from(record, world))
         return false;
     record->doubt = false;
     record->cause = RECORD_CAUSE_HOLD_ENDED;
@@ -254,13 +258,13 @@ static enum record_verdict begin_pending(struct record *record, const struct rec
     int64_t lapsed_at = 0;
     enum record_lease lease = record_lease(record, world, &lapsed_at);
     if (lease != RECORD_LEASE_NONE && is_attempt(record, begin))
-        return record->probing ? RECORD_PROBE : RECORD_PROCEED;
+        return record_acquired_for(record);
     if (lease == RECORD_LEASE_LIVE)
         return RECORD_IN_PROGRESS;
     if (lease == RECORD_LEASE_LAPSED && begin->asks_first && record->token != begin->overtakes)
         return RECORD_IN_PROGRESS;
     *ret_changed = true;
-    if (lease == RECORD_LEASE_NONE)
+    if (lease == RECORD_LEASE_NONE || record_is_asking(record))
         return begin_released(record, begin, world, token);
     return begin_lapsed(record, begin, world, token, lapsed_at);
 }
@@ -307,7 +311,7 @@ static enum record_verdict decide(struct record *record, const struct record_beg
 {
     *ret_changed = false;
     if (begins_anew(record, begin, world->now)) {
-        enum record_verdict judged = record_judge_key(begin, world->now);
+        enum record_verdict judged = record_judge_start(begin, world);
         if (judged != RECORD_PROCEED && !begin->spent)
             return judged;
         *ret_changed = true;
@@ -344,14 +348,14 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
     struct record met = *record;
     bool ended = !is_attempt(record, begin) && end_hold(record, begin, world);
     enum record_verdict verdict = decide(record, begin, world, next_token, ret_changed);
-    bool acquires = verdict == RECORD_PROCEED || verdict == RECORD_PROBE;
+    bool acquires = record_verdict_acquires(verdict);
     if (ended && !acquires) { /* it ends in the commit of what acquires, or of record_end_hold */
         *record = met;
         *ret_changed = false;
         return verdict;
     }
     if (!acquires ||
-        (!begin->spent && !is_for_other(&met, begin, verdict == RECORD_PROCEED, *ret_changed)))
+        (!begin->spent && !is_for_other(&met, begin, record_verdict_runs(verdict), *ret_changed)))
         return verdict;
     *record = met;
     *ret_changed = false;
@@ -379,7 +383,7 @@ static void set_final(struct record *record, const struct record_final *final, i
     record->status = final->status;
     record->http_status = final->http_status;
     record->kept = final->kept;
-    record->lease_until = 0;
+    record->lease_until = record->asking = 0;
     record->probing = false;
     record->doubt = record->odd = false;
     record->cause = RECORD_CAUSE_NONE;
@@ -473,8 +477,10 @@ enum record_write record_release_settled(struct record *record, int64_t token, i
     if (lease == RECORD_LEASE_LAPSED)
         note_silence(record, lapsed_at);
     bool by_force = lease == RECORD_LEASE_LIVE && !own_probe;
-    if (!by_force && looked_at < record->quiet_at)
+    if (!by_force && looked_at < record_believed_from(record, world)) {
+        record->quiet_at = record_believed_from(record, world);
         return RECORD_EARLY;
+    }
     record->doubt = record->odd = false;
     record->cause = RECORD_CAUSE_NONE;
     set_released(record, world->now);
@@ -566,7 +572,7 @@ static bool is_quiet(struct record *record, const struct record_world *world)
     int64_t lapsed_at = 0;
     if (record_lease(record, world, &lapsed_at) == RECORD_LEASE_LAPSED)
         note_silence(record, lapsed_at);
-    return world->now >= record->quiet_at;
+    return world->now >= record_believed_from(record, world);
 }
 
 enum record_write record_forget(struct record *record, int64_t token, bool force,

@@ -48,6 +48,14 @@ enum record_unknown {
                                    replaced */
 };
 
+/* Whether what is not known to have been sent is asked about before it is (`first:`, under
+ * `probe`). */
+enum record_first {
+    RECORD_FIRST_OFF,
+    RECORD_FIRST_RESTORED, /* while the store may lack records (record_world.restored_at) */
+    RECORD_FIRST_ALWAYS,
+};
+
 #define RECORD_ATTEMPT_ID_SIZE 16
 
 struct record {
@@ -67,7 +75,9 @@ struct record {
     int64_t owner;     /* incarnation of the process that acquired it */
     bool odd; /* given with the row: no pawl wrote it. It is held (record_hold) until a person acts,
                  or its owner says what became of it */
-    bool probing; /* the current acquisition is a probe */
+    bool probing;   /* the current acquisition is a probe */
+    int64_t asking; /* the token of an acquisition that asks whether it was done before, and sends
+                       nothing: record_is_asking. 0, or any other token: none does */
     bool doubt;  /* an earlier attempt may have had its effect: until an outcome, a conclusive probe
                     or an operator clears it. A later "not done" says nothing of the earlier one.
                     The attempt of this token: once its owner has given up, or was overtaken. */
@@ -96,8 +106,10 @@ struct record {
 
 /* What a decision needs to know beside the record. */
 struct record_world {
-    int64_t now;  /* store time */
-    int64_t self; /* incarnation of the deciding process: what it owns never lapses */
+    int64_t now;            /* store time */
+    int64_t self;           /* incarnation of the deciding process: what it owns never lapses */
+    int64_t restored_at;    /* since when an operator says that records are missing; 0: none are */
+    int64_t restored_until; /* and until when; 0: for as long as each rule keeps its own */
 };
 
 enum record_lease {
@@ -109,6 +121,14 @@ enum record_lease {
 /* Of a pending record. `ret_lapsed_at` (may be NULL) gets the moment, with LAPSED. */
 enum record_lease record_lease(const struct record *record, const struct record_world *world,
                                int64_t *ret_lapsed_at);
+
+/* Whether its last acquisition asked before its first send, and found out nothing: nothing was sent
+ * by it, and what has lapsed so counts as released. */
+static inline bool record_is_asking(const struct record *record)
+{
+    return record->status == RECORD_PENDING && !record->doubt && record->asking != 0 &&
+           record->asking == record->token;
+}
 
 /* Whether the operation may have happened although no outcome is known: a try ended in doubt, or
  * its lease (of now) has lapsed, whether or not that made it unknown. */
@@ -171,14 +191,17 @@ struct record_begin {
     int64_t probes_token; /* it is such a probe: it acquires only for a probe, and only the record
                              that has this token; 0: it is none */
     enum record_unknown unknown; /* the rule's policy of today */
+    enum record_first first;
 };
 
 enum record_verdict {
-    RECORD_PROCEED,         /* acquired: forward it under the record's token */
-    RECORD_PROBE,           /* acquired: probe under the record's token */
-    RECORD_REPLAY,          /* the response is kept */
-    RECORD_MISMATCH,        /* another request under this key */
-    RECORD_IN_PROGRESS,     /* another attempt runs it */
+    RECORD_PROCEED,     /* acquired: forward it under the record's token */
+    RECORD_PROBE,       /* acquired: probe under the record's token */
+    RECORD_INQUIRE,     /* acquired: ask under the record's token whether it was done before, and
+                           send nothing until record_turn has said so */
+    RECORD_REPLAY,      /* the response is kept */
+    RECORD_MISMATCH,    /* another request under this key */
+    RECORD_IN_PROGRESS, /* another attempt runs it */
     RECORD_OUTCOME_UNKNOWN, /* in doubt */
     RECORD_RESULT_EXPIRED,  /* done; the response expired, its tombstone is left */
     RECORD_RESULT_NOT_KEPT, /* done; the response was too large or streamed */
@@ -187,7 +210,20 @@ enum record_verdict {
     RECORD_KEY_EXPIRED,     /* a life would start, under a key that is too old: a record that it may
                                have had can have expired since */
     RECORD_KEY_AHEAD,       /* the same, under a key of a time that has not come */
+    RECORD_UNPROVED,        /* a life would start under `hold`, of a key that is older than the
+                               restore of a store which lacks records */
 };
+
+static inline bool record_verdict_acquires(enum record_verdict verdict)
+{
+    return verdict <= RECORD_INQUIRE;
+}
+
+/* Acquired to be sent, at once or once an inquiry has found nothing. */
+static inline bool record_verdict_runs(enum record_verdict verdict)
+{
+    return verdict == RECORD_PROCEED || verdict == RECORD_INQUIRE;
+}
 
 /* What a key that says when it was made may be ahead of store time: of clocks that differ. */
 #define RECORD_KEY_AHEAD_US (INT64_C(300) * CLOCK_US_PER_S)
@@ -195,6 +231,10 @@ enum record_verdict {
 /* Whether the key of this begin may start a life now: PROCEED, KEY_EXPIRED or KEY_AHEAD. Asked only
  * where one would start: what lives answers however old its key is. */
 enum record_verdict record_judge_key(const struct record_begin *begin, int64_t now);
+
+/* The same, and UNPROVED: whether a life may start now. */
+enum record_verdict record_judge_start(const struct record_begin *begin,
+                                       const struct record_world *world);
 
 /* The ttl of what this begin starts or binds at `since`: the rule's, and no shorter than the key
  * could start another life. */
@@ -220,6 +260,20 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
                                  const struct record_world *world, int64_t next_token,
                                  bool *ret_changed);
 
+/* Whether records are missing that this begin might have met. */
+bool record_may_be_missing(const struct record_begin *begin, const struct record_world *world);
+
+/* Whether a begin that would proceed on the record asks first. Only a look, or an acquisition that
+ * may send, since records are missing, shows that it need not. */
+bool record_inquires(const struct record *record, const struct record_begin *begin,
+                     const struct record_world *world);
+
+/* What the owner of this record acquired it for: PROCEED, PROBE or INQUIRE. */
+enum record_verdict record_acquired_for(const struct record *record);
+
+/* From when on a look at what became of it is believed. */
+int64_t record_believed_from(const struct record *record, const struct record_world *world);
+
 /* Where its rule probes in the background, clients probe a record once in PACE, and what a probe
  * finds is kept for LATER at least, as it may be found long after they have left. */
 #define RECORD_PROBE_PACE_US CLOCK_US_PER_S
@@ -239,8 +293,8 @@ enum record_write {
     RECORD_STALE,   /* the token is not the last one, or the record is absent: nothing changed */
     RECORD_ALREADY, /* this token's act was stored before, and the record says what: nothing
                        changed, but that what was provisional may have been frozen */
-    RECORD_EARLY,   /* not before record->quiet_at: nothing but quiet_at changed */
-    RECORD_LIVE,    /* its lease is live and `force` was not given: nothing changed */
+    RECORD_EARLY, /* not before record->quiet_at: nothing but quiet_at changed; a turn: released */
+    RECORD_LIVE,  /* its lease is live and `force` was not given: nothing changed */
 };
 
 /* Stores an outcome: COMPLETE or FAILED, with its HTTP status; `kept` as in struct record. Accepted
@@ -266,6 +320,12 @@ bool record_freeze(struct record *record, int64_t now);
 /* The owner's "surely not done": of its own try, so an earlier doubt stays. Of a probe it says only
  * that it was not sent: unknown. */
 enum record_write record_release(struct record *record, int64_t token, int64_t now);
+
+/* An inquiry found nothing, by a look that began at `looked_at`: it goes on as an acquisition that
+ * sends, under the same token and with a whole lease. Released where its lease is over, and where
+ * the look came too early to be believed, or never is (below 0): EARLY. */
+enum record_write record_turn(struct record *record, int64_t token, int64_t looked_at,
+                              const struct record_world *world);
 
 /* "It did not happen", found out by looking (probe 404, operator): believed only of a look that
  * began at quiet_at or later, and then ends all doubt. `looked_at` is a store time before the look.

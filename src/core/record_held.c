@@ -23,7 +23,8 @@ static int64_t longer_hold(const struct record *record, const struct record_begi
 int64_t record_held_until(const struct record *record, const struct record_begin *begin,
                           enum record_lease lease)
 {
-    bool lapsed = record->status == RECORD_PENDING && lease == RECORD_LEASE_LAPSED;
+    bool lapsed = record->status == RECORD_PENDING && lease == RECORD_LEASE_LAPSED &&
+                  !record_is_asking(record);
     int64_t hold_us = longer_hold(record, begin), quiet_at = record->quiet_at;
     if (begin->unknown == RECORD_UNKNOWN_PROBE || record->odd || hold_us == 0 ||
         (record->status != RECORD_UNKNOWN && !lapsed))
@@ -36,7 +37,7 @@ int64_t record_held_until(const struct record *record, const struct record_begin
 
 bool record_outlived_hold(const struct record *met, const struct record *acquired)
 {
-    bool lapsed = met->status == RECORD_PENDING && met->lease_until != 0;
+    bool lapsed = met->status == RECORD_PENDING && met->lease_until != 0 && !record_is_asking(met);
     return (lapsed || met->status == RECORD_UNKNOWN) && acquired->token != met->token &&
            !acquired->doubt;
 }

@@ -36,7 +36,8 @@ bool record_is_sound(const struct record *record)
            (!leased || record->status == RECORD_PENDING || record->provisional) &&
            (!record->provisional || (final && leased && record->expires_at == CLOCK_NEVER &&
                                      record->gone_at == CLOCK_NEVER)) &&
-           (!record->probing || (leased && record->doubt)) &&
+           (!record->probing || (leased && record->doubt)) && record->asking >= 0 &&
+           record->asking <= record->token &&
            (!final || (record->gone_at >= record->expires_at && !record->doubt)) &&
            (record->status != RECORD_UNKNOWN || !record_repeats(record->unknown));
 }

@@ -117,6 +117,7 @@ struct rule {
     enum record_unknown unknown;
     int64_t hold_us;             /* with RECORD_UNKNOWN_HOLD: 0: without an end */
     struct template probe;       /* target, with RECORD_UNKNOWN_PROBE; always GET */
+    enum record_first first;     /* whether it is asked before the first send, too */
     int probe_status;            /* 0: the probe's own */
     bool probes_alone;           /* it is sent in the background, too, */
     struct slice probe_headers;  /*   with these lines */
@@ -159,6 +160,7 @@ struct rule_set {
     uint64_t learned;      /* the number of that one from which this is */
     atomic_llong epoch;
     atomic_bool *moved; /* of each rule; in `arena` */
+    atomic_int *trials; /* the same (trial.h) */
 };
 
 /* An empty set with one reference, whose texts and rules take at most `arena_max` bytes; NULL: no

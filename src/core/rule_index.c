@@ -2,6 +2,7 @@
 #include "core/rule_index.h"
 
 #include "base/percent.h"
+#include "core/trial.h"
 
 #define HASH_START UINT64_C(14695981039346656037) /* FNV-1a */
 #define HASH_STEP UINT64_C(1099511628211)
@@ -110,10 +111,13 @@ bool rule_set_index(struct rule_set *set)
 {
     struct rule_index *index = index_new(set);
     set->moved = arena_alloc(&set->arena, (set->n + 1) * sizeof *set->moved);
-    if (!index || !set->moved)
+    set->trials = arena_alloc(&set->arena, (set->n + 1) * sizeof *set->trials);
+    if (!index || !set->moved || !set->trials)
         return false;
-    for (size_t i = 0; i <= set->n; i++)
+    for (size_t i = 0; i <= set->n; i++) {
         atomic_init(&set->moved[i], false);
+        atomic_init(&set->trials[i], TRIAL_DUE);
+    }
     for (size_t n = set->n; n > 0; n--) {
         const struct rule_match *match = &set->rules[n - 1].match;
         size_t shape = find_shape(index, shape_of(match));

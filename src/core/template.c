@@ -211,6 +211,15 @@ bool template_uses(const struct template *template, enum template_source source)
     return count_parts(template, source) > 0;
 }
 
+bool template_has_part(const struct template *template, const struct template_part *part)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source == part->source &&
+            slice_eq(template->parts[i].text, part->text))
+            return true;
+    return false;
+}
+
 const struct template_part *template_key_header(const struct template *template)
 {
     const struct template_part *first = NULL;

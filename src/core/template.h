@@ -132,6 +132,9 @@ bool template_is_plain_header(const struct template *template);
 /* Whether any part has this source. */
 bool template_uses(const struct template *template, enum template_source source);
 
+/* Whether one of its parts takes the same value of the request. */
+bool template_has_part(const struct template *template, const struct template_part *part);
+
 /* The header that holds the client's key: {header:Idempotency-Key}, else the first header source.
  * NULL: the client does not choose this key. */
 const struct template_part *template_key_header(const struct template *template);

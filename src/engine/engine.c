@@ -180,6 +180,7 @@ static void take_result(struct attempt *attempt)
         .alone = op->alone,
         .closed = closed ? op->status : STORE_DONE,
         .outlived_hold = op->outlived_hold,
+        .unproved = op->unproved,
         .is_lost = op->is_lost,
         .may_have_met = op->waits || op->status == STORE_NO_MEMORY,
         .conflicts = op->status == STORE_CONFLICT,
@@ -218,6 +219,7 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
 static const enum engine_verdict verdicts[] = {
     [RECORD_PROCEED] = ENGINE_PROCEED,
     [RECORD_PROBE] = ENGINE_PROBE,
+    [RECORD_INQUIRE] = ENGINE_INQUIRE,
     [RECORD_REPLAY] = ENGINE_REPLAY,
     [RECORD_MISMATCH] = ENGINE_MISMATCH,
     [RECORD_IN_PROGRESS] = ENGINE_IN_PROGRESS,
@@ -228,6 +230,7 @@ static const enum engine_verdict verdicts[] = {
     [RECORD_DUPLICATE] = ENGINE_DUPLICATE,
     [RECORD_KEY_EXPIRED] = ENGINE_KEY_EXPIRED,
     [RECORD_KEY_AHEAD] = ENGINE_KEY_AHEAD,
+    [RECORD_UNPROVED] = ENGINE_UNPROVED,
 };
 
 static enum engine_verdict undecided(const struct store_op *op, const struct parker *parker)
@@ -279,7 +282,7 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
     attempt->record_hash = attempt->op.key_hash;
     attempt->uncached = attempt->has_once || attempt->op.by_bound;
     enum engine_verdict verdict = verdicts[attempt->op.verdict];
-    if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
+    if (record_verdict_acquires(attempt->op.verdict))
         hold_record(attempt);
     if (verdict == ENGINE_REPLAY)
         keep_in_cache(engine, attempt, attempt->result.found);
@@ -301,6 +304,7 @@ static const enum store_op_kind kinds[] = {
     [ENGINE_FINISH] = STORE_FINISH,
     [ENGINE_RELEASE] = STORE_RELEASE,
     [ENGINE_RELEASE_SETTLED] = STORE_RELEASE_SETTLED,
+    [ENGINE_TURN] = STORE_TURN,
     [ENGINE_DROP] = STORE_DROP,
     [ENGINE_DOUBT] = STORE_DOUBT,
     [ENGINE_ASK] = STORE_ASK,
@@ -346,6 +350,18 @@ static enum engine_written asked_result(struct attempt *attempt)
     return ENGINE_ASKS;
 }
 
+/* Whether its owner may send now. Released, its lease had lapsed: it is decided again. */
+static enum engine_written turned_result(struct attempt *attempt)
+{
+    const struct record *record = &attempt->result.record;
+    if (attempt->op.write == RECORD_EARLY)
+        return ENGINE_EARLY;
+    if (record->status != RECORD_PENDING || record->lease_until == 0 || record_is_asking(record))
+        return ENGINE_STALE;
+    hold_record(attempt);
+    return ENGINE_STORED;
+}
+
 /* "Already" is our own write whose result was lost, or somebody else's: the record says which. */
 static enum engine_written already_result(struct attempt *attempt)
 {
@@ -371,6 +387,8 @@ enum engine_written engine_written(struct engine *engine, struct attempt *attemp
         return ENGINE_LOST;
     if (op->kind == STORE_ASK && op->write != RECORD_STALE)
         return asked_result(attempt);
+    if (op->kind == STORE_TURN && op->write != RECORD_STALE)
+        return turned_result(attempt);
     switch (op->write) {
     case RECORD_WRITTEN:
         if (op->kind == STORE_FINISH && op->kept)

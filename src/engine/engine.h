@@ -64,6 +64,7 @@ struct attempt_result {
     bool alone;              /* finish: no participant had completed what it stored */
     bool may_have_met;       /* undecided: it has waited for a record, or may have met one */
     bool outlived_hold;      /* ENGINE_PROCEED: behind the end of a hold */
+    bool unproved;           /* ENGINE_PROCEED: a new life, where a record may be missing */
     bool is_lost;            /* ENGINE_STALE: with that, what this attempt had acquired */
     bool conflicts; /* ENGINE_STORE_DOWN, ENGINE_LOST: by what it brings (STORE_CONFLICT) */
     /* Acquired in doubt: how its key was spelled to the service; else KEY_FORWARD_BY_SYNTAX. */
@@ -110,6 +111,7 @@ struct attempt {
 enum engine_verdict {
     ENGINE_PROCEED, /* forward it under attempt->token and, where there is one, found_key */
     ENGINE_PROBE,   /* ask the upstream under the same */
+    ENGINE_INQUIRE, /* the same, before anything is sent: then ENGINE_TURN, or its outcome */
     ENGINE_REPLAY,  /* replay result.found */
     ENGINE_MISMATCH,
     ENGINE_IN_PROGRESS,
@@ -120,8 +122,9 @@ enum engine_verdict {
     ENGINE_DUPLICATE,    /* another record holds the once value, and is complete */
     ENGINE_KEY_EXPIRED,  /* nothing acquired: begin.key_max_age_us */
     ENGINE_KEY_AHEAD,
-    ENGINE_LIMITED,    /* too many wait, or are queued */
-    ENGINE_NO_ROOM,    /* there is an outcome, which does not fit into attempt->room now */
+    ENGINE_UNPROVED, /* it may have been done: its record may be missing, and nobody can be asked */
+    ENGINE_LIMITED,  /* too many wait, or are queued */
+    ENGINE_NO_ROOM,  /* there is an outcome, which does not fit into attempt->room now */
     ENGINE_TOO_LARGE,  /* nor ever */
     ENGINE_MOVED,      /* identities have changed since attempt->epoch: nothing acquired */
     ENGINE_STORE_DOWN, /* not decided, nothing acquired */
@@ -148,6 +151,7 @@ enum engine_act_kind {
     ENGINE_FINISH,          /* its outcome */
     ENGINE_RELEASE,         /* surely not done */
     ENGINE_RELEASE_SETTLED, /* the same, found out by a probe: only once quiet */
+    ENGINE_TURN,            /* the same, of an inquiry: it is forwarded now, under the same token */
     ENGINE_DROP,            /* surely not done, and to be done elsewhere */
     ENGINE_DOUBT,           /* nobody knows */
     ENGINE_ASK,             /* the same, and acquires it for a probe */

@@ -46,6 +46,12 @@ void hold_ended(const struct server *server, struct slice rule)
     metrics_hold_ended(counters(server, rule));
 }
 
+void begin_unproved(const struct server *server, struct slice rule)
+{
+    CHECK(rule.len > 0);
+    metrics_begin_unproved(counters(server, rule));
+}
+
 void retry_began(const struct server *server, enum retry_profile profile)
 {
     struct gateway_shared *shared = server->shared;

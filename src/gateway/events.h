@@ -33,6 +33,8 @@ void participant_missed(const struct server *server, struct slice rule);
 
 /* It proceeds on what was in doubt, as the hold of that has ended. */
 void hold_ended(const struct server *server, struct slice rule);
+/* It starts a life of its key while records may be missing, and nobody was asked. */
+void begin_unproved(const struct server *server, struct slice rule);
 
 /* Of a rule that retries: counts an operation, for the budget, too; takes a retry from the budget
  * (false: there is none); counts one, with the wait before it; and an operation that ended although

@@ -153,6 +153,7 @@ static enum each_result judge(struct each *each, const struct runner *runner,
     case RUNNER_MISMATCH:
         return EACH_CHANGED;
     case RUNNER_IN_PROGRESS:
+    case RUNNER_UNPROVED:
         return EACH_LEFT;
     case RUNNER_STORE_DOWN:
         if (runner->attempt.result.closed != STORE_DONE)
@@ -187,6 +188,7 @@ static void end_run(struct each_worker *worker, struct runner *runner, enum runn
     if (ended == EACH_DOUBT && result == RUNNER_HELD)
         job_count(each->store, TALLY_JOB_DOUBT, 1, worker->parker);
     worker->item = NULL;
+    each->unproved += runner->unproved;
     if (result == RUNNER_IN_PROGRESS && !each_is_stopped(each)) {
         item->is_elsewhere = true; /* under way there: those of its group go on waiting */
         append(&each->later, &item->grouped);

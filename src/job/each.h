@@ -121,6 +121,7 @@ struct each {
 
     /* What came of it. */
     uint64_t counts[EACH_RESULTS];
+    uint64_t unproved;   /* items that ran although their records may be missing */
     uint64_t read;       /* items, */
     uint64_t bytes_read; /*   and of the input */
     bool all_read;       /* the input has ended, */

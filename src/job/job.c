@@ -53,6 +53,7 @@ void job_fill_runner(struct runner *runner, const struct job_settings *settings)
     runner->attempt.begin.ttl_us = settings->ttl_us;
     runner->attempt.begin.window = settings->is_window;
     runner->attempt.begin.unknown = settings->unknown;
+    runner->attempt.begin.first = RECORD_FIRST_RESTORED;
     runner->attempt.begin.replaces = true;
 }
 
@@ -108,6 +109,7 @@ int job_exit_code(const struct job *job, enum runner_result result)
     case RUNNER_MISMATCH:
         return EXIT_BAD_DATA;
     case RUNNER_IN_PROGRESS:
+    case RUNNER_UNPROVED:
         return EXIT_TRY_AGAIN;
     case RUNNER_STORE_DOWN:
         return runner->attempt.result.closed == STORE_FROZEN ? EXIT_TRY_AGAIN : EXIT_UNAVAILABLE;

@@ -151,6 +151,11 @@ void metrics_hold_ended(struct metrics_rule *rule)
     count(&rule->holds_ended, 1);
 }
 
+void metrics_begin_unproved(struct metrics_rule *rule)
+{
+    count(&rule->unproved, 1);
+}
+
 void metrics_retry_began(struct metrics *metrics, enum retry_profile profile)
 {
     CHECK(profile < RETRY_PROFILE_COUNT);

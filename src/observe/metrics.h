@@ -29,6 +29,8 @@
       "2xx responses under `unknown: participant` whose operation the service had not completed.") \
     X(HOLDS_ENDED, "pawl_holds_ended_total", COUNTER, "rule",                                      \
       "Holds of records in doubt that ended by `unknown: {hold: DURATION}`.")                      \
+    X(UNPROVED, "pawl_unproved_total", COUNTER, "rule",                                            \
+      "Operations begun without asking the service, while the store may lack records of them.")    \
     X(SQL_DECISIONS, "pawl_sql_decisions_total", COUNTER, "rule,decision",                         \
       "Decisions of the SQL functions for applications, as the store counts them.")                \
     X(PROBES, "pawl_background_probes_total", COUNTER, "result",                                   \
@@ -75,6 +77,8 @@
       "1 for an endpoint or source that no living process has, while something is for it.")        \
     X(IDENTITY_MOVED, "pawl_identity_moved", GAUGE, "rule",                                        \
       "1 for a rule that is refused here, as another gateway on the store moved its keys.")        \
+    X(PROBE_FINDS_ALL, "pawl_probe_finds_all", GAUGE, "rule",                                      \
+      "1 for a rule whose probe finds a key that cannot exist: nothing it finds is believed.")     \
     X(UNKNOWN_OLDEST, "pawl_unknown_oldest_seconds", GAUGE, "",                                    \
       "Age of the oldest record whose outcome is unknown; 0 if there is none.")                    \
     X(STORE_UP, "pawl_store_up", GAUGE, "",                                                        \
@@ -237,6 +241,9 @@ void metrics_participant_missed(struct metrics_rule *rule);
 
 /* Counts a hold that ended by its rule. From any thread. */
 void metrics_hold_ended(struct metrics_rule *rule);
+
+/* Counts an operation that began while its record may be missing. From any thread. */
+void metrics_begin_unproved(struct metrics_rule *rule);
 
 /* Counts an operation under a profile, one more attempt and the wait before it, and the end of an
  * operation that could not be retried any more. From any thread. */

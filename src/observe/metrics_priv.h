@@ -23,6 +23,7 @@ struct metrics_rule {
     struct histogram upstream;
     atomic_ullong participant_missing;
     atomic_ullong holds_ended;
+    atomic_ullong unproved;
     struct slice name;
     char text[]; /* the name's bytes */
 };

@@ -144,6 +144,14 @@ static void add_holds(struct buf *buf, const struct page_series *series,
     buf_printf(buf, "} %llu\n", load(&rule->holds_ended));
 }
 
+static void add_unproved(struct buf *buf, const struct page_series *series,
+                         const struct metrics_rule *rule)
+{
+    CHECK(rule);
+    start_rule(buf, series, "", rule);
+    buf_printf(buf, "} %llu\n", load(&rule->unproved));
+}
+
 /* `rule` NULL: the series has no rules. */
 static void add_buckets(struct buf *buf, const struct page_series *series,
                         const struct histogram *histogram, const struct metrics_rule *rule)
@@ -233,6 +241,7 @@ void page_metrics(struct buf *page, struct metrics *metrics)
     write_rules(page, metrics, SERIES(UPSTREAM_DURATION), add_histogram);
     write_rules(page, metrics, SERIES(PARTICIPANT_MISSING), add_missing);
     write_rules(page, metrics, SERIES(HOLDS_ENDED), add_holds);
+    write_rules(page, metrics, SERIES(UNPROVED), add_unproved);
     write_counts(page, SERIES(PROBES),
                  (struct counts){METRICS_PROBE_COUNT, "result", probes, metrics->probes});
     write_retries(page, metrics);

@@ -3,7 +3,9 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "base/uuid.h"
 #include "core/probe_due.h"
+#include "core/trial.h"
 #include "operator/hold_end.h"
 #include "operator/keys.h"
 #include "operator/probe.h"
@@ -166,10 +168,13 @@ static enum engine_written write_act(const struct prober *prober, struct probe *
 }
 
 /* Stale: somebody acquired since, and settles it. */
-static bool settle(const struct prober *prober, struct probe *probe, enum metrics_probe *ret_result)
+static bool settle(const struct job *job, struct probe *probe, enum metrics_probe *ret_result)
 {
+    const struct prober *prober = job->prober;
     struct engine_act act = {.kind = ENGINE_DOUBT};
     enum disposition_write write = probe_end(probe);
+    if (write == WRITE_COMPLETE && trial_of(job->plan->settings.rules, job->rule) == TRIAL_FAILED)
+        write = WRITE_DOUBT;
     *ret_result = METRICS_PROBE_INCONCLUSIVE;
     if (write == WRITE_COMPLETE)
         act.outcome = probe_outcome(probe, &act.http_status);
@@ -191,6 +196,15 @@ static bool settle(const struct prober *prober, struct probe *probe, enum metric
     return written == ENGINE_STORED;
 }
 
+static void aim(const struct job *job, const struct store_row *row, struct probe *probe)
+{
+    probe->rule = job->rule;
+    probe->row = row;
+    probe->upstream = &job->plan->settings.host;
+    probe->lines = job->rule->probe_headers;
+    probe->connect_timeout_us = job->plan->settings.connect_timeout_us;
+}
+
 static bool acquire(const struct prober *prober, struct probe *probe)
 {
     struct attempt *attempt = &probe->attempt;
@@ -208,24 +222,45 @@ static bool acquire(const struct prober *prober, struct probe *probe)
     return verdict == ENGINE_PROBE;
 }
 
+/* As the first probe of its rule would be sent, for a key that cannot exist. */
+static void try_service(struct job *job)
+{
+    struct probe *probe MEM_AUTO = mem_zalloc(1, sizeof *probe);
+    struct store_row row = job->row;
+    char key[UUID_SIZE];
+    if (!probe || job->prober->draining)
+        return;
+    uuid_make(key);
+    row.key = slice_of(key);
+    row.record.window = false;
+    aim(job, &row, probe);
+    probe->attempt.send_by = CLOCK_NEVER;
+    job->probe = probe;
+    probe_send(probe, job->plan->pool);
+    job->probe = NULL;
+    struct trial_end end = {probe->end, probe->call.response.status, probe->not_found};
+    trial_ends(job->plan->settings.rules, job->rule, end, job->prober->config.log);
+    probe_fini(probe);
+}
+
 /* What a drain overtakes is not sent: its record is in doubt again at once. */
 static void probe_record(struct job *job, struct probe *probe)
 {
     const struct prober *prober = job->prober;
     enum metrics_probe result;
-    probe->rule = job->rule;
-    probe->row = &job->row;
-    probe->upstream = &job->plan->settings.host;
-    probe->lines = job->rule->probe_headers;
-    probe->connect_timeout_us = job->plan->settings.connect_timeout_us;
-    if (!probe_has_target(probe) || !acquire(prober, probe))
+    aim(job, &job->row, probe);
+    if (!probe_has_target(probe))
+        return;
+    if (trial_is_due(job->plan->settings.rules, job->rule))
+        try_service(job);
+    if (!acquire(prober, probe))
         return;
     job->probe = probe;
     probe->end = EXCHANGE_NOT_SENT;
     if (!prober->draining)
         probe_send(probe, job->plan->pool);
     job->probe = NULL;
-    if (settle(prober, probe, &result))
+    if (settle(job, probe, &result))
         note(prober, job->plan, probe, result);
     probe_fini(probe);
 }

@@ -105,6 +105,8 @@ static enum runner_result result_of(struct runner *runner, enum engine_verdict v
         return RUNNER_HELD;
     case ENGINE_PROCEED:
     case ENGINE_PROBE:
+    case ENGINE_INQUIRE:
+    case ENGINE_UNPROVED:    /* nor of a key that says no time */
     case ENGINE_DUPLICATE:   /* not without a once value */
     case ENGINE_MOVED:       /* nor without an epoch */
     case ENGINE_KEY_EXPIRED: /* nor without an age that its key may have */
@@ -135,9 +137,10 @@ static enum step follow(struct runner *runner, enum engine_verdict verdict)
 {
     if (verdict == ENGINE_PROCEED) {
         CRASH_POINT(after_claim_commit);
+        runner->unproved = runner->unproved || runner->attempt.result.unproved;
         return STEP_ATTEMPT;
     }
-    if (verdict == ENGINE_PROBE)
+    if (verdict == ENGINE_PROBE || verdict == ENGINE_INQUIRE)
         return STEP_PROBE;
     leave(runner);
     bool lapsed = verdict == ENGINE_IN_PROGRESS && runner->attempt.begin.asks_first &&
@@ -183,6 +186,8 @@ struct engine_act runner_act(const struct runner_end *end)
     case WRITE_DOUBT:
     case WRITE_NOTHING: /* where the record has not moved on, who refused the token is wrong */
         return (struct engine_act){.kind = ENGINE_DOUBT, .cause = end->cause};
+    case WRITE_TURN: /* act_of_probe */
+        break;
     }
     UNREACHABLE();
 }
@@ -216,13 +221,14 @@ static void count(struct runner *runner, bool ends, bool again)
     attempt->n_brings = tally->n;
 }
 
-/* False: it is not known whether it is stored. */
+/* False: it is not known whether it is stored. Behind a turn its attempt follows at once. */
 static bool store_end(struct runner *runner, const struct engine_act *act,
                       enum engine_written *ret_written)
 {
     reach_crash_point(runner->end.write);
     engine_write(runner->engine, &runner->attempt, act, runner->parker);
-    leave(runner);
+    if (act->kind != ENGINE_TURN)
+        leave(runner);
     int64_t now = clock_boot_us();
     int64_t until =
         runner->deadline > now && runner->deadline != CLOCK_NEVER ? runner->deadline : now;
@@ -350,31 +356,53 @@ static void count_found(struct runner *runner)
     runner->attempt.n_brings = runner->tally.n;
 }
 
+/* An inquiry that found nothing out leaves no doubt. */
+static struct engine_act act_of_probe(const struct runner *runner, bool inquires)
+{
+    struct engine_act act = runner_act(&runner->end);
+    if (act.kind == ENGINE_RELEASE)
+        act.kind = inquires ? ENGINE_TURN : ENGINE_RELEASE_SETTLED;
+    else if (act.kind == ENGINE_DOUBT && inquires)
+        act = (struct engine_act){.kind = ENGINE_RELEASE};
+    return act;
+}
+
+static enum step after_probe(enum engine_act_kind kind, enum engine_written written)
+{
+    bool begins =
+        written == ENGINE_STALE || (written == ENGINE_STORED && kind == ENGINE_RELEASE_SETTLED);
+    return begins ? STEP_BEGIN : STEP_ENDED;
+}
+
 /* What it found out is stored before it is reported; "not done" is followed by an attempt. */
 static enum step probe(struct runner *runner, enum runner_result *ret_result)
 {
+    bool inquires = record_is_asking(&runner->attempt.result.record);
     struct runner_attempt attempt = make_attempt(runner, retry_course_sent(&runner->course) + 1);
     enum engine_written written;
     CHECK(runner->executor->probe);
     runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};
     runner->executor->probe(runner->executor, &attempt, &runner->end);
     runner->outcome = runner->end.outcome;
-    struct engine_act act = runner_act(&runner->end);
-    if (act.kind == ENGINE_RELEASE)
-        act.kind = ENGINE_RELEASE_SETTLED;
+    struct engine_act act = act_of_probe(runner, inquires);
     if (act.kind == ENGINE_FINISH)
         count_found(runner);
     *ret_result = RUNNER_NOT_STORED;
-    if (!store_end(runner, &act, &written)) {
+    bool is_known = store_end(runner, &act, &written);
+    if (is_known && act.kind == ENGINE_TURN && written == ENGINE_STORED)
+        return STEP_ATTEMPT;
+    if (act.kind == ENGINE_TURN)
+        leave(runner);
+    if (!is_known) {
         runner->outcome = NULL;
         return STEP_ENDED;
     }
-    *ret_result = act.kind == ENGINE_FINISH ? RUNNER_FOUND : RUNNER_HELD;
+    *ret_result = act.kind == ENGINE_FINISH ? RUNNER_FOUND
+                  : inquires                ? RUNNER_UNPROVED
+                                            : RUNNER_HELD;
     if (written == ENGINE_LOST)
         *ret_result = RUNNER_LOST;
-    bool begins =
-        written == ENGINE_STALE || (written == ENGINE_STORED && act.kind == ENGINE_RELEASE_SETTLED);
-    return begins ? STEP_BEGIN : STEP_ENDED;
+    return after_probe(act.kind, written);
 }
 
 /* ---- all of it ---- */

@@ -15,7 +15,8 @@
  * holds nothing, and a process that dies then leaves nothing to be waited for. What is in doubt
  * goes by the record's policy (attempt.begin.unknown): under `retry` it is done again under the
  * same key, under `probe` the executor finds out, under `hold` nobody does it before that is
- * settled.
+ * settled. Where the store lacks records, the executor finds out before the first attempt, too
+ * (attempt.begin.first).
  */
 #ifndef PAWL_RUNNER_RUNNER_H
 #define PAWL_RUNNER_RUNNER_H
@@ -124,6 +125,7 @@ struct runner {
     enum retry_end ended_by;    /* RUNNER_ENDED */
     bool in_doubt;              /* an attempt, perhaps of an earlier run, may have had its effect */
     bool reached;               /* the target was, at least once */
+    bool unproved;              /* it ran although records are missing, and nobody was asked */
     bool out_of_time;           /* the last attempt was cut off by `deadline` */
     struct outcome *outcome;    /* DONE: of the last attempt; REPLAYED: the kept one, whose body may
                                    be packed. One reference is the caller's; NULL: there is none */
@@ -137,6 +139,8 @@ enum runner_result {
     RUNNER_FOUND,       /* an earlier run was done, as a probe found out now */
     RUNNER_STOPPED,     /* the gate was closed: no further attempt */
     RUNNER_HELD,        /* in doubt, and by its policy not run before that is settled */
+    RUNNER_UNPROVED,    /* nothing was run: records are missing, and a probe did not find out, or
+                           too soon, whether it was done before */
     RUNNER_MISMATCH,    /* the key was used for something else */
     RUNNER_IN_PROGRESS, /* elsewhere; attempt.result.lease_left_us */
     RUNNER_STORE_DOWN,  /* the store did not decide: nothing was begun */

@@ -23,6 +23,7 @@ enum store_op_kind {
     STORE_COMPLETE,        /* the same by a participant, inside its own transaction */
     STORE_RELEASE,         /* the owner: surely not done */
     STORE_RELEASE_SETTLED, /* found out by looking: only once quiet */
+    STORE_TURN,            /* the owner of an inquiry: it was not done, and is sent now */
     STORE_DROP,            /* the owner: surely not done, and to be done elsewhere */
     STORE_DOUBT,           /* the owner: nobody knows */
     STORE_ASK,             /* the same, and acquires it for a probe under `begin` */
@@ -162,7 +163,7 @@ struct store_op {
                                  says (core/emit.h); empty: null */
     bool kept;           /* finish, complete: keep fields and body; ended: whether they could be */
     int cause;           /* doubt: why; record_note_cause */
-    int64_t looked_at;   /* release_settled: store time before the look; 0: now */
+    int64_t looked_at;   /* release_settled, turn: store time before the look; 0: now */
     bool force;          /* release_settled, resolve, forget */
     struct slice actor;  /* resolve, release_settled, forget, and the finish of an operator's probe:
                             who does it, for the audit; empty: an owner, who is not audited */
@@ -202,6 +203,7 @@ struct store_op {
     bool by_once;                /* decided by the once value, not by the record of its own key */
     bool acknowledges;           /* replay: that it was done, and no more */
     bool outlived_hold;          /* begin: acquired behind the end of a hold */
+    bool unproved;               /* begin: it started a life where a record may be missing */
     bool alone;                  /* finish: no participant had completed what it stored */
     bool is_lost;                /* stale: the store lost what this owner had acquired */
     bool held;                   /* withdrawn: when last tried, another transaction held its row */

@@ -79,6 +79,20 @@ def test_an_unknown_record_settles_while_no_client_comes(pawl, upstream, clock):
 
 
 @hooks
+def test_what_a_service_finds_that_finds_everything_settles_nothing(pawl, upstream, clock):
+    gateway = pawl(ALONE)
+    upstream.tried = say(401)
+    left_unknown(gateway, upstream)
+    upstream.tried = say(200, [])
+    upstream.on("GET", FOUND, say(200, []))
+    clock.run_until(lambda: len(lines(gateway)) >= 2, step=1)
+    assert {line["result"] for line in lines(gateway)} == {"inconclusive"}
+    own, alone = upstream.trials
+    assert (own["Authorization"], alone["Authorization"]) == (None, "Bearer p")
+    assert gateway.post("/refunds", BODY, key="k1").status == 409
+
+
+@hooks
 def test_not_found_releases_at_the_first_probe_from_quiet_at_on(pawl, upstream, clock):
     gateway = pawl(ALONE)
     left_unknown(gateway, upstream, effect=False)

@@ -55,6 +55,15 @@ def test_a_success_is_told_once_with_the_bytes_of_its_response(made, upstream, r
     assert re.fullmatch("evt_[0-9a-f]{32}", row["key"]) and row["key"] == request["webhook-id"]
 
 
+def test_what_the_service_knew_before_is_not_told_again(made, upstream, receiver):
+    gateway = made(unknown={"probe": "GET /known/{key}", "first": "always"})
+    upstream.then(say(200, {"id": "re_1"}), say(404), Reply(201, b'{"id": "re_2"}'))
+    assert gateway.post("/refunds", {}, key="k1")["Idempotency-Status"] == "replayed"
+    assert gateway.post("/refunds", {}, key="k2")["Idempotency-Status"] == "stored"
+    Outbox(gateway).until("done")
+    assert told(receiver) == [("refund.created", {"id": "re_2"})]
+
+
 def test_each_life_of_a_key_has_an_event_of_its_own(made, receiver):
     gateway = made(ttl="1h")
     for life in (1, 2):

@@ -87,6 +87,7 @@ static void a_store_from_before_the_terms_gets_them_and_keeps_its_format(void **
     bed_close(bed);
 #define X(name) "ALTER TABLE pawl_state DROP COLUMN " #name ";"
     bed_exec(bed, "ALTER TABLE pawl_pending DROP COLUMN hold_us;"
+                  "ALTER TABLE pawl_pending DROP COLUMN asking;"
                   "ALTER TABLE pawl_state DROP COLUMN revision;" TERMS(X));
 #undef X
     bed_open(bed);

@@ -4,6 +4,7 @@ test says. The counter is the oracle: how often was it really done?"""
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import Any, Callable
 from pawltest.wire import PATIENCE, Broken, Headers, Reader, Request, eventually
 
 SAFE = ("GET", "HEAD", "OPTIONS")
+NO_KEY = re.compile(r"/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(/|$)")
 
 
 class Gate:
@@ -106,13 +108,16 @@ class Upstream:
     """Listens on `port` from start to stop; a thread a connection."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.requests: list[Request] = []  # all that arrived whole, in order
+        self.requests: list[Request] = []  # all that arrived whole, in order, without `trials`
+        self.trials: list[Request] = []  # that asked for a key which cannot exist
+        self.tried = say(404)  # their reply
         self.done: list[Request] = []  # those whose effect happened
         self.broken: list[Broken] = []  # connections that ended inside a request
         self.default: Reply | Callable[[Request], Reply] = self.created
         self._script: deque[Reply] = deque()
         self._gates: list[Gate] = []
         self._routes: dict[tuple[str, str], Reply] = {}
+        self._keys: set[str] = set()  # of requests that were no GET
         self._lock = threading.Lock()
         self._sockets: dict[socket.socket, Request | None] = {}  # and what came last on it
         self._ended: list[Request | None] = []
@@ -261,6 +266,12 @@ class Upstream:
 
     def _reply(self, request: Request) -> Reply:
         """Records the request, picks its reply and does the effect, in one step."""
+        key = (request["Idempotency-Key"] or "").strip('"')
+        if request.method != "GET":
+            self._keys.add(key)
+        elif NO_KEY.search(request.target) and key not in self._keys:
+            self.trials.append(request)
+            return self.tried
         with self._lock:
             reply = self._routes.get((request.method, request.target))
             if reply is None and self._script:

@@ -211,7 +211,7 @@ def test_a_gateway_writes_nothing_to_a_schema_that_is_marked_newer(pawl, upstrea
     assert upstream.effects() == 3
 
 
-@pytest.mark.parametrize("table, column", [("store", "restored_until"), ("record", "hold_us")])
+@pytest.mark.parametrize("table, column", [("store", "restored_until"), ("record", "asking")])
 def test_a_store_is_brought_forward_once_a_transaction_that_reads_a_table_ends(
         pawl, database, table, column):
     """It is asked again and again, as those behind it would wait with it."""

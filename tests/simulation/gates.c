@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "chance.h"
+#include "operator/restored.h"
 #include "toy/toy.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -359,6 +360,40 @@ void strand_settles(struct strand *strand)
     store_run(strand->gate->store, &op, &strand->parker, world->boot + 5 * SECOND);
     outcome_unref(op.found);
     outcome_unref(op.outcome);
+}
+
+/* ---- an operator ---- */
+
+struct own_parker {
+    struct parker parker; /* first */
+    struct world *world;
+    struct store *store;
+};
+
+static bool park_own(struct parker *parker, int64_t deadline_us)
+{
+    struct own_parker *own = (struct own_parker *)parker;
+    world_advance(own->world, MS);
+    store_step(own->store);
+    return own->world->boot < deadline_us;
+}
+
+void world_restored(struct world *world)
+{
+    struct store_config config = store_config_default();
+    struct own_parker own = {.parker = {.park = park_own, .wake = wake}, .world = world};
+    const struct store_actor actor = {.name = SLICE("op")};
+    const struct restored_mark mark = {.since = 1};
+    char *problem = NULL;
+    bool changed = false;
+    config.no_thread = true;
+    config.read_only_file = true;
+    struct backend *backend = hostile_over(toy_open(world->keeper), 0, false);
+    SIM_CHECK(world, store_open_over(&config, backend, &own.store, &problem) == STORE_OPENED);
+    enum store_status status = restored_set(own.store, &actor, &mark, &own.parker, &changed);
+    SIM_CHECK(world, status == STORE_DONE && changed);
+    store_close(own.store);
+    world_look(world);
 }
 
 /* ---- the run ---- */

@@ -6,7 +6,7 @@
  * on, what fails, who is killed. Between the load and the save of a batch others may do theirs. One
  * seed always gives one run.
  *
- * What strands do, and what must hold after each batch, is a kind's: test_moved.c,
+ * What strands do, and what must hold after each batch, is a kind's: test_inquiry.c, test_moved.c,
  * test_went_back.c.
  */
 #ifndef PAWL_TESTS_GATES_H
@@ -134,6 +134,9 @@ void world_look(struct world *world);
 /* The row of that id; NULL: there is none. */
 const struct seen_row *seen_row(const struct shadow *shadow, int64_t id);
 bool seen_is_absent(const struct shadow *shadow, const struct seen_row *row);
+
+/* `pawl store restored`, by a process of its own. */
+void world_restored(struct world *world);
 
 void strand_sleep(struct strand *strand, int64_t duration);
 

@@ -7,7 +7,6 @@
  */
 #include "gates.h"
 
-#include "operator/restored.h"
 #include "toy/marked.h"
 #include "toy/toy.h"
 #include <setjmp.h>
@@ -185,45 +184,12 @@ static void go_back(struct world *world)
 
 /* ---- an operator ---- */
 
-struct own_parker {
-    struct parker parker; /* first */
-    struct world *world;
-    struct store *store;
-};
-
-static bool park(struct parker *parker, int64_t deadline_us)
-{
-    struct own_parker *own = (struct own_parker *)parker;
-    world_advance(own->world, MS);
-    store_step(own->store);
-    return own->world->boot < deadline_us;
-}
-
-static void wake(struct parker *parker)
-{
-    (void)parker;
-}
-
-/* `pawl store restored`, a process of its own. */
 static void speak(struct world *world)
 {
-    struct store_config config = store_config_default();
-    struct own_parker own = {.parker = {.park = park, .wake = wake}, .world = world};
-    const struct store_actor actor = {.name = SLICE("op")};
-    const struct restored_mark mark = {.since = 1};
-    char *problem = NULL;
-    bool changed = false;
-    config.no_thread = true;
-    config.read_only_file = true;
-    struct backend *backend = hostile_over(toy_open(world->keeper), 0, false);
-    SIM_CHECK(world, store_open_over(&config, backend, &own.store, &problem) == STORE_OPENED);
-    enum store_status status = restored_set(own.store, &actor, &mark, &own.parker, &changed);
-    SIM_CHECK(world, status == STORE_DONE && changed);
-    store_close(own.store);
+    world_restored(world);
     sim.restored++;
     for (size_t i = 0; i < GATES; i++)
         sim.owns[i].closed = false;
-    world_look(world);
     world->reached[RARE_RESTORED]++;
 }
 

@@ -2,12 +2,16 @@
 /* The part of the daemon that starts, reloads and stops the gateway. */
 #include "gateway/gateway.h"
 #include "base/mem.h"
+#include "base/timestamp.h"
+#include "core/trial.h"
 #include "daemon/check.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
 #include "webhook/service.h"
 
 #define MOVED "another gateway moved its keys; reload this one"
+#define FINDS_ALL "its probe finds what cannot exist, and nothing it finds is believed"
+#define NAMES_MAX ((size_t)1024)
 #define TRIM_LEAST ((uint64_t)8 * 1024 * 1024) /* bytes of bodies whose memory is given back */
 
 struct gateway_part {
@@ -17,6 +21,7 @@ struct gateway_part {
     struct mutex mutex;     /* of `rules` */
     struct rule_set *rules; /* in force */
     struct buf moved;       /* names of moved rules that the log says already, a line each */
+    int64_t restored_at;    /* the restore of which the log has said what it means for them */
 };
 
 /* Before the courier has started it looks for itself. */
@@ -71,25 +76,71 @@ static void log_moved(struct gateway_part *part)
     }
 }
 
+/* Whether the service is asked, or a key says whether it is older. */
+static bool knows_repeats(const struct rule *rule)
+{
+    bool asks = rule->unknown == RECORD_UNKNOWN_PROBE && rule->first != RECORD_FIRST_OFF;
+    bool dated = rule->unknown == RECORD_UNKNOWN_HOLD && rule->key_format_kind == KEY_FORMAT_UUID7;
+    return asks || dated || !rule->protect;
+}
+
+/* Of which rules a repeat of what the store lacks is done again. */
+static void log_restored(struct gateway_part *part)
+{
+    const struct terms terms = store_terms(part->daemon->store);
+    BUF_AUTO struct buf since = buf_make(SIZE_MAX), names = buf_make(NAMES_MAX);
+    struct log_line line;
+    if (terms.restored_at == part->restored_at)
+        return;
+    part->restored_at = terms.restored_at;
+    if (terms.restored_at == 0)
+        return;
+    for (size_t i = 0; i < part->rules->n && buf_ok(&names); i++)
+        if (!knows_repeats(&part->rules->rules[i]))
+            buf_printf(&names, "%s%.*s", names.len > 0 ? ", " : "",
+                       SLICE_ARG(part->rules->rules[i].name));
+    timestamp_print(&since, terms.restored_since);
+    log_line_start(&line, LOG_LEVEL_WARN, "store_restored");
+    log_line_str(&line, "since", buf_slice(&since));
+    log_line_str(&line, "rules_not_asked", buf_ok(&names) ? buf_slice(&names) : SLICE("many"));
+    log_line_end(part->daemon->log, &line);
+}
+
+static bool has_moved(const struct rule_set *rules, size_t at)
+{
+    return atomic_load(&rules->moved[at]);
+}
+
+static bool finds_all(const struct rule_set *rules, size_t at)
+{
+    return trial_of(rules, &rules->rules[at]) == TRIAL_FAILED;
+}
+
 /* Other rules go on: it is ready all the same. */
 static bool is_ready(void *self, struct buf *why)
 {
     struct rule_set *rules = take_rules(self);
-    for (size_t i = 0; i < rules->n; i++)
-        if (atomic_load(&rules->moved[i]))
-            buf_printf(why, "but for rule '%.*s': " MOVED "\n", SLICE_ARG(rules->rules[i].name));
+    for (size_t i = 0; i < rules->n; i++) {
+        struct slice name = rules->rules[i].name;
+        if (has_moved(rules, i))
+            buf_printf(why, "but for rule '%.*s': " MOVED "\n", SLICE_ARG(name));
+        if (finds_all(rules, i))
+            buf_printf(why, "but for rule '%.*s': " FINDS_ALL "\n", SLICE_ARG(name));
+    }
     rule_set_unref(rules);
     return true;
 }
 
-static void write_moved(struct gateway_part *part, struct buf *page)
+/* A line for each rule of which it is so. */
+static void write_flags(struct gateway_part *part, const struct page_series *series,
+                        bool (*is_so)(const struct rule_set *rules, size_t at), struct buf *page)
 {
     struct rule_set *rules = take_rules(part);
-    page_begin(page, SERIES(IDENTITY_MOVED));
+    page_begin(page, series);
     for (size_t i = 0; i < rules->n; i++) {
-        if (!atomic_load(&rules->moved[i]))
+        if (!is_so(rules, i))
             continue;
-        buf_printf(page, "%s{", SERIES(IDENTITY_MOVED)->name);
+        buf_printf(page, "%s{", series->name);
         page_label(page, "rule", rules->rules[i].name);
         buf_add_str(page, "} 1\n");
     }
@@ -155,6 +206,7 @@ static void reload(void *self, const struct config *config)
     gateway_reload(part->gateway);
     set_rules(part, config->gateway.rules);
     buf_clear(&part->moved);
+    part->restored_at = 0;
 }
 
 /* Memory of released bodies goes back to the system: the allocator keeps what lies between
@@ -174,6 +226,7 @@ static void give_memory_back(void *self)
 static void watch(void *self)
 {
     log_moved(self);
+    log_restored(self);
     give_memory_back(self);
 }
 
@@ -183,7 +236,8 @@ static void write_metrics(void *self, struct buf *page)
     page_value(page, SERIES(IN_FLIGHT), (double)load.in_flight);
     page_value(page, SERIES(CONNECTIONS), (double)load.connections);
     page_value(page, SERIES(BUFFERED), (double)load.buffered);
-    write_moved(self, page);
+    write_flags(self, SERIES(IDENTITY_MOVED), has_moved, page);
+    write_flags(self, SERIES(PROBE_FINDS_ALL), finds_all, page);
 }
 
 static int drain(void *self)

@@ -222,6 +222,11 @@ static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdi
         return refuse_key_time(x, ERROR_KEY_EXPIRED);
     case ENGINE_KEY_AHEAD:
         return refuse_key_time(x, ERROR_KEY_AHEAD);
+    case ENGINE_UNPROVED:
+        return reply_error(
+            x, ERROR_OUTCOME_UNKNOWN,
+            "the record store was restored from a backup, and the key is from before "
+            "that: what was done under it may not be known any more");
     case ENGINE_LIMITED:
         limit_count(x->server, METRICS_LIMIT_WAITING);
         return reply_error(x, ERROR_LIMITED, "too many requests are waiting");
@@ -236,6 +241,7 @@ static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdi
         return refuse_undecided(x);
     case ENGINE_PROCEED:
     case ENGINE_PROBE:
+    case ENGINE_INQUIRE:
     case ENGINE_OTHER_RECIPE:
     case ENGINE_MOVED:
         break;
@@ -301,11 +307,16 @@ enum exchange_step decide_attempt(struct exchange *x)
         CRASH_POINT(after_claim_commit);
         if (x->attempt.result.outlived_hold)
             hold_ended(x->server, x->rule->name);
+        if (x->attempt.result.unproved)
+            begin_unproved(x->server, x->rule->name);
         own(x);
-        return x->client_state == CLIENT_REFUSED ? forward_give_back(x) : EXCHANGE_FORWARD;
+        return EXCHANGE_FORWARD;
     case ENGINE_PROBE:
         own(x);
         return EXCHANGE_PROBE;
+    case ENGINE_INQUIRE:
+        own(x);
+        return EXCHANGE_INQUIRE;
     case ENGINE_OTHER_RECIPE:
         x->met = true;
         return identify_again(x);

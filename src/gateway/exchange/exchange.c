@@ -174,12 +174,15 @@ struct slice operation_key(struct exchange *x)
 
 struct slice holder_key(struct exchange *x)
 {
+    if (x->no_key.len > 0)
+        return x->no_key;
     return x->holder_key ? with_window(x, slice_of(x->holder_key)) : operation_key(x);
 }
 
 struct slice upstream_key(struct exchange *x)
 {
-    if (payload_recipe_is_old(x->attempt.recipe) && !x->holder_key)
+    bool as_sent = !x->holder_key && x->no_key.len == 0;
+    if (payload_recipe_is_old(x->attempt.recipe) && as_sent)
         return x->client_key.at ? x->client_key : operation_key(x);
     buf_clear(&x->sent_key);
     key_value_write_as(holder_key(x), x->spelling, x->rule->forward_key, x->rule->key_syntax,

@@ -40,15 +40,17 @@
     X(ADMIT, TO(AUTHORIZE) | TO(RESPOND))                 /* one of max_in_flight */               \
     X(AUTHORIZE, TO(JUDGE) | TO(RESPOND)) /* may this caller act as this tenant? */                \
     X(JUDGE, TO(IDENTIFY) | TO(DECIDE))   /* by the rules of now, after a reload */                \
-    X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(SETTLE) | TO(RESPOND) |  \
-                  TO(JUDGE))           /* which begins the attempt, or finds what there is */      \
+    X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(RESPOND) | TO(JUDGE) |   \
+                  TO(INQUIRE))         /* which begins the attempt, or finds what there is */      \
     X(FORWARD, TO(SETTLE) | TO(RETRY)) /* sends once and reads, under a token */                   \
     X(RETRY, TO(FORWARD) | TO(SETTLE) | TO(DECIDE) | TO(RESPOND)) /* waits before the next try */  \
     X(PROBE, TO(SETTLE))        /* asks the upstream what became of it */                          \
+    X(INQUIRE, TO(SETTLE))      /* asks it whether it was done before, and sends nothing */        \
     X(UNPROTECTED, TO(RESPOND)) /* sends without a record: `store_down: pass` */                   \
-    X(SETTLE, TO(DECIDE) | TO(PROBE) | TO(RETRY) | TO(RESPOND)) /* stores what became of it */     \
-    X(RESPOND, TO(DONE))                                        /* writes what is then true */     \
-    X(BYPASS, 0) /* no key, and none required: it passes */                                        \
+    X(SETTLE, TO(DECIDE) | TO(FORWARD) | TO(PROBE) | TO(RETRY) |                                   \
+                  TO(RESPOND)) /* stores what became of it */                                      \
+    X(RESPOND, TO(DONE))       /* writes what is then true */                                      \
+    X(BYPASS, 0)               /* no key, and none required: it passes */                          \
     X(DONE, 0)
 
 enum exchange_step {
@@ -124,6 +126,7 @@ struct exchange {
     struct buf key;          /* key text */
     struct buf once;         /* the once value; empty: the rule has none */
     char *holder_key;        /* of the record that it goes on in, if that is another one's */
+    struct slice no_key;     /* one that cannot exist, asked for in place of it; empty: none is */
     struct buf order;        /* of an event: what it stays in sequence with; empty: nothing */
     struct buf shown_key;    /* key text with its window */
     struct buf sent_key;     /* as the upstream sees it */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
 #include "base/crash.h"
+#include "base/uuid.h"
+#include "core/trial.h"
 #include "fiber/offload.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/retry.h"
@@ -76,9 +78,20 @@ static void begin_tries(struct exchange *x)
     retry_begin_course(x);
 }
 
+/* Nothing was sent under this token: it is released, and the next begin is a new attempt (invariant
+ * 13). */
+static enum exchange_step give_back(struct exchange *x)
+{
+    CHECK(x->attempt.token > 0 && x->call.state == HTTP_CALL_CLOSED);
+    x->disposition = (struct disposition){.write = WRITE_RELEASE, .next = NEXT_DECIDE};
+    return EXCHANGE_SETTLE;
+}
+
 enum exchange_step forward_request(struct exchange *x)
 {
-    CHECK(x->attempt.token > 0 && x->has_body && x->client_state != CLIENT_REFUSED);
+    CHECK(x->attempt.token > 0 && x->has_body);
+    if (x->client_state == CLIENT_REFUSED)
+        return give_back(x);
     if (x->before != EXCHANGE_RETRY)
         begin_tries(x);
     retry_time_try(x);
@@ -93,17 +106,10 @@ enum exchange_step forward_request(struct exchange *x)
     close_unless_live(x, end);
     if (late) {
         retry_take_back(x);
-        return forward_give_back(x);
+        return give_back(x);
     }
     x->attempt.begin.spent = x->tried_in_doubt || (!not_done && end != EXCHANGE_TOKEN_STALE);
     return again ? EXCHANGE_RETRY : EXCHANGE_SETTLE;
-}
-
-enum exchange_step forward_give_back(struct exchange *x)
-{
-    CHECK(x->attempt.token > 0 && x->call.state == HTTP_CALL_CLOSED);
-    x->disposition = (struct disposition){.write = WRITE_RELEASE, .next = NEXT_DECIDE};
-    return EXCHANGE_SETTLE;
 }
 
 /* ---- a probe ---- */
@@ -126,22 +132,62 @@ static bool write_target(struct exchange *x, struct buf *target)
     return opened && result == TEMPLATE_OK && buf_ok(target);
 }
 
-enum exchange_step forward_probe(struct exchange *x)
+/* `*ret_not_found`: the service knows nothing of it. */
+static enum exchange_end ask(struct exchange *x, bool *ret_not_found)
 {
-    CHECK(x->attempt.token > 0 && x->has_body);
     struct buf target BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
     enum exchange_end end = EXCHANGE_NOT_SENT;
-    x->not_found_yet = false;
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
-    CRASH_POINT(before_probe);
     if (write_target(x, &target))
         end = upstream_exchange(x, buf_slice(&target));
-    CRASH_POINT(after_probe_response);
-    bool not_found = end == EXCHANGE_RESPONDED && read_by_rule(x, true).not_found;
+    *ret_not_found = end == EXCHANGE_RESPONDED && read_by_rule(x, true).not_found;
     close_unless_live(x, end);
-    if (end == EXCHANGE_RESPONDED && x->rule->probe_status != 0 && x->response.status / 100 == 2)
+    return end;
+}
+
+static void try_service(struct exchange *x)
+{
+    char key[UUID_SIZE];
+    bool not_found = false;
+    uuid_make(key);
+    x->no_key = slice_of(key);
+    enum exchange_end end = ask(x, &not_found);
+    x->no_key = slice_of(NULL);
+    trial_ends(x->plan->settings.rules, x->rule,
+               (struct trial_end){end, x->response.status, not_found}, x->server->config->log);
+}
+
+/* As one that was not sent: it says nothing, also where what it finds is not believed. */
+static enum exchange_end ask_upstream(struct exchange *x, bool *ret_not_found)
+{
+    CHECK(x->attempt.token > 0 && x->has_body);
+    x->not_found_yet = false;
+    if (trial_is_due(x->plan->settings.rules, x->rule))
+        try_service(x);
+    CRASH_POINT(before_probe);
+    enum exchange_end end = ask(x, ret_not_found);
+    CRASH_POINT(after_probe_response);
+    bool found = end == EXCHANGE_RESPONDED && !*ret_not_found && x->response.status / 100 == 2;
+    if (found && trial_of(x->plan->settings.rules, x->rule) == TRIAL_FAILED)
+        return EXCHANGE_NOT_SENT;
+    if (found && x->rule->probe_status != 0)
         x->response.status = x->rule->probe_status;
+    return end;
+}
+
+enum exchange_step forward_probe(struct exchange *x)
+{
+    bool not_found = false;
+    enum exchange_end end = ask_upstream(x, &not_found);
     x->disposition = disposition_of_probe(end, x->response.status, not_found);
+    return EXCHANGE_SETTLE;
+}
+
+enum exchange_step forward_inquiry(struct exchange *x)
+{
+    bool not_found = false;
+    enum exchange_end end = ask_upstream(x, &not_found);
+    x->disposition = disposition_of_inquiry(end, x->response.status, not_found);
     return EXCHANGE_SETTLE;
 }
 

@@ -177,7 +177,7 @@ static void note_key_time(struct exchange *x, struct slice key)
 {
     struct record_begin *begin = &x->attempt.begin;
     begin->key_max_age_us = x->rule->key_max_age_us;
-    begin->key_at = begin->key_max_age_us > 0 ? key_made_at(key) : 0;
+    begin->key_at = x->rule->key_format_kind == KEY_FORMAT_UUID7 ? key_made_at(key) : 0;
 }
 
 /* The client's own key, or its part of one: judged before the body is read. What is composed later
@@ -475,6 +475,7 @@ static bool fill_attempt(struct exchange *x)
     attempt->begin.settle_us = rule->settle_us;
     attempt->begin.unknown = rule->unknown;
     attempt->begin.hold_us = rule->hold_us;
+    attempt->begin.first = rule->first;
     attempt->begin.paced = rule->probes_alone;
     return identify_name(x) || no_memory(x);
 }

@@ -288,6 +288,13 @@ static int64_t released_wait(const struct exchange *x)
                                   : clock_first(asked, x->attempt.result.record.least_us);
 }
 
+/* The next inquiry. */
+static int64_t unproved_wait(const struct exchange *x)
+{
+    int64_t wait = released_wait(x), backoff = probe_backoff(&x->attempt.result.record);
+    return wait > backoff ? wait : backoff;
+}
+
 static bool says_when(const struct exchange *x, const struct problem *problem)
 {
     bool probed = x->reply.result == RESULT_UNKNOWN && may_probe(x);
@@ -309,6 +316,8 @@ static uint64_t retry_after(const struct exchange *x, const struct problem *prob
         if (result->lease_left_us > 0 && result->lease_left_us < wait)
             wait = result->lease_left_us;
         break;
+    case ERROR_UNPROVED:
+        return (uint64_t)seconds_up(unproved_wait(x));
     case ERROR_UPSTREAM_UNAVAILABLE:
     case ERROR_STORE_UNAVAILABLE:
     case ERROR_OUTCOME_NOT_STORED:

@@ -27,6 +27,8 @@ static enum exchange_step take_step(struct exchange *x)
         return retry_wait(x); /* wait, then send once more */
     case EXCHANGE_PROBE:
         return forward_probe(x); /* ask what became of it */
+    case EXCHANGE_INQUIRE:
+        return forward_inquiry(x); /* ask whether it was done before */
     case EXCHANGE_UNPROTECTED:
         return forward_unprotected(x); /* `store_down: pass` */
     case EXCHANGE_SETTLE:

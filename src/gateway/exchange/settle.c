@@ -41,6 +41,8 @@ static struct engine_act act_of(const struct exchange *x, struct disposition dis
         };
     case WRITE_RELEASE:
         return (struct engine_act){.kind = is_probe(x) ? ENGINE_RELEASE_SETTLED : ENGINE_RELEASE};
+    case WRITE_TURN:
+        return (struct engine_act){.kind = ENGINE_TURN};
     case WRITE_DROP:
         return (struct engine_act){.kind = ENGINE_DROP};
     case WRITE_DOUBT:
@@ -111,7 +113,10 @@ static void respond_unwritten(struct exchange *x, struct disposition disposition
     bool has_outcome = disposition.write == WRITE_COMPLETE || disposition.write == WRITE_FAIL;
     if (!has_outcome && reply_late(x, true))
         return;
-    if (disposition.write == WRITE_RELEASE)
+    if (disposition.write == WRITE_TURN) {
+        reply_early(x, ERROR_STORE_UNAVAILABLE, NULL);
+        x->client_state = CLIENT_REFUSED;
+    } else if (disposition.write == WRITE_RELEASE)
         reply_early(x, disposition.next == NEXT_ERROR ? disposition.error : ERROR_STORE_UNAVAILABLE,
                     NULL);
     else
@@ -198,6 +203,8 @@ static enum exchange_step reply_outcome(struct exchange *x, struct disposition d
     CHECK(disposition.next != NEXT_ERROR || disposition.error != ERROR_NONE);
     if (disposition.next == NEXT_DECIDE)
         return EXCHANGE_DECIDE;
+    if (disposition.next == NEXT_FORWARD)
+        return EXCHANGE_FORWARD;
     if (disposition.next == NEXT_ERROR && is_probe(x)) {
         if (has_probed(x))
             retry_ends_unknown(x);
@@ -232,7 +239,8 @@ static void note_participant(struct exchange *x, struct disposition disposition,
 /* Of what was surely not done nothing is lost. */
 static bool is_lost(const struct exchange *x, enum disposition_write write)
 {
-    return x->attempt.result.is_lost && write != WRITE_RELEASE && write != WRITE_DROP;
+    bool sent = write != WRITE_RELEASE && write != WRITE_DROP && write != WRITE_TURN;
+    return x->attempt.result.is_lost && sent;
 }
 
 /* The record with which it had begun went with what the store lost. What was sent may have
@@ -258,6 +266,8 @@ static enum exchange_step settle_once(struct exchange *x, struct disposition dis
         return is_lost(x, disposition.write) ? reply_lost(x, disposition) : EXCHANGE_DECIDE;
     case ENGINE_EARLY:
         /* "Not found" is not believed yet: another process may still be sending. */
+        if (disposition.write == WRITE_TURN)
+            return reply_result(x, ERROR_UNPROVED, NULL, RESULT_RELEASED);
         x->not_found_yet = true;
         return settle_once(x, (struct disposition){.write = WRITE_DOUBT,
                                                    .next = NEXT_ERROR,

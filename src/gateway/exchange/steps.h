@@ -52,16 +52,17 @@ enum exchange_step authorize_caller(struct exchange *x);
 /* DECIDE: engine_begin, waiting where it is to wait, and the step that its verdict means. */
 enum exchange_step decide_attempt(struct exchange *x);
 
-/* FORWARD: sends the request, once, under the attempt's token, and reads what becomes of it. */
+/* FORWARD: sends the request, once, under the attempt's token, and reads what becomes of it. Of a
+ * client that was told that nothing was done it is given back. */
 enum exchange_step forward_request(struct exchange *x);
-/* Nothing was sent under this token: it is released, and the next begin is a new attempt (invariant
- * 13). */
-enum exchange_step forward_give_back(struct exchange *x);
 /* RETRY: waits for the time of the next try (retry.h); SETTLE: there is none. */
 enum exchange_step retry_wait(struct exchange *x);
 /* PROBE: asks the upstream what became of the operation (contract section 5, `unknown: probe`). A
  * probe is an acquisition of its own, and only a GET. */
 enum exchange_step forward_probe(struct exchange *x);
+/* INQUIRE: asks the upstream whether it was done before, and sends nothing yet (contract section 5,
+ * `first:`); the same GET. */
+enum exchange_step forward_inquiry(struct exchange *x);
 /* UNPROTECTED: sends the request without any record: `store_down: pass`. */
 enum exchange_step forward_unprotected(struct exchange *x);
 

@@ -155,6 +155,13 @@ static enum record_status resolved_as(const struct store_op *op)
     return op->outcome->failed ? RECORD_FAILED : RECORD_COMPLETE;
 }
 
+/* What turns begins: where nothing does, as the store went back or is frozen, no look is believed.
+ */
+static int64_t look_of(const struct apply *apply, const struct store_op *op)
+{
+    return apply->closed == STORE_DONE ? op->looked_at : -1;
+}
+
 static enum record_write write_record(struct apply *apply, struct store_op *op,
                                       struct record *record)
 {
@@ -171,6 +178,8 @@ static enum record_write write_record(struct apply *apply, struct store_op *op,
     case STORE_RELEASE_SETTLED:
         return record_release_settled(record, op->token, op->looked_at ? op->looked_at : now,
                                       op->force, &apply->world);
+    case STORE_TURN:
+        return record_turn(record, op->token, look_of(apply, op), &apply->world);
     case STORE_DROP:
         return record_drop(record, op->token, now);
     case STORE_DOUBT:

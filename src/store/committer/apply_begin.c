@@ -107,7 +107,7 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
 {
     CHECK(!row->record.provisional);
     apply_use_token(apply, row->record.token);
-    if (op->verdict == RECORD_PROCEED && row->record.attempts == 1) { /* a new life */
+    if (record_verdict_runs(op->verdict) && row->record.attempts == 1) { /* a new life */
         if (record_key_is_absent(&old->record, apply->world.now))
             make_room(apply, old);
         else
@@ -115,7 +115,7 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
         insert_row(apply, op, row);
         return;
     }
-    if (op->verdict == RECORD_PROCEED)
+    if (record_verdict_runs(op->verdict))
         note_origin(apply, op, row);
     rowset_update(apply->rows, row, NULL);
 }
@@ -170,7 +170,7 @@ static enum backend_status conclude_begin(struct apply *apply, struct store_op *
         op->key_hash = row->key_hash;
     op->by_bound = row->bound != 0;
     op->acknowledges = row->bound_acknowledges;
-    bool acquired = op->verdict == RECORD_PROCEED || op->verdict == RECORD_PROBE;
+    bool acquired = record_verdict_acquires(op->verdict);
     bool as_former = digest_differs(&op->key_hash, &op->named) && !slice_eq(row->key, op->key);
     bool elsewhere = acquired && (row->bound != 0 || op->by_once || as_former);
     if (elsewhere)
@@ -277,7 +277,7 @@ static void start_life(struct apply *apply, struct store_op *op, struct store_ro
     op->by_once = false;
     op->verdict = record_begin(&ret_row->record, &op->begin, &apply->world, apply_next_token(apply),
                                &changed);
-    CHECK(changed && op->verdict == RECORD_PROCEED);
+    CHECK(changed && record_verdict_runs(op->verdict));
     apply_use_token(apply, ret_row->record.token);
     insert_row(apply, op, ret_row);
 }
@@ -419,7 +419,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
         return BACKEND_OK;
     if (changed && refuses(apply, op))
         return BACKEND_OK;
-    bool lacks = changed && lacks_value(op, old) && op->verdict == RECORD_PROCEED;
+    bool lacks = changed && lacks_value(op, old) && record_verdict_runs(op->verdict);
     if (changed && (!lacks || take_value(apply, op, &row))) {
         store_begin(apply, op, old, &row);
         note_end_of_hold(apply, op, old, &row.record);
@@ -431,7 +431,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
 static enum backend_status decide_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row old = {.record.status = RECORD_ABSENT};
-    op->by_once = op->outlived_hold = false;
+    op->by_once = op->outlived_hold = op->unproved = false;
     if (op->once && op->once->keyless)
         op->key_hash = op->named;
     else
@@ -453,9 +453,11 @@ enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *
         return BACKEND_OK;
     }
     enum backend_status status = decide_begin(apply, op, ret_touched);
-    bool acquired = op->verdict == RECORD_PROCEED || op->verdict == RECORD_PROBE;
+    bool acquired = record_verdict_acquires(op->verdict);
     if (status == BACKEND_OK && *ret_touched && acquired)
         apply_bring(apply, op);
+    op->unproved = *ret_touched && op->verdict == RECORD_PROCEED && op->record.attempts == 1 &&
+                   record_may_be_missing(&op->begin, &apply->world);
     if (status == BACKEND_OK && *ret_touched)
         rowset_begin(apply->rows);
     return status;

@@ -14,10 +14,11 @@ struct emitted {
     char time[TIMESTAMP_LEN + 1];
 };
 
+/* What an inquiry finds was done before this life of the key: its event was told then. */
 static bool succeeds(const struct record *before, const struct record *now)
 {
-    return !record_is_final(before->status) && now->status == RECORD_COMPLETE &&
-           now->http_status / 100 == 2;
+    return !record_is_final(before->status) && !record_is_asking(before) &&
+           now->status == RECORD_COMPLETE && now->http_status / 100 == 2;
 }
 
 static void note_there(void *argument, const struct table_row *row)

@@ -52,7 +52,10 @@
     X(INT, http_code, record.http_status)                                                          \
     X(TEXT, result_ref, location)
 
-#define POSTGRES_READ(X) POSTGRES_RECORD(X) X(INT, hold_us, record.hold_us)
+#define POSTGRES_READ(X)                                                                           \
+    POSTGRES_RECORD(X)                                                                             \
+    X(INT, hold_us, record.hold_us)                                                                \
+    X(INT, asking, record.asking)
 
 #define POSTGRES_COUNT(kind, column, field) +1
 #define POSTGRES_NAME(kind, column, field) ", r." #column

@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "store/postgres/libpq.h"
 
-#define POSTGRES_PARAMS_MAX 20
+#define POSTGRES_PARAMS_MAX 21
 #define POSTGRES_INT8 ((Oid)20)
 #define POSTGRES_BYTEA ((Oid)17)
 

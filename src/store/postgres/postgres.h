@@ -28,7 +28,7 @@
 #include "store/postgres/params.h"
 
 #define POSTGRES_FORMAT 2   /* as schema/tables.sql sets it */
-#define POSTGRES_REVISION 4 /* the same: what was added within the format, and is needed here */
+#define POSTGRES_REVISION 5 /* the same: what was added within the format, and is needed here */
 /* A field of PostgreSQL ends at 1 GiB, and a message, which has a batch of them, too. */
 #define POSTGRES_OUTCOME_MAX ((size_t)256 * 1024 * 1024)
 #define POSTGRES_MESSAGE_MAX ((size_t)1000 * 1024 * 1024)
@@ -47,7 +47,8 @@
     X(saved_brought)                                                                               \
     X(saved_value)                                                                                 \
     X(saved_tally)                                                                                 \
-    X(saved_hold)
+    X(saved_hold)                                                                                  \
+    X(saved_asking)
 
 enum postgres_type {
 #define X(name) TYPE_##name,

@@ -172,6 +172,25 @@ static void write_hold(struct postgres_backend *postgres, const struct backend_c
     postgres_row_end(params);
 }
 
+/* Of what asks before its first send, and of what may have done so until now. */
+static void write_asking(struct postgres_backend *postgres, const struct backend_change *change,
+                         int64_t group)
+{
+    struct postgres_params *params = &postgres->params;
+    if (!stays(change))
+        return;
+    const struct record *record = &change->row->record;
+    bool may_have = !is_new(change) && record->status == RECORD_PENDING &&
+                    record->lease_until != 0 && record->unknown == RECORD_UNKNOWN_PROBE;
+    if (record->asking == 0 && !may_have)
+        return;
+    postgres_row_begin(params);
+    postgres_column_number(params, group);
+    postgres_column_number(params, change->row->id);
+    postgres_column_number(params, record->asking);
+    postgres_row_end(params);
+}
+
 /* headers, body; none: what is kept is that there was a response. */
 static void write_content(struct postgres_params *params, const struct outcome *outcome)
 {
@@ -410,9 +429,10 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     postgres_add_number(params, postgres->removals);
     postgres_add_mark(postgres, params);
     add_changes(postgres, groups, TYPE_saved_hold, write_hold);
+    add_changes(postgres, groups, TYPE_saved_asking, write_asking);
     postgres_queue(postgres,
                    "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,"
-                   " $14, $15, $16, $17, $18, $19, $20)",
+                   " $14, $15, $16, $17, $18, $19, $20, $21)",
                    params);
     return takes;
 }

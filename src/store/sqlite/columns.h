@@ -49,7 +49,9 @@
     X(RARE, origin, origin)
 
 /* The same of rules alone: not in a file of an application, where OWN drops them. */
-#define SQLITE_CLAIM_OF_RULE(X) X(INT, hold_us, record.hold_us)
+#define SQLITE_CLAIM_OF_RULE(X)                                                                    \
+    X(INT, hold_us, record.hold_us)                                                                \
+    X(INT, asking, record.asking)
 
 /* Behind a once value, in each of the tables: rows without one leave them out. */
 #define SQLITE_CLAIM_ONCE(X)                                                                       \

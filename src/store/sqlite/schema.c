@@ -127,7 +127,8 @@ static const char *const migrations[PAWL_FORMAT] = {schema_1, schema_2, schema_k
 #define ADD_TERM(name) "ALTER TABLE pawl_state ADD COLUMN " #name " INTEGER NOT NULL DEFAULT 0;"
 static const char *const revisions[SQLITE_REVISION] = {
     "ALTER TABLE pawl_state ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;" TERMS(ADD_TERM),
-    "ALTER TABLE pawl_pending ADD COLUMN hold_us INTEGER NOT NULL DEFAULT 0;"};
+    "ALTER TABLE pawl_pending ADD COLUMN hold_us INTEGER NOT NULL DEFAULT 0;",
+    "ALTER TABLE pawl_pending ADD COLUMN asking INTEGER NOT NULL DEFAULT 0;"};
 
 static int add_columns(struct sqlite_backend *sqlite)
 {

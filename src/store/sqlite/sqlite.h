@@ -532,7 +532,7 @@ const char *sqlite_schema_install(struct sqlite_backend *sqlite);
     " FROM pawl_outcome"                                                                           \
     " WHERE gone_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;"
 
-#define SQLITE_REVISION 2 /* pawl_state.revision: columns that were added within a format */
+#define SQLITE_REVISION 3 /* pawl_state.revision: columns that were added within a format */
 
 /* Draws the secret of a new store. An SQLite result code. */
 int sqlite_secret_insert(struct sqlite_backend *sqlite);

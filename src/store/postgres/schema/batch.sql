@@ -37,7 +37,7 @@ BEGIN
             AND r.gone_at = 9223372036854775807))
         AND (r.probing = 0 OR (leased AND r.doubt = 1))
         AND (NOT final OR (r.gone_at >= r.expires_at AND r.doubt = 0))
-        AND (r.status <> 4 OR r.unknown NOT IN (1, 3))
+        AND (r.status <> 4 OR r.unknown NOT IN (1, 3)) AND r.asking BETWEEN 0 AND r.token
         AND (r.once <> '' OR (r.once_ttl_us = 0 AND r.once_until = 0))
         AND octet_length(r.key_hash) = 32 AND octet_length(r.payload_hash) IN (0, 32)
         AND octet_length(r.target_hash) IN (0, 32) AND octet_length(r.attempt_id) IN (0, 16);
@@ -57,7 +57,7 @@ RETURN QUERY
         r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
         r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
         r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref, r.hold_us
+        r.result_ref, r.hold_us, r.asking
     FROM unnest(hashes, hints) WITH ORDINALITY n(hash, hint, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k
         WHERE k.key_hash = n.hash AND k.named OFFSET 0) r
@@ -78,7 +78,7 @@ IF EXISTS (SELECT FROM pawl.bound) THEN
         r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
         r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
         r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref, r.hold_us
+        r.result_ref, r.hold_us, r.asking
     FROM unnest(hashes) WITH ORDINALITY n(hash, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.bound k WHERE k.key_hash = n.hash OFFSET 0) b
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k WHERE k.id = b.holder OFFSET 0) r
@@ -97,7 +97,7 @@ IF 0 <> ANY (hints) THEN
         r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
         r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
         r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref, r.hold_us
+        r.result_ref, r.hold_us, r.asking
     FROM unnest(hashes, hints) WITH ORDINALITY n(hash, hint, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k
         WHERE k.id = n.hint AND k.key_hash = n.hash OFFSET 0) r
@@ -115,7 +115,7 @@ IF cardinality(onces) > 0 THEN
         r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
         r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
         r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref, r.hold_us
+        r.result_ref, r.hold_us, r.asking
     FROM unnest(onces) WITH ORDINALITY n(hash, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k
         WHERE k.once_name = n.hash OFFSET 0) r
@@ -321,13 +321,17 @@ DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name
     pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
     pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea,
     bigint[], bigint[], bigint[], bigint, bigint[]);
+DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
+    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
+    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea,
+    bigint[], bigint[], bigint[], bigint, bigint[], pawl.saved_hold[]);
 CREATE OR REPLACE FUNCTION pawl.save(self bigint, at bigint, new_version bigint, groups bigint,
     names pawl.seen_name[], seen pawl.seen_row[], saved pawl.saved_row[],
     outcomes pawl.saved_outcome[], bounds pawl.saved_bound[], unhelds pawl.saved_unheld[],
     brought pawl.saved_brought[], vals pawl.saved_value[], tallies pawl.saved_tally[],
     identity bytea DEFAULT NULL, begins bigint[] DEFAULT '{}', terms bigint[] DEFAULT '{}',
     sets bigint[] DEFAULT '{}', removals bigint DEFAULT NULL, mark bigint[] DEFAULT NULL,
-    holds pawl.saved_hold[] DEFAULT '{}',
+    holds pawl.saved_hold[] DEFAULT '{}', askings pawl.saved_asking[] DEFAULT '{}',
     OUT results text, OUT stale text, OUT now bigint, OUT pending bigint, OUT complete bigint,
     OUT failed bigint, OUT unknown bigint, OUT released bigint, OUT forgets bigint)
     LANGUAGE plpgsql VOLATILE AS $$
@@ -479,7 +483,8 @@ BEGIN
             once_window = w.once_window, once_replay = w.once_replay, once_until = w.once_until,
             completed_at = w.completed_at, expires_at = w.expires_at, gone_at = w.gone_at,
             kept = w.kept, http_code = w.http_code, result_ref = w.result_ref,
-            hold_us = CASE WHEN r.token = w.token THEN r.hold_us ELSE 0 END
+            hold_us = CASE WHEN r.token = w.token THEN r.hold_us ELSE 0 END,
+            asking = CASE WHEN r.token = w.token THEN r.asking ELSE 0 END
         FROM unnest(saved) w
         CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.record k WHERE k.id = w.id OFFSET 0) k
         WHERE r.ctid = k.place AND w.is_new = 0 AND w.status <> 0 AND w.grp <> ALL (bad);
@@ -494,6 +499,11 @@ BEGIN
     IF cardinality(holds) > 0 THEN
         UPDATE pawl.record r SET hold_us = h.hold_us FROM unnest(holds) h
         WHERE r.id = h.id AND r.hold_us <> h.hold_us AND h.grp <> ALL (bad);
+    END IF;
+
+    IF cardinality(askings) > 0 THEN
+        UPDATE pawl.record r SET asking = a.asking FROM unnest(askings) a
+        WHERE r.id = a.id AND r.asking <> a.asking AND a.grp <> ALL (bad);
     END IF;
 
     IF cardinality(outcomes) > 0 THEN

@@ -54,7 +54,7 @@ BEGIN
 END $$;
 COMMIT;
 
--- The same for a column of records, which every batch reads, too.
+-- The same for columns of records, which every batch reads, too.
 BEGIN;
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
@@ -64,9 +64,10 @@ BEGIN
     PERFORM set_config('lock_timeout', '100ms', true);
     FOR try IN REVERSE 100..1 LOOP
         EXIT WHEN to_regclass('pawl.record') IS NULL OR EXISTS (SELECT FROM pg_attribute a
-            WHERE a.attrelid = to_regclass('pawl.record') AND a.attname = 'hold_us');
+            WHERE a.attrelid = to_regclass('pawl.record') AND a.attname = 'asking');
         BEGIN
-            ALTER TABLE pawl.record ADD COLUMN hold_us bigint NOT NULL DEFAULT 0;
+            ALTER TABLE pawl.record ADD COLUMN IF NOT EXISTS hold_us bigint NOT NULL DEFAULT 0,
+                ADD COLUMN asking bigint NOT NULL DEFAULT 0;
         EXCEPTION WHEN lock_not_available THEN
             IF try = 1 THEN
                 RAISE;
@@ -79,7 +80,7 @@ COMMIT;
 
 BEGIN;
 SET LOCAL pawl.format = 2;
-SET LOCAL pawl.revision = 4;
+SET LOCAL pawl.revision = 5;
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
 DO $$
@@ -132,7 +133,8 @@ CREATE TABLE IF NOT EXISTS pawl.record(
     once_template bigint NOT NULL, once_ttl_us bigint NOT NULL, once_window smallint NOT NULL,
     once_replay smallint NOT NULL, once_until bigint NOT NULL, completed_at bigint NOT NULL,
     expires_at bigint NOT NULL, gone_at bigint NOT NULL, kept smallint NOT NULL,
-    http_code integer NOT NULL, result_ref bytea NOT NULL, hold_us bigint NOT NULL DEFAULT 0)
+    http_code integer NOT NULL, result_ref bytea NOT NULL, hold_us bigint NOT NULL DEFAULT 0,
+    asking bigint NOT NULL DEFAULT 0)
     WITH (fillfactor = 70);
 
 -- Of every final record: what is kept of its response (headers NULL: nothing), and when that, or
@@ -243,5 +245,9 @@ END IF;
 IF to_regtype('pawl.saved_hold') IS NULL THEN
     CREATE TYPE pawl.saved_hold AS (grp bigint, id bigint, hold_us bigint);
     ALTER TYPE pawl.loaded ADD ATTRIBUTE hold_us bigint;
+END IF;
+IF to_regtype('pawl.saved_asking') IS NULL THEN
+    CREATE TYPE pawl.saved_asking AS (grp bigint, id bigint, asking bigint);
+    ALTER TYPE pawl.loaded ADD ATTRIBUTE asking bigint;
 END IF;
 END $$;
