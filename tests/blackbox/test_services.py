@@ -18,7 +18,7 @@ from pawltest.gateway import PAWL, ROOT, run
 from pawltest.services import (CASES, DONE, DOUBT, FINAL, PROFILE, TRIES, WAIT, Case, Services,
                                Try)
 from pawltest.upstream import Upstream
-from pawltest.wire import PATIENCE
+from pawltest.wire import PATIENCE, eventually
 from test_queue import lines
 from test_queue_drain import Drained
 
@@ -98,10 +98,14 @@ def test_the_queue(services, tmp_path, clock, upstream):
         queue.did("add", "-", *options, input=lines(*[
             {"url": services.url, "json": {"amount": 5}, "key": one.key("queue")}
             for one in tries]))
-    for _ in range(6):
+
+    def drained() -> bool:
         said = queue.run("drain", "--once", "-j", "16").stderr
         assert not PAYS_TWICE.search(said), said
         clock.advance(300)
+        return all(row["state"] in ("done", "dead") for row in queue.list())
+
+    eventually(drained, "the end of all")
     rows = {row["key"]: row for row in queue.list()}
     for one in TRIES:
         end = DONE if one.end == WAIT else one.end
