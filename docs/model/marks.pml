@@ -10,6 +10,8 @@
  * low is the value of the last save that it saw committed, high that of the last one that it sent:
  * those between were unsure, and each of them may have been the last. Of a row that it did not make
  * yet low is 0, and so is what is read where there is no row.
+ *
+ * While a stranger holds the row, a save makes another one, and only reads the held one.
  */
 
 /* ---- what is checked: chosen with spin -D ---------------------------------------------------- */
@@ -28,7 +30,12 @@
 #ifndef GATEWAYS
 #define GATEWAYS 1
 #endif
+#ifndef HOLDS
+#define HOLDS 0                 /* strangers hold rows, and there are empty saves */
+#endif
+#ifndef LIVES
 #define LIVES 3                 /* marks of one gateway: at its start, and each new one */
+#endif
 
 /* Mutants: each breaks one rule, and the checker must notice. */
 #ifndef M
@@ -45,6 +52,8 @@
 #define M_SWEEP  9       /* a mark goes while its gateway writes */
 #define M_AWAY   10      /* a gateway that was away longer than its mark is kept compares all the same */
 #define M_REUSE  11      /* a gateway that starts again goes on with the mark of the one before */
+#define M_HELD   12      /* another mark takes the place of one under which a save is unsure */
+#define M_NEWER  13      /* an empty save does not compare the held mark */
 
 /* Zero: they stand in the assertions, so that the checker names the property that broke. */
 byte property_x, property_y;
@@ -59,7 +68,10 @@ Node node[2];
 bit promoted;
 chan wal = [LAG] of { byte, byte, byte, byte };    /* gateway, row, value, save */
 
-typedef Save { byte to; byte row; byte low; byte high; byte value; byte number }
+typedef Save {
+    byte to; byte row; byte low; byte high; byte value; byte number;
+    byte held_row; byte held_low; byte held_high    /* held_low 0: none is held */
+}
 
 typedef Gateway {
     mtype phase;
@@ -70,9 +82,12 @@ typedef Gateway {
     byte life;
     byte low;
     byte high;
+    byte held_row;
+    byte held_low;
+    byte held_high;
     byte saves;
     byte acked;                 /* ghost: the saves that it saw committed */
-    byte excused;               /* ghost: those of before it noticed, or started */
+    byte excused;               /* ghost: those that it sent before it noticed, or started */
 }
 Gateway gate[GATEWAYS];
 Save save[GATEWAYS];            /* under way */
@@ -80,10 +95,13 @@ Save late[GATEWAYS];            /* unsure: done later, or never; number 0: none 
 
 #define row_of(i) (M == M_SHARED -> 0 : i * LIVES + gate[i].life)
 #define is_missing(i, n) ((gate[i].acked & ~gate[i].excused & ~node[n].has[i]) != 0)
+#define fits_held(s) \
+    (s.held_low == 0 || (node[s.to].mark[s.held_row] >= s.held_low && \
+                         node[s.to].mark[s.held_row] <= s.held_high))
 #define fits(s) \
     (M == M_BLIND || M == M_LOOK || (M == M_UPSERT && node[s.to].mark[s.row] == 0) || \
      (node[s.to].mark[s.row] >= s.low && \
-      (node[s.to].mark[s.row] <= s.high || M == M_SHARED)))
+      (node[s.to].mark[s.row] <= s.high || M == M_SHARED) && fits_held(s)))
 /* Behind a commit that the standby has to get: the old primary waits for it, or runs ahead. */
 #define may_commit(s) (s.to == 1 || promoted || nfull(wal))
 
@@ -103,7 +121,14 @@ inline commit(i, s) {
     fi
 }
 
-inline forget_mark(i) { gate[i].excused = gate[i].acked; gate[i].low = 0; gate[i].high = 0 }
+inline let_go(i) { gate[i].held_row = 0; gate[i].held_low = 0; gate[i].held_high = 0 }
+
+inline forget_mark(i) {
+    gate[i].excused = (2 << gate[i].saves) - 1;
+    gate[i].low = 0;
+    gate[i].high = 0;
+    let_go(i)
+}
 
 /* What the gateway reports to its clients from now on, it has seen committed here. */
 inline acknowledge(i, s) {
@@ -111,6 +136,7 @@ inline acknowledge(i, s) {
     gate[i].acked = gate[i].acked | node[s.to].has[i];
     gate[i].low = s.value;
     gate[i].high = s.value;
+    let_go(i);
     gate[i].away = 0;
     gate[i].phase = (M == M_APART -> marks : idle)
 }
@@ -125,19 +151,63 @@ inline notice(i, s) {
     gate[i].phase = idle
 }
 
-inline make_save(i) {
-    gate[i].saves++;
+inline compare_mark(i) {
     save[i].to = gate[i].at;
     save[i].row = row_of(i);
     save[i].low = gate[i].low;
     save[i].high = gate[i].high;
+    save[i].held_row = gate[i].held_row;
+    save[i].held_low = gate[i].held_low;
+    save[i].held_high = gate[i].held_high
+}
+
+/* An empty save: what was unsure, and is there, is acknowledged. */
+inline see(i) {
+    compare_mark(i);
+    save[i].held_low = (M == M_NEWER -> 0 : save[i].held_low);
+    if
+    :: !fits(save[i]) -> notice(i, save[i])
+    :: else ->
+        assert(!is_missing(i, save[i].to) || property_x);
+        gate[i].acked = gate[i].acked | node[save[i].to].has[i];
+        if
+        :: node[save[i].to].mark[save[i].row] > gate[i].low ->
+            gate[i].low = node[save[i].to].mark[save[i].row]
+        :: else -> skip
+        fi
+    fi
+}
+
+/* A held row in whose place another one came that is not there yet stays the held one. */
+inline move(i) {
+    if
+    :: gate[i].low > 0 ->
+        gate[i].held_row = row_of(i);
+        gate[i].held_low = gate[i].low;
+        gate[i].held_high = gate[i].high
+    :: else -> skip
+    fi;
+    gate[i].life++;
+    gate[i].low = 0;
+    gate[i].high = 0
+}
+
+inline make_save(i) {
+    gate[i].saves++;
+    compare_mark(i);
     save[i].value = gate[i].saves;
     save[i].number = gate[i].saves
 }
 
 inline copy(to_, from_) {
     to_.to = from_.to; to_.row = from_.row; to_.low = from_.low; to_.high = from_.high;
-    to_.value = from_.value; to_.number = from_.number
+    to_.value = from_.value; to_.number = from_.number;
+    to_.held_row = from_.held_row; to_.held_low = from_.held_low; to_.held_high = from_.held_high
+}
+
+inline drop(s) {
+    s.to = 0; s.row = 0; s.low = 0; s.high = 0; s.value = 0; s.number = 0;
+    s.held_row = 0; s.held_low = 0; s.held_high = 0
 }
 
 /* Nobody knows whether it was committed. */
@@ -174,11 +244,16 @@ end:
             :: late[i].number == 0 -> copy(late[i], save[i])
             :: else -> skip
             fi }
-    :: d_step { late[i].number != 0 -> late[i].number = 0; late[i].value = 0; late[i].row = 0;
-            late[i].to = 0; late[i].low = 0; late[i].high = 0 }
+    :: d_step { late[i].number != 0 -> drop(late[i]) }
     :: d_step { late[i].number != 0 && may_commit(late[i]) && fits(late[i]) ->
-            commit(i, late[i]); late[i].number = 0; late[i].value = 0; late[i].row = 0;
-            late[i].to = 0; late[i].low = 0; late[i].high = 0 }
+            commit(i, late[i]); drop(late[i]) }
+    /* What was unsure is looked at, a stranger holds the row: not for a week. */
+    :: d_step { HOLDS && gate[i].phase == idle && may_save(i) && gate[i].low != gate[i].high &&
+            !gate[i].away && (gate[i].at == 1 || promoted || !SYNC || empty(wal)) ->
+            see(i) }
+    :: d_step { HOLDS && gate[i].phase == idle && may_save(i) && gate[i].high > 0 &&
+            !gate[i].away && (gate[i].low == gate[i].high || M == M_HELD) ->
+            move(i) }
     /* The connection leads elsewhere. */
     :: d_step { gate[i].phase != waits && promoted && gate[i].at == 0 -> gate[i].at = 1 }
     :: d_step { gate[i].phase != waits && promoted && SPLIT && gate[i].at == 1 -> gate[i].at = 0 }

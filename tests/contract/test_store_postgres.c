@@ -327,6 +327,27 @@ static void let_go(PGconn *stranger)
     PQfinish(stranger);
 }
 
+/* Nothing is written under the one that took its place: what was unsure is only looked at. */
+static void a_held_mark_that_is_missing_is_noticed_where_nothing_is_written(void **state)
+{
+    struct bed *bed = *state;
+    bed->config.role = STORE_SERVE;
+    without_thread(bed);
+    (void)proceed(bed, 1);
+    at_commit(bed, "RAISE WARNING ''the standby is away''");
+    PGconn *stranger = hold_rows(bed, "SELECT * FROM pawl.mark FOR UPDATE");
+    struct store_op op = begin_on(2);
+    submit(bed, &op);
+    (void)store_step(bed->store);
+    assert_true(op.unsure);
+    let_go(stranger);
+    bed_exec(bed, "DROP FUNCTION at_commit() CASCADE");
+    assert_int_equal(bed_number(bed, "SELECT count(*) FROM mark"), 2);
+    bed_exec(bed, "DELETE FROM mark");
+    await(bed, &op);
+    assert_true(bed_number(bed, "SELECT went_back_at FROM store") > 0);
+}
+
 /* They hold it for as long as the test likes: who waited for them would not get on. */
 static void whoever_holds_the_counts_or_the_beats_stops_nobody(void **state)
 {
@@ -365,6 +386,7 @@ int main(void)
         T(a_function_that_returns_something_else_is_a_store_that_is_away),
         T(a_begin_that_was_unsure_and_then_is_refused_fails),
         T(a_begin_that_was_unsure_proceeds_when_its_mark_could_be_written),
+        T(a_held_mark_that_is_missing_is_noticed_where_nothing_is_written),
         T(whoever_holds_the_counts_or_the_beats_stops_nobody),
     };
     return getenv("PAWL_TEST_POSTGRES") ? cmocka_run_group_tests(tests, NULL, NULL) : 77;

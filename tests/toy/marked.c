@@ -142,7 +142,7 @@ static enum backend_status see_loaded(struct marked *marked, const struct backen
 {
     struct postgres_backend *postgres = &marked->postgres;
     struct sent_mark mark = {.n = 0};
-    postgres->mark.loaded = postgres->held_mark.loaded = 0;
+    postgres->mark.loaded = 0;
     if (postgres->must_commit)
         mark = see(marked);
     if (!fits(marked->marks, &mark)) {
@@ -173,18 +173,26 @@ static enum backend_status marked_load(struct backend *backend, struct backend_n
     return leave(marked, status);
 }
 
+/* A stranger holds the row: another mark takes its place, or the save waits in vain. */
+static bool is_blocked(struct marked *marked, const struct backend_save *save)
+{
+    struct postgres_backend *postgres = &marked->postgres;
+    int64_t by = postgres->mark.by;
+    if (!save->groups || !marked->held || !find_row(marked->marks, by))
+        return false;
+    marked->held = false;
+    postgres_params_clear(&postgres->params);
+    postgres_add_mark(postgres, &postgres->params);
+    postgres_move_mark(postgres);
+    return postgres->mark.by == by;
+}
+
 /* What postgres_save sends. */
 static struct sent_mark mark_of(struct marked *marked, const struct backend_save *save)
 {
     struct postgres_backend *postgres = &marked->postgres;
     if (!save->groups)
         return postgres->must_commit ? see(marked) : (struct sent_mark){.n = 0};
-    postgres_params_clear(&postgres->params);
-    postgres_add_mark(postgres, &postgres->params);
-    if (!marked->held || !find_row(marked->marks, postgres->mark.by))
-        return read_mark(&postgres->params);
-    marked->held = false;
-    postgres_move_mark(postgres);
     postgres_params_clear(&postgres->params);
     postgres_add_mark(postgres, &postgres->params);
     return read_mark(&postgres->params);
@@ -207,6 +215,10 @@ static enum backend_status marked_save(struct backend *backend, struct backend_s
     struct marked *marked = enter(backend);
     struct postgres_backend *postgres = &marked->postgres;
     const atomic_ullong *commits = &hostile_faults(marked->behind)->commits;
+    if (is_blocked(marked, save)) {
+        marked->behind->ops->abandon(marked->behind);
+        return leave(marked, BACKEND_BUSY);
+    }
     struct sent_mark mark = mark_of(marked, save);
     if (!fits(marked->marks, &mark)) {
         enum backend_status status = refuse(marked, &mark);

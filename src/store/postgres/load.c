@@ -245,7 +245,7 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
     postgres_add_bytes(&postgres->params, postgres_identity(postgres));
     size_t drawn = postgres->n_results;
     postgres_queue(postgres, "SELECT * FROM pawl.draw($1, $2)", &postgres->params);
-    postgres->mark.loaded = postgres->held_mark.loaded = 0;
+    postgres->mark.loaded = 0;
     if (postgres->must_commit)
         postgres_queue_see_mark(postgres);
     status = postgres_finish(postgres);

@@ -27,6 +27,12 @@ static int64_t lowest(const struct postgres_mark *mark)
     return mark->low < mark->loaded ? mark->loaded : mark->low;
 }
 
+/* Nobody knows of a save under it whether it was, or will be, committed. */
+static bool is_unsure(const struct postgres_mark *mark)
+{
+    return mark->unsure > mark->low;
+}
+
 /* Nothing is known of the row yet; or it may have been swept, so that what this process remembers
  * may be of a store that went back. */
 static bool may_be_missing(const struct postgres_backend *postgres)
@@ -47,11 +53,13 @@ static void add_mark(struct postgres_backend *postgres, struct postgres_params *
                      int64_t value)
 {
     const struct postgres_mark *mark = &postgres->mark, *held = &postgres->held_mark;
-    const int64_t numbers[] = {
-        mark->by,       lowest(mark),         mark->high,        value,
-        postgres->lift, postgres->mark_token, postgres->mark_at, may_be_missing(postgres),
-        held->by,       lowest(held),         held->high};
-    size_t n = sizeof numbers / sizeof *numbers - (lowest(held) == 0 ? 3 : 0);
+    const int64_t numbers[] = {mark->by,          lowest(mark),
+                               mark->high,        value,
+                               postgres->lift,    postgres->mark_token,
+                               postgres->mark_at, may_be_missing(postgres),
+                               held->by,          held->low,
+                               held->high};
+    size_t n = sizeof numbers / sizeof *numbers - (held->low == 0 ? 3 : 0);
     postgres_array_begin(params, POSTGRES_INT8);
     for (size_t i = 0; i < n && (mark->by != 0 || postgres->lift != 0); i++)
         postgres_item_number(params, numbers[i]);
@@ -83,16 +91,18 @@ static void notice(struct postgres_backend *postgres)
  * load finds out what is there. */
 void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status status)
 {
-    const struct postgres_mark *mark = &postgres->mark, *held = &postgres->held_mark;
-    bool is_sure = lowest(mark) == mark->low && lowest(held) == held->low;
+    struct postgres_mark *mark = &postgres->mark;
+    bool is_sure = lowest(mark) == mark->low;
     if (postgres->failure.went_back && is_sure)
         notice(postgres);
+    if (status == BACKEND_UNSURE)
+        mark->unsure = mark->high;
     if (status != BACKEND_OK)
         return;
     postgres->lift = 0;
-    if (postgres->mark.by == 0)
+    if (mark->by == 0)
         return;
-    postgres->mark.low = postgres->mark.high;
+    mark->low = mark->high;
     postgres->marked_at = postgres->written_at = postgres->now;
     postgres->held_mark = (struct postgres_mark){0};
 }
@@ -122,9 +132,10 @@ void postgres_mark_seen(struct postgres_backend *postgres, const PGresult *resul
     postgres->marked_at = postgres->now;
 }
 
+/* What was unsure under it is looked at, and may be acknowledged, only where it is the mark. */
 void postgres_move_mark(struct postgres_backend *postgres)
 {
-    if (postgres->mark.by == 0)
+    if (postgres->mark.by == 0 || is_unsure(&postgres->mark))
         return;
     if (!may_be_missing(postgres))
         postgres->held_mark = postgres->mark;

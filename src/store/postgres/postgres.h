@@ -69,7 +69,8 @@ struct postgres_failure {
 struct postgres_mark {
     int64_t by;     /* 0: none */
     int64_t low;    /* its value in the last save that was seen committed; 0: none was */
-    int64_t high;   /* in the last one that was sent */
+    int64_t high;   /* in the last one that was sent, */
+    int64_t unsure; /* and in the last one that ended unsure */
     int64_t loaded; /* if a save was unsure: its value, as the last load found it; else 0 */
 };
 
@@ -217,7 +218,7 @@ void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status 
 /* The same for a transaction that brings no group, and for a load that it follows: reads it. */
 void postgres_queue_see_mark(struct postgres_backend *postgres);
 void postgres_mark_seen(struct postgres_backend *postgres, const PGresult *result);
-/* Its row is held: another one takes its place with the next save. */
+/* Its row is held: another one takes its place with the next save. Not if a save was unsure. */
 void postgres_move_mark(struct postgres_backend *postgres);
 
 /* ---- chores.c ---- */

@@ -510,7 +510,7 @@ static bool is_for_one_group(const struct postgres_backend *postgres, enum backe
 }
 
 /* A group that failed alone. If what it is counted in, or the mark, is held, this process has
- * another row from now on. */
+ * another row from now on; but not of a mark under which a save was unsure. */
 static enum backend_status save_alone(struct postgres_backend *postgres,
                                       struct backend_group *group)
 {

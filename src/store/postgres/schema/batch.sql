@@ -240,9 +240,8 @@ BEGIN
     IF mark[1] = 0 THEN
         RETURN;
     END IF;
-    IF cardinality(mark) > 8 AND NOT EXISTS (SELECT FROM pawl.mark m
-            WHERE m.by = mark[9] AND m.value BETWEEN mark[10] AND mark[11]) THEN
-        PERFORM pawl.went_back(mark[9:9] || mark[2:]);
+    IF cardinality(mark) > 8 THEN
+        PERFORM pawl.see_mark(mark[9:11] || mark[4:7] || 0::bigint);
     END IF;
     UPDATE pawl.mark m SET value = mark[4], at = greatest(m.at, t)
     WHERE m.by = mark[1] AND m.value BETWEEN mark[2] AND mark[3];
@@ -261,6 +260,9 @@ $$
 DECLARE
     found bigint := (SELECT m.value FROM pawl.mark m WHERE m.by = mark[1]);
 BEGIN
+    IF cardinality(mark) > 8 THEN
+        PERFORM pawl.see_mark(mark[9:11] || mark[4:7] || 0::bigint);
+    END IF;
     IF found NOT BETWEEN mark[2] AND mark[3] OR (found IS NULL AND mark[8] <> 1) THEN
         PERFORM pawl.went_back(mark);
     END IF;
