@@ -485,8 +485,8 @@ BEGIN
             once_window = w.once_window, once_replay = w.once_replay, once_until = w.once_until,
             completed_at = w.completed_at, expires_at = w.expires_at, gone_at = w.gone_at,
             kept = w.kept, http_code = w.http_code, result_ref = w.result_ref,
-            hold_us = CASE WHEN r.token = w.token THEN r.hold_us ELSE 0 END,
-            asking = CASE WHEN r.token = w.token THEN r.asking ELSE 0 END
+            hold_us = CASE WHEN r.token = w.token AND r.hold_us > 0 THEN r.hold_us ELSE 0 END,
+            asking = CASE WHEN r.token = w.token AND r.asking > 0 THEN r.asking ELSE 0 END
         FROM unnest(saved) w
         CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.record k WHERE k.id = w.id OFFSET 0) k
         WHERE r.ctid = k.place AND w.is_new = 0 AND w.status <> 0 AND w.grp <> ALL (bad);
