@@ -217,8 +217,8 @@ static void explain(const struct run *run)
         jobs_say(
             EXIT_DONE,
             "the store may lack the record of an earlier run (`pawl store restored`), and the "
-            "probe did not find out whether there was one, or too soon to be believed; nothing "
-            "was run, try again later");
+            "probe did not find out whether there was one, or said no too soon to be believed; "
+            "nothing was run, try again later");
         return;
     case RUNNER_MISMATCH:
         explain_mismatch(run);
