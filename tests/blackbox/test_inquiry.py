@@ -221,7 +221,9 @@ def test_while_records_may_be_missing_it_asks_and_believes_nothing_too_early(paw
     again = gateway.post("/default", BODY, key="kept")
     assert (marks(again), again.kept) == ((201, "replayed"), kept.kept)
     # What was sent before may still be on its way: "not found" says nothing yet, "found" does.
-    assert gateway.post("/default", BODY, key="k1").is_problem(503, UNPROVED)
+    early = gateway.post("/default", BODY, key="k1")
+    assert early.is_problem(503, UNPROVED) and "the probe got 404" in early.json["detail"]
+    assert 30 < int(early["Retry-After"]) <= 60
     assert methods(upstream) == ["POST", "GET"]
     upstream.then(say(200, {"id": "re_1"}))
     assert marks(gateway.post("/default", BODY, key="k2")) == (200, "replayed")

@@ -33,10 +33,30 @@ enum exchange_step reply_error(struct exchange *x, enum error error, const char 
 }
 
 /* Seconds until "not found" is believed; 0: it is. */
-static int64_t settle_wait(const struct attempt_result *result)
+static int64_t settle_wait(const struct exchange *x)
 {
-    int64_t wait = result->record.quiet_at - result->store_now;
+    const struct terms terms = store_terms(x->server->config->store);
+    const struct record_world world = {.restored_at = terms.restored_at};
+    const struct attempt_result *result = &x->attempt.result;
+    int64_t wait = record_believed_from(&result->record, &world) - result->store_now;
     return wait > 0 ? (wait + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S : 0;
+}
+
+static void explain_too_early(struct exchange *x)
+{
+    buf_printf(&x->detail,
+               "not found yet: the probe got 404, which pawl trusts in %" PRId64
+               " s, when no request can still be on its way",
+               settle_wait(x));
+}
+
+enum exchange_step reply_unbelieved(struct exchange *x)
+{
+    if (settle_wait(x) > 0)
+        explain_too_early(x);
+    else
+        buf_add_str(&x->detail, "nothing begins in the record store now");
+    return reply_result(x, ERROR_UNPROVED, NULL, RESULT_RELEASED);
 }
 
 /* What the probe settled, once that is stored. */
@@ -45,10 +65,7 @@ static void explain_probe(struct exchange *x, bool not_done)
     if (not_done)
         buf_add_str(&x->detail, "the probe found that the operation was not done");
     else if (x->not_found_yet)
-        buf_printf(&x->detail,
-                   "not found yet: the probe got 404, which pawl trusts in %" PRId64
-                   " s, when no request can still be on its way",
-                   settle_wait(&x->attempt.result));
+        explain_too_early(x);
     else if (x->unprobed.at)
         buf_printf(&x->detail,
                    "no probe was sent: its target cannot hold {%.*s}, whose value %s; an operator "
@@ -292,6 +309,8 @@ static int64_t released_wait(const struct exchange *x)
 static int64_t unproved_wait(const struct exchange *x)
 {
     int64_t wait = released_wait(x), backoff = probe_backoff(&x->attempt.result.record);
+    if (x->not_found_yet && settle_wait(x) > 0)
+        return settle_wait(x) * CLOCK_US_PER_S;
     return wait > backoff ? wait : backoff;
 }
 

@@ -18,6 +18,8 @@ enum exchange_step reply_result(struct exchange *x, enum error error, const char
  * the client as it is; else pawl says what happened. `not_done`: so the probe found, and that is
  * stored; else it settled nothing. */
 enum exchange_step reply_failure(struct exchange *x, bool not_done);
+/* An inquiry found that it was not done, which is not believed yet. */
+enum exchange_step reply_unbelieved(struct exchange *x);
 
 /* max_buffered leaves no room for a body. */
 enum exchange_step reply_no_room(struct exchange *x);

@@ -266,9 +266,9 @@ static enum exchange_step settle_once(struct exchange *x, struct disposition dis
         return is_lost(x, disposition.write) ? reply_lost(x, disposition) : EXCHANGE_DECIDE;
     case ENGINE_EARLY:
         /* "Not found" is not believed yet: another process may still be sending. */
-        if (disposition.write == WRITE_TURN)
-            return reply_result(x, ERROR_UNPROVED, NULL, RESULT_RELEASED);
         x->not_found_yet = true;
+        if (disposition.write == WRITE_TURN)
+            return reply_unbelieved(x);
         return settle_once(x, (struct disposition){.write = WRITE_DOUBT,
                                                    .next = NEXT_ERROR,
                                                    .error = ERROR_OUTCOME_UNKNOWN});
