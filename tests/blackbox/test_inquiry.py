@@ -177,12 +177,13 @@ TRIED = [
     # what it says to a key that cannot exist, whether a 2xx is believed then, and how often a
     # second operation tries it again
     (say(404), True, 0), (say(410), True, 0), (say(400, {"why": "no number"}), True, 0),
+    (Reply(404, b"data: no\n\n", (("Content-Type", "text/event-stream"),)), True, 0),
     (say(200, []), False, 0), (say(204), False, 0),
     (say(500), True, 1), (say(401), True, 1), (say(429), True, 1), (closes(), True, 1)]
 
 
 @pytest.mark.parametrize("reply, believed, again", TRIED, ids=[
-    "404", "410", "400", "200", "204", "500", "401", "429", "nothing"])
+    "404", "410", "400", "live", "200", "204", "500", "401", "429", "nothing"])
 def test_a_service_that_finds_what_cannot_exist_is_not_believed(pawl, upstream, reply, believed,
                                                                 again):
     gateway, admin = with_admin(pawl, CONFIG)

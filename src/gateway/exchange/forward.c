@@ -152,6 +152,7 @@ static void try_service(struct exchange *x)
     uuid_make(key);
     x->no_key = slice_of(key);
     enum exchange_end end = ask(x, &not_found);
+    http_call_close(&x->call); /* one that would be passed live is not read */
     x->no_key = slice_of(NULL);
     trial_ends(x->plan->settings.rules, x->rule,
                (struct trial_end){end, x->response.status, not_found}, x->server->config->log);
