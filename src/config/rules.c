@@ -102,19 +102,31 @@ static bool probe_names_value(const struct rule *rule)
     return true;
 }
 
-/* What was done under a value that a record held is asked about by that value: by another key the
- * service would not find it. */
+/* What was done under a value that a record held is asked about by that value, and what was done in
+ * a window by when that began, which nobody knows without the record: by another key the service
+ * would not find it. NULL: it is asked about. */
+static const char *cannot_ask_first(const struct rule *rule)
+{
+    if (template_window_us(&rule->key) > 0)
+        return "has `first`, and the key has a window: the service knows what was done by when "
+               "that window began, which is lost with its record (expected `first: off`)";
+    if (rule->once.on && !probe_names_value(rule))
+        return "has `first`, and the probe does not name the value of `once` (expected all its "
+               "sources in the target, or `first: off`)";
+    return NULL;
+}
+
 static void check_first(struct reader *reader)
 {
     struct rule *rule = &reader->draft->rule;
-    if (rule->unknown != RECORD_UNKNOWN_PROBE || rule->first == RECORD_FIRST_OFF ||
-        !rule->once.on || probe_names_value(rule))
+    if (rule->unknown != RECORD_UNKNOWN_PROBE || rule->first == RECORD_FIRST_OFF)
+        return;
+    const char *why = cannot_ask_first(rule);
+    if (!why)
         return;
     rule->first = RECORD_FIRST_OFF;
     if (reader->draft->says_first)
-        reader_complain(reader, reader->draft->set[OPTION_unknown],
-                        "has `first`, and the probe does not name the value of `once` (expected "
-                        "all its sources in the target, or `first: off`)");
+        reader_complain(reader, reader->draft->set[OPTION_unknown], "%s", why);
 }
 
 /* A status that a probe may get for "not found": others are about who asks, ask for patience, or

@@ -212,6 +212,12 @@ static void rules_that_cannot_hold_are_refused(void **state)
          "4:34: key: ", "a template must be quoted (expected \"{body:/x}\")"},
         {HEAD "rules:\n- {name: a, match: POST /a, probe_status: 201}\n",
          "4:43: probe_status: ", "has an effect only with a probe"},
+        {HEAD "rules:\n- {name: a, match: POST /a, key: \"{header:Idempotency-Key}:{window:1h}\", "
+              "unknown: {probe: \"GET /a/{key}\", first: always}}\n",
+         "4:83: unknown: ", "has `first`, and the key has a window"},
+        {HEAD "rules:\n- {name: a, match: POST /a, once: {key: \"{body:/id}\"}, "
+              "unknown: {probe: \"GET /a/{key}\", first: restored}}\n",
+         "4:65: unknown: ", "the probe does not name the value of `once`"},
         {HEAD "rules:\n- {name: a, match: POST /a, probe_headers: {}}\n",
          "4:44: probe_headers: ", "has an effect only with a probe"},
         {HEAD "rules:\n- {name: a, match: POST /a, unknown: {probe: \"GET /a/{body:/id}\"}, "
