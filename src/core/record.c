@@ -264,7 +264,7 @@ static enum record_verdict begin_pending(struct record *record, const struct rec
     if (lease == RECORD_LEASE_LAPSED && begin->asks_first && record->token != begin->overtakes)
         return RECORD_IN_PROGRESS;
     *ret_changed = true;
-    if (lease == RECORD_LEASE_NONE || record_is_asking(record))
+    if (lease == RECORD_LEASE_NONE)
         return begin_released(record, begin, world, token);
     return begin_lapsed(record, begin, world, token, lapsed_at);
 }
@@ -346,7 +346,8 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
     CHECK(begin->lease_us > 0 && begin->ttl_us > 0);
     CHECK(next_token > 0);
     struct record met = *record;
-    bool ended = !is_attempt(record, begin) && end_hold(record, begin, world);
+    bool ended = !is_attempt(record, begin) &&
+                 (record_end_inquiry(record, world) || end_hold(record, begin, world));
     enum record_verdict verdict = decide(record, begin, world, next_token, ret_changed);
     bool acquires = record_verdict_acquires(verdict);
     if (ended && !acquires) { /* it ends in the commit of what acquires, or of record_end_hold */

@@ -268,6 +268,9 @@ bool record_may_be_missing(const struct record_begin *begin, const struct record
 bool record_inquires(const struct record *record, const struct record_begin *begin,
                      const struct record_world *world);
 
+/* An inquiry that has lapsed is released since then. False: it is none. */
+bool record_end_inquiry(struct record *record, const struct record_world *world);
+
 /* What the owner of this record acquired it for: PROCEED, PROBE or INQUIRE. */
 enum record_verdict record_acquired_for(const struct record *record);
 

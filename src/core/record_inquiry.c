@@ -39,6 +39,14 @@ bool record_inquires(const struct record *record, const struct record_begin *beg
     return record_is_asking(record) || record->started_at <= since;
 }
 
+bool record_end_inquiry(struct record *record, const struct record_world *world)
+{
+    int64_t lapsed_at = 0;
+    bool lapsed = record_lease(record, world, &lapsed_at) == RECORD_LEASE_LAPSED;
+    return lapsed && record_is_asking(record) &&
+           record_release(record, record->token, lapsed_at) == RECORD_WRITTEN;
+}
+
 enum record_verdict record_acquired_for(const struct record *record)
 {
     if (record_is_asking(record))

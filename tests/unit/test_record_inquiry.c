@@ -164,6 +164,37 @@ static void what_found_out_nothing_is_asked_again(void **unused)
     assert_int_equal(lapsed.asking, 0);
 }
 
+static void one_that_has_lapsed_frees_its_key_as_what_was_released_then(void **unused)
+{
+    (void)unused;
+    static const struct {
+        int64_t after; /* it lapsed */
+        bool replaces;
+        enum record_verdict want;
+    } rows[] = {
+        {TTL - 1, false, RECORD_MISMATCH},
+        {TTL - 1, true, RECORD_INQUIRE},
+        {TTL, false, RECORD_INQUIRE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct record_world world = world_now(NOW);
+        struct record record = asking(&world), met;
+        record.owner = OTHER;
+        record.lapsed_at = NOW + LEASE;
+        met = record;
+        world.now = record.lapsed_at + rows[i].after;
+        struct record_begin begin = under(RECORD_FIRST_ALWAYS);
+        bool changed = false;
+        begin.payload_hash.bytes[0] ^= 1;
+        begin.replaces = rows[i].replaces;
+        begin.attempt_id[0] ^= 1;
+        assert_int_equal(record_begin(&record, &begin, &world, NEXT + 1, &changed), rows[i].want);
+        assert_int_equal(changed, rows[i].want == RECORD_INQUIRE);
+        assert_int_equal(record.token, changed ? NEXT + 1 : met.token);
+        assert_int_equal(record.lease_until != met.lease_until, changed);
+    }
+}
+
 static void one_that_knows_nothing_of_it_ends_it_by_its_token(void **unused)
 {
     (void)unused;
@@ -228,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_turn_sends_under_the_same_token_with_a_whole_lease),
         cmocka_unit_test(a_turn_whose_lease_is_over_releases_and_the_look_counts),
         cmocka_unit_test(what_found_out_nothing_is_asked_again),
+        cmocka_unit_test(one_that_has_lapsed_frees_its_key_as_what_was_released_then),
         cmocka_unit_test(one_that_knows_nothing_of_it_ends_it_by_its_token),
         cmocka_unit_test(an_outcome_that_was_found_is_as_any_other),
         cmocka_unit_test(no_look_is_believed_before_requests_from_before_the_restore_are_over),
