@@ -533,12 +533,23 @@ static void a_probe_by_keys_that_may_be_quoted_is_noted(void **state)
         {PROBE "  key_syntax: strict\n", false},
         {PROBE "  allow: [probe-key]\n", false},
         {PROBE "  protect: false\n", false},
-        {"  unknown: {probe: \"GET /a/{body:/id}\"}\n", false},
     };
     (void)state;
     check_noted(cases, sizeof(cases) / sizeof(cases[0]),
                 "pawl.yaml:4:9: unknown: a key such as a,b is quoted in "
                 "Idempotency-Key and bare in the probe's {key}");
+}
+
+static void a_probe_that_cannot_be_tried_is_noted(void **state)
+{
+    static const struct noted_case cases[] = {
+        {"  unknown: {probe: \"GET /a/{body:/id}\"}\n", true},
+        {"  unknown: {probe: \"GET /a/{body:/id}\"}\n  allow: [probe-key]\n", false},
+        {PROBE "  key_format: uuid\n", false},
+    };
+    (void)state;
+    check_noted(cases, sizeof(cases) / sizeof(cases[0]),
+                "pawl.yaml:4:9: unknown: the probe has no {key}, so it is not tried");
 }
 
 static void a_probe_by_a_key_whose_values_are_encoded_is_noted(void **state)
@@ -551,7 +562,6 @@ static void a_probe_by_a_key_whose_values_are_encoded_is_noted(void **state)
         {PROBE "  key: \"{body:/id|regex:[a-z]+}\"\n", false},
         {PROBE "  key: \"{payload}\"\n", false},
         {PROBE "  key: \"{body:/id}\"\n  allow: [probe-key]\n", false},
-        {"  key: \"{body:/id}\"\n  unknown: {probe: \"GET /a/{body:/id}\"}\n", false},
     };
     (void)state;
     check_noted(cases, sizeof(cases) / sizeof(cases[0]),
@@ -583,6 +593,7 @@ int main(void)
         cmocka_unit_test(what_a_500_means_is_said_for_each_rule_that_holds_it),
         cmocka_unit_test(many_rules_that_hold_a_500_take_one_line),
         cmocka_unit_test(a_probe_by_keys_that_may_be_quoted_is_noted),
+        cmocka_unit_test(a_probe_that_cannot_be_tried_is_noted),
         cmocka_unit_test(a_probe_by_a_key_whose_values_are_encoded_is_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
