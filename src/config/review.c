@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "config/option.h"
 #include "config/reader.h"
+#include "core/trial.h"
 
 static void check_names(struct reader *reader, const struct rule_draft *earlier,
                         const struct rule_draft *later)
@@ -103,7 +104,7 @@ static bool asks_always(const struct rule *rule)
 
 static bool cannot_be_tried(const struct rule *rule)
 {
-    return rule->unknown == RECORD_UNKNOWN_PROBE && !template_uses(&rule->probe, TEMPLATE_KEY);
+    return rule->unknown == RECORD_UNKNOWN_PROBE && !trial_is_possible(rule);
 }
 
 static bool lacks_error(const struct rule *rule)
@@ -141,9 +142,8 @@ static const struct rule_note {
      "a / cannot be probed",
      "add a key_format that refuses both"},
     {WARNING_PROBE_KEY, cannot_be_tried,
-     "the probe has no {key}, so it is not tried whether the service finds what does not exist, "
-     "and "
-     "what it finds is believed",
+     "the probe has no {key}, or more of the request beside it, so it is not tried whether the "
+     "service finds what does not exist",
      "see that it responds 404, or what not_found names, to what it does not know"},
     {WARNING_PROBE_FIRST, asks_always,
      "each new operation costs a GET and a commit before it is sent",

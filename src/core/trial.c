@@ -6,9 +6,14 @@ enum trial trial_of(const struct rule_set *set, const struct rule *rule)
     return (enum trial)atomic_load(&set->trials[rule - set->rules]);
 }
 
+bool trial_is_possible(const struct rule *rule)
+{
+    return template_uses(&rule->probe, TEMPLATE_KEY) && !template_not_kept(&rule->probe);
+}
+
 bool trial_is_due(const struct rule_set *set, const struct rule *rule)
 {
-    return trial_of(set, rule) == TRIAL_DUE && template_uses(&rule->probe, TEMPLATE_KEY);
+    return trial_of(set, rule) == TRIAL_DUE && trial_is_possible(rule);
 }
 
 static enum trial judge(struct trial_end end)

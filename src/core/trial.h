@@ -25,7 +25,11 @@ enum trial {
 /* `rule` is one of `set`, here and below. */
 enum trial trial_of(const struct rule_set *set, const struct rule *rule);
 
-/* Whether it is due. Never where the target of the probe has no {key}. */
+/* Not where the target of the probe has no {key}, or a value of the request beside it, by which the
+ * service may find what exists. */
+bool trial_is_possible(const struct rule *rule);
+
+/* It is, and was not tried yet. */
 bool trial_is_due(const struct rule_set *set, const struct rule *rule);
 
 /* How the service responded to it. */

@@ -545,11 +545,12 @@ static void a_probe_that_cannot_be_tried_is_noted(void **state)
     static const struct noted_case cases[] = {
         {"  unknown: {probe: \"GET /a/{body:/id}\"}\n", true},
         {"  unknown: {probe: \"GET /a/{body:/id}\"}\n  allow: [probe-key]\n", false},
+        {"  unknown: {probe: \"GET /a/{body:/id}?key={key}\"}\n", true},
         {PROBE "  key_format: uuid\n", false},
     };
     (void)state;
     check_noted(cases, sizeof(cases) / sizeof(cases[0]),
-                "pawl.yaml:4:9: unknown: the probe has no {key}, so it is not tried");
+                "pawl.yaml:4:9: unknown: the probe has no {key}, or more of the request");
 }
 
 static void a_probe_by_a_key_whose_values_are_encoded_is_noted(void **state)
