@@ -29,6 +29,7 @@ struct plan {
     struct http_pool *pool;
     size_t wanted; /* how many rules want probes */
     bool ends_holds;
+    bool asks_first; /* a rule does */
     char *host;
 };
 
@@ -89,10 +90,15 @@ static size_t count_wanting(const struct rule_set *rules)
     return n;
 }
 
-static bool has_holds(const struct rule_set *rules)
+static bool asks_first(const struct rule *rule)
+{
+    return rule->unknown == RECORD_UNKNOWN_PROBE && rule->first != RECORD_FIRST_OFF;
+}
+
+static bool has_rule(const struct rule_set *rules, bool (*is_so)(const struct rule *rule))
 {
     for (size_t i = 0; i < rules->n; i++)
-        if (hold_has_end(&rules->rules[i]))
+        if (is_so(&rules->rules[i]))
             return true;
     return false;
 }
@@ -110,7 +116,8 @@ static struct plan *plan_make(const struct prober_settings *settings)
     plan->refs = 1;
     plan->settings = *settings;
     plan->wanted = count_wanting(settings->rules);
-    plan->ends_holds = has_holds(settings->rules);
+    plan->ends_holds = has_rule(settings->rules, hold_has_end);
+    plan->asks_first = has_rule(settings->rules, asks_first);
     plan->host = mem_copy(settings->host.host.at, settings->host.host.len);
     plan->settings.host.host = slice_make(plan->host, settings->host.host.len);
     if (plan->wanted > 0)
@@ -388,6 +395,20 @@ static bool list(struct prober *prober, struct slice_of_records *slice, enum key
     return listed == STORE_DONE;
 }
 
+/* Nothing was sent by an inquiry whose owner has died: it is released, so that it expires. */
+static void release_inquiries(const struct prober *prober)
+{
+    struct store *store = prober->config.store;
+    for (const struct keys_row *row = prober->lapsed.next; row; row = row->next) {
+        struct store_op op = {.kind = STORE_RELEASE,
+                              .key_hash = row->store.key_hash,
+                              .row_hint = row->store.id,
+                              .token = row->store.record.token};
+        if (record_is_asking(&row->store.record) && !prober->draining)
+            store_run(store, &op, fiber_parker(), clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
+    }
+}
+
 /* Of what was listed. The rules stay, whatever a reload brings meanwhile. */
 static void end_holds(struct prober *prober, const struct slice_of_records *slice)
 {
@@ -415,8 +436,9 @@ static void list_lapsed(struct prober *prober, int64_t stale)
         return;
     for (const struct keys_row *row = prober->lapsed.next; row; row = row->next) {
         const struct rule *rule = rule_set_named(prober->plan->settings.rules, row->store.rule);
-        found |= is_settled_by(rule);
+        found |= is_settled_by(rule) || record_is_asking(&row->store.record);
     }
+    release_inquiries(prober);
     end_holds(prober, &prober->lapsed);
     round_note(&prober->round, found, prober->lapsed.after == 0, clock_boot_us(), stale);
 }
@@ -427,7 +449,8 @@ static void look(struct prober *prober)
     struct store_counts counts = store_counts(prober->config.store);
     if (prober->running == AT_ONCE)
         return;
-    if (counts.unknown > 0 && list(prober, &prober->unknown, KEYS_UNKNOWN))
+    bool settles = prober->plan->wanted > 0 || prober->plan->ends_holds;
+    if (settles && counts.unknown > 0 && list(prober, &prober->unknown, KEYS_UNKNOWN))
         end_holds(prober, &prober->unknown);
     if (round_is_due(&prober->round, clock_boot_us(), counts.stale))
         list_lapsed(prober, counts.stale);
@@ -439,7 +462,7 @@ static void start_slices(struct prober *prober)
     start_slice(prober, &prober->lapsed);
 }
 
-/* In a second, or where only holds may end and all were looked at, in a minute. */
+/* In a second, or where nothing is probed and all were looked at, in a minute. */
 static int64_t next_look(const struct prober *prober)
 {
     bool goes_on =
@@ -449,7 +472,7 @@ static int64_t next_look(const struct prober *prober)
 
 static bool is_wanted(const struct plan *plan)
 {
-    return plan->wanted > 0 || plan->ends_holds;
+    return plan->wanted > 0 || plan->ends_holds || plan->asks_first;
 }
 
 /* Between two looks refills what has ended. Without a rule that wants it, waits until a reload

@@ -213,6 +213,25 @@ def test_a_service_that_finds_what_cannot_exist_is_not_believed(pawl, upstream, 
     assert len(lines(gateway, "probe_tried")) == (again == 0 and reply.status != 404)
 
 
+@hooks
+def test_an_inquiry_whose_client_never_returns_expires(pawl, upstream, clock):
+    gateway, admin = with_admin(pawl, CONFIG)
+    gate = upstream.gate()
+    upstream.then(Reply(200, gate=gate))
+    client = Later(lambda: gateway.post("/always", BODY, key="k1"))
+    gate.wait_for()
+    gateway.kill9()
+    gate.open()
+    with pytest.raises(Broken):
+        client.result()
+    gateway.start()
+    clock.advance(31)
+    clock.run_until(lambda: [row["lease"] for row in admin.keys()] == ["released"], step=30)
+    (row,) = admin.keys()
+    assert not row["in_doubt"] and row["expires_at"]
+    clock.run_until(lambda: not admin.keys(), step=12 * 3600)
+
+
 def mark(gateway, *arguments: str) -> None:
     ended = run("store", "restored", "--store", gateway.store, *arguments)
     assert ended.returncode == 0, ended.stderr
