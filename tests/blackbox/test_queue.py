@@ -173,6 +173,7 @@ def test_what_cannot_be_sent_is_not_queued(queue):
 
 @pytest.mark.parametrize("text", ["{'a': 1}", '{"a":', "", "1 2"])
 def test_what_is_no_json_is_not_queued_as_json(queue, text):
+    """found: J7"""
     assert "no JSON" in queue.refused(65, "add", "--json", text, URL)
     assert not queue.store.exists()
 

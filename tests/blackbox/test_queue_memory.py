@@ -20,7 +20,7 @@ def succeeded(of: Any, key: str) -> int:
 
 
 def test_a_success_is_remembered_as_long_as_is_said(queue, upstream):  # noqa: F811
-    """And at least as long as the operation may wait."""
+    """found: G12, J9. And at least as long as the operation may wait."""
     spans = {"short": ["--remember", "24h"], "long": ["--remember", "30d"], "default": [],
              "waits": ["--remember", "1h", "--deadline", "3d"]}
     ids = {key: queue.add("--key", key, *words, "-d", key, queue.url)[0]
