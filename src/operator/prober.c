@@ -7,6 +7,7 @@
 #include "core/probe_due.h"
 #include "core/trial.h"
 #include "operator/hold_end.h"
+#include "operator/inquiry_end.h"
 #include "operator/keys.h"
 #include "operator/probe.h"
 #include "operator/round.h"
@@ -90,11 +91,6 @@ static size_t count_wanting(const struct rule_set *rules)
     return n;
 }
 
-static bool asks_first(const struct rule *rule)
-{
-    return rule->unknown == RECORD_UNKNOWN_PROBE && rule->first != RECORD_FIRST_OFF;
-}
-
 static bool has_rule(const struct rule_set *rules, bool (*is_so)(const struct rule *rule))
 {
     for (size_t i = 0; i < rules->n; i++)
@@ -117,7 +113,7 @@ static struct plan *plan_make(const struct prober_settings *settings)
     plan->settings = *settings;
     plan->wanted = count_wanting(settings->rules);
     plan->ends_holds = has_rule(settings->rules, hold_has_end);
-    plan->asks_first = has_rule(settings->rules, asks_first);
+    plan->asks_first = has_rule(settings->rules, inquiry_is_of);
     plan->host = mem_copy(settings->host.host.at, settings->host.host.len);
     plan->settings.host.host = slice_make(plan->host, settings->host.host.len);
     if (plan->wanted > 0)
@@ -395,20 +391,6 @@ static bool list(struct prober *prober, struct slice_of_records *slice, enum key
     return listed == STORE_DONE;
 }
 
-/* Nothing was sent by an inquiry whose owner has died: it is released, so that it expires. */
-static void release_inquiries(const struct prober *prober)
-{
-    struct store *store = prober->config.store;
-    for (const struct keys_row *row = prober->lapsed.next; row; row = row->next) {
-        struct store_op op = {.kind = STORE_RELEASE,
-                              .key_hash = row->store.key_hash,
-                              .row_hint = row->store.id,
-                              .token = row->store.record.token};
-        if (record_is_asking(&row->store.record) && !prober->draining)
-            store_run(store, &op, fiber_parker(), clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-    }
-}
-
 /* Of what was listed. The rules stay, whatever a reload brings meanwhile. */
 static void end_holds(struct prober *prober, const struct slice_of_records *slice)
 {
@@ -438,7 +420,9 @@ static void list_lapsed(struct prober *prober, int64_t stale)
         const struct rule *rule = rule_set_named(prober->plan->settings.rules, row->store.rule);
         found |= is_settled_by(rule) || record_is_asking(&row->store.record);
     }
-    release_inquiries(prober);
+    for (const struct keys_row *row = prober->lapsed.next; row && !prober->draining;
+         row = row->next)
+        inquiry_end(prober->config.store, row, fiber_parker());
     end_holds(prober, &prober->lapsed);
     round_note(&prober->round, found, prober->lapsed.after == 0, clock_boot_us(), stale);
 }

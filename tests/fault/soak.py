@@ -6,8 +6,11 @@ sessions and the server. Exits 1 when an effect happened twice or an answer was 
 Under `participant`, which is on PostgreSQL alone, the service shares its database, and is killed,
 too.
 
-usage: soak.py [--seconds N | --kills N] [--policy hold|probe|retry|once|participant] [--clients N]
-               [--seed N] [--store sqlite|postgres]
+usage: soak.py [--seconds N | --kills N] [--policy NAME] [--clients N] [--seed N]
+               [--store sqlite|postgres]
+
+  NAME  hold, ends (a hold with an end), probe, first (asked before each send), retry, once,
+        participant
 """
 from __future__ import annotations
 
@@ -33,6 +36,7 @@ from pawltest.upstream import Reply, Upstream, closes, resets, say  # noqa: E402
 from pawltest.wire import Answer, Broken, Request  # noqa: E402
 
 SETTLE = 1
+HOLD = 2
 ATTEMPTS_MOST = 200  # of one operation, most of them against a gateway that is down
 HEALED_SECONDS = 60  # within which an operation has its outcome once nothing fails any more
 REMEMBERED = 500  # of each client: answers that it asks for once more
@@ -48,6 +52,10 @@ CONFIGS = {
     "hold": _RULE + "    unknown: hold\n",
     "probe": _RULE + '    unknown: {probe: "GET /refunds/by-key/{key}"}\n'
                      f"    probe_status: 201\n    settle: {SETTLE}s\n",
+    "first": _RULE + '    unknown: {probe: "GET /refunds/by-key/{key}", first: always}\n'
+                     f"    probe_status: 201\n    settle: {SETTLE}s\n",
+    # At most once until each end.
+    "ends": _RULE + f"    unknown: {{hold: {HOLD}s}}\n    settle: {SETTLE}s\n",
     "retry": _RULE + "    unknown: retry\n",
     # No attempt repeats a key: what must not happen twice is known by the body alone.
     "once": _RULE + '    unknown: {probe: "GET /refunds/by-key/{key}"}\n'
@@ -56,16 +64,20 @@ CONFIGS = {
     "participant": _RULE + "    unknown: participant\n",
 }
 # Under these no operation stays without an outcome.
-SETTLES_ALL = ("probe", "retry", "once", "participant")
+SETTLES_ALL = ("probe", "first", "ends", "retry", "once", "participant")
 
 
 class Service:
     """The upstream: does an effect per request, answers or fails at random, and counts. One that
-    `dedupes` repeats its first final answer to a key, as `unknown: retry` asks of it."""
+    `dedupes` repeats its first final answer to a key, as `unknown: retry` asks of it. An effect is
+    done twice if it comes again within `apart` seconds."""
 
-    def __init__(self, seed: int, dedupes: bool = False):
+    def __init__(self, seed: int, dedupes: bool = False, apart: float = math.inf):
         self.random = random.Random(seed)
         self.dedupes = dedupes
+        self.apart = apart
+        self.done_at: dict[str, float] = {}
+        self.doubled: set[str] = set()
         self.final: dict[str, Reply] = {}  # by key: the first final answer, even if it was lost
         self.lock = threading.Lock()
         self.effects: Counter[str] = Counter()
@@ -94,10 +106,17 @@ class Service:
             reply = self._reply(done)
             self.effects[key] += reply.effect
             if reply.effect:
+                self._note_effect(key)
                 self.final[key] = done
             elif reply.status == 422:
                 self.final[key] = reply
             return reply
+
+    def _note_effect(self, key: str) -> None:
+        now = time.monotonic()
+        if key in self.done_at and now - self.done_at[key] < self.apart:
+            self.doubled.add(key)
+        self.done_at[key] = now
 
     def _reply(self, done: Reply) -> Reply:
         draw = self.random.random() if self.faults else 1.0
@@ -138,6 +157,10 @@ class Payer:
     @property
     def effects(self) -> Counter[str]:
         return self.process.effects()
+
+    @property
+    def doubled(self) -> set[str]:
+        return {key for key, n in self.effects.items() if n > 1}
 
     def find_strays(self, told: dict[str, Answer]) -> list[str]:
         """Records that are not settled, and keys that were told of another payment than theirs."""
@@ -253,7 +276,8 @@ class Processes:
             self.database = self.server.add_database()
         shares = policy == "participant"
         self.payer = Payer(self.database, seed) if shares else None
-        self.service = self.payer or Service(seed, dedupes=policy == "retry")
+        self.service = self.payer or Service(seed, dedupes=policy == "retry",
+                                             apart=HOLD if policy == "ends" else math.inf)
         config = CONFIGS[policy]
         if self.server:  # where no lock of a file shows that an owner is dead
             config = config.replace("lease: 10s", "lease: 2s")
@@ -311,12 +335,13 @@ class Processes:
 def settle(crowd: Crowd, policy: str, rand: random.Random) -> list[str]:
     """Everybody comes once more, nothing fails any more. What is still without an outcome."""
     crowd.is_healed = True
-    time.sleep(SETTLE + 0.5)
+    pause = SETTLE + 0.5 + (HOLD if policy == "ends" else 0)
+    time.sleep(pause)
     for key in list(crowd.told):
         crowd.operate(key, rand)
     stuck = [key for key in set(crowd.open) - set(crowd.told) if not crowd.operate(key, rand)]
     if policy in SETTLES_ALL and stuck:
-        time.sleep(SETTLE + 0.5)
+        time.sleep(pause)
         stuck = [key for key in stuck if not crowd.operate(key, rand)]
     return stuck
 
@@ -335,13 +360,12 @@ def soak(policy: str, options: argparse.Namespace) -> bool:
         crowd.join()
         service.heal()
         stuck = settle(crowd, policy, rand)
-        effects = service.effects
+        effects, doubled = service.effects, sorted(service.doubled)
         strays = processes.payer.find_strays(crowd.told) if processes.payer else []
         processes.close()
     finally:
         processes.discard()
         shutil.rmtree(directory, ignore_errors=True)
-    doubled = [key for key, n in effects.items() if n > 1]
     lost = [f"{key} ({told})" for key, told in sorted(crowd.lost.items())]
     lost += (stuck if policy in SETTLES_ALL else []) + strays
     print(f"{policy}: {crowd.attempts} attempts, {kills} kills, {effects.total()} effects, "
