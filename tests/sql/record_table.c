@@ -50,8 +50,21 @@ static void print_record(const char *name, const struct record *record)
 enum hashes { SAME, OTHER_PAYLOAD, OTHER_TARGET, NONE_BROUGHT, NONE_KEPT, HASHES };
 
 static const char *const verdicts[] = {
-    "proceed",         "probe",          "replay",          "mismatch",     "in_progress",
-    "outcome_unknown", "result_expired", "result_not_kept", "other_recipe", "duplicate"};
+    [RECORD_PROCEED] = "proceed",
+    [RECORD_PROBE] = "probe",
+    [RECORD_INQUIRE] = "inquire",
+    [RECORD_REPLAY] = "replay",
+    [RECORD_MISMATCH] = "mismatch",
+    [RECORD_IN_PROGRESS] = "in_progress",
+    [RECORD_OUTCOME_UNKNOWN] = "outcome_unknown",
+    [RECORD_RESULT_EXPIRED] = "result_expired",
+    [RECORD_RESULT_NOT_KEPT] = "result_not_kept",
+    [RECORD_DUPLICATE] = "duplicate",
+    [RECORD_OTHER_RECIPE] = "other_recipe",
+    [RECORD_KEY_EXPIRED] = "key_expired",
+    [RECORD_KEY_AHEAD] = "key_ahead",
+    [RECORD_UNPROVED] = "unproved",
+};
 
 static void begin_on(enum state state, enum hashes hashes, struct record record)
 {
