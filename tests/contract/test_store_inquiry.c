@@ -26,6 +26,7 @@ static enum record_verdict verdict_of(struct bed *bed, uint64_t key)
 {
     struct store_op op = asks(key, RECORD_FIRST_ALWAYS);
     run(bed, &op);
+    outcome_unref(op.found);
     return op.verdict;
 }
 
