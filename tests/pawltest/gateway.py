@@ -29,7 +29,7 @@ WANTED = request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}")
 ALARMS = re.compile(r"assertion failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|"
                     r"runtime error:|MemorySanitizer|stack smashing")
 NOTICE = 0.5  # how long its loops are given to see that the clock was moved
-ANSWER = 0.5  # how long a server is given to respond to it; some tests halt theirs
+ANSWER = 2.0  # how long a server is given to respond to it; some tests halt theirs
 REST = 5.0  # how long a gateway is given to come to rest; one under load never does
 # Before a command: it dies with the thread that started it. A function between fork and exec would
 # have Python copy itself.
