@@ -326,8 +326,11 @@ void rule_match_write(const struct rule_match *match, struct buf *buf)
     for (size_t i = 0; i < match->n_segments; i++) {
         const struct rule_segment *segment = &match->segments[i];
         buf_add_char(buf, '/');
-        buf_printf(buf, segment->is_param ? "%.*s{%.*s}%.*s" : "%.*s%.*s%.*s",
-                   SLICE_ARG(segment->before), SLICE_ARG(segment->text), SLICE_ARG(segment->after));
+        buf_add_slice(buf, segment->before);
+        buf_add_str(buf, segment->is_param ? "{" : "");
+        buf_add_slice(buf, segment->text);
+        buf_add_str(buf, segment->is_param ? "}" : "");
+        buf_add_slice(buf, segment->after);
     }
     buf_add_str(buf, match->rest ? "/**" : "");
 }
