@@ -119,7 +119,7 @@ static const char *cannot_ask_first(const struct rule *rule)
 static void check_first(struct reader *reader)
 {
     struct rule *rule = &reader->draft->rule;
-    if (rule->unknown != RECORD_UNKNOWN_PROBE || rule->first == RECORD_FIRST_OFF)
+    if (!rule_asks_first(rule))
         return;
     const char *why = cannot_ask_first(rule);
     if (!why)

@@ -207,6 +207,12 @@ struct slice rule_match_method(const struct rule_match *match);
 /* Whether the tenant is a credential, by its source or because the rule says so. */
 bool rule_hides_tenant(const struct rule *rule);
 
+/* Whether it asks before the first send, always or while records may be missing. */
+static inline bool rule_asks_first(const struct rule *rule)
+{
+    return rule->unknown == RECORD_UNKNOWN_PROBE && rule->first != RECORD_FIRST_OFF;
+}
+
 /* Whether the users of a key are known by name: `tenant: none` and one that may be absent are
  * anybody.
  */

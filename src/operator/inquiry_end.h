@@ -7,13 +7,7 @@
 #ifndef PAWL_OPERATOR_INQUIRY_END_H
 #define PAWL_OPERATOR_INQUIRY_END_H
 
-#include "core/rule.h"
 #include "operator/keys.h"
-
-static inline bool inquiry_is_of(const struct rule *rule)
-{
-    return rule->unknown == RECORD_UNKNOWN_PROBE && rule->first != RECORD_FIRST_OFF;
-}
 
 /* Releases a listed record whose lease has lapsed, if it asked. Where the store does not respond it
  * is found again. */

@@ -113,7 +113,7 @@ static struct plan *plan_make(const struct prober_settings *settings)
     plan->settings = *settings;
     plan->wanted = count_wanting(settings->rules);
     plan->ends_holds = has_rule(settings->rules, hold_has_end);
-    plan->asks_first = has_rule(settings->rules, inquiry_is_of);
+    plan->asks_first = has_rule(settings->rules, rule_asks_first);
     plan->host = mem_copy(settings->host.host.at, settings->host.host.len);
     plan->settings.host.host = slice_make(plan->host, settings->host.host.len);
     if (plan->wanted > 0)

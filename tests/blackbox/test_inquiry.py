@@ -156,10 +156,7 @@ def test_a_lost_response_is_probed_as_ever(shared, behind, key):
     assert methods(behind) == ["GET", "POST", "GET"]
 
 
-@hooks
-def test_killed_while_it_asks_nothing_is_in_doubt(pawl, upstream, clock):
-    gateway = pawl(CONFIG)
-    knows_what_it_did(upstream)
+def kill_while_it_asks(gateway, upstream: Upstream) -> None:
     gate = upstream.gate()
     upstream.then(Reply(200, gate=gate))
     client = Later(lambda: gateway.post("/always", BODY, key="k1"))
@@ -169,6 +166,13 @@ def test_killed_while_it_asks_nothing_is_in_doubt(pawl, upstream, clock):
     with pytest.raises(Broken):
         client.result()
     gateway.start()
+
+
+@hooks
+def test_killed_while_it_asks_nothing_is_in_doubt(pawl, upstream, clock):
+    gateway = pawl(CONFIG)
+    knows_what_it_did(upstream)
+    kill_while_it_asks(gateway, upstream)
     clock.advance(31)  # its lease, where it is not known that it has died
     assert marks(gateway.post_up("/always", BODY, key="k1")) == (201, "stored")
     assert methods(upstream) == ["GET", "GET", "POST"]
@@ -216,15 +220,7 @@ def test_a_service_that_finds_what_cannot_exist_is_not_believed(pawl, upstream, 
 @hooks
 def test_an_inquiry_whose_client_never_returns_expires(pawl, upstream, clock):
     gateway, admin = with_admin(pawl, CONFIG)
-    gate = upstream.gate()
-    upstream.then(Reply(200, gate=gate))
-    client = Later(lambda: gateway.post("/always", BODY, key="k1"))
-    gate.wait_for()
-    gateway.kill9()
-    gate.open()
-    with pytest.raises(Broken):
-        client.result()
-    gateway.start()
+    kill_while_it_asks(gateway, upstream)
     clock.advance(31)
 
     def listed() -> list[dict] | None:

@@ -79,9 +79,8 @@ static void log_moved(struct gateway_part *part)
 /* Whether the service is asked, or a key says whether it is older. */
 static bool knows_repeats(const struct rule *rule)
 {
-    bool asks = rule->unknown == RECORD_UNKNOWN_PROBE && rule->first != RECORD_FIRST_OFF;
     bool dated = rule->unknown == RECORD_UNKNOWN_HOLD && rule->key_format_kind == KEY_FORMAT_UUID7;
-    return asks || dated || !rule->protect;
+    return rule_asks_first(rule) || dated || !rule->protect;
 }
 
 /* Of which rules a repeat of what the store lacks is done again. */

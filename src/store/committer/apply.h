@@ -24,6 +24,16 @@ struct apply {
     bool lags; /* the last operation changed nothing, for want of a token above its record's */
 };
 
+/* What core gets to know of what was read: `self` is the incarnation that decides. */
+static inline void apply_set_world(struct apply *apply, int64_t self)
+{
+    const struct terms *terms = &apply->read.terms;
+    apply->world = (struct record_world){.now = apply->read.now,
+                                         .self = self,
+                                         .restored_at = terms->restored_at,
+                                         .restored_until = terms->restored_until};
+}
+
 /* Whether there are tokens for one more operation. */
 bool apply_may_go_on(const struct apply *apply, const struct store_op *op);
 

@@ -204,10 +204,7 @@ static void prepare_apply(struct store *c, struct batch *batch)
     apply->backend = c->backend;
     apply->rows = &c->rows;
     apply->boot = batch->boot;
-    apply->world = (struct record_world){.now = apply->read.now,
-                                         .self = c->self,
-                                         .restored_at = apply->read.terms.restored_at,
-                                         .restored_until = apply->read.terms.restored_until};
+    apply_set_world(apply, c->self);
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
                        (c->registered || c->config.role == STORE_COMMAND);
     apply->closed = committer_closed(c, apply->may_write, &apply->read.terms);

@@ -61,10 +61,7 @@ static enum backend_status run(struct direct *direct, struct store_op *op, int64
     if (status != BACKEND_OK)
         return status;
     apply.boot = apply.read.boot;
-    apply.world = (struct record_world){.now = apply.read.now,
-                                        .self = self,
-                                        .restored_at = apply.read.terms.restored_at,
-                                        .restored_until = apply.read.terms.restored_until};
+    apply_set_world(&apply, self);
     apply.closed = apply.read.terms.frozen ? STORE_FROZEN : STORE_DONE;
     status = decide(direct, &apply, op);
     if (status != BACKEND_OK) {
