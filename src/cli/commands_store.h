@@ -51,7 +51,7 @@
              "With --above no token at or below N is given out again. --clear takes the mark "     \
              "back. Each of these is written into the audit of the store.",                        \
          .flags = {FLAG_RESTORED_SINCE, FLAG_RESTORED_UNTIL, FLAG_ABOVE, FLAG_LIVE, FLAG_CLEAR,    \
-                   FLAG_STORE},                                                                    \
+                   FLAG_ACT_REASON, FLAG_STORE},                                                   \
          .exits = {{EXIT_FINAL_ERROR, "--clear would open a store that went back"},                \
                    {EXIT_USAGE, NULL},                                                             \
                    {EXIT_UNAVAILABLE, "the store cannot be used"},                                 \

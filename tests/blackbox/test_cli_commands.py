@@ -17,7 +17,8 @@ GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "succeeded", 
                     "drain", "audit"],
           "inbox": ["list", "show", "replay", "drop", "remove", "audit"],
           "webhook": ["publish", "list", "show", "replay", "drop", "audit", "endpoint", "sign",
-                      "verify", "listen"]}
+                      "verify", "listen"],
+          "store": ["freeze", "thaw", "restored", "show", "audit"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
 EVERY += [[group, name] for group, names in GROUPS.items() for name in names]
 
@@ -35,6 +36,13 @@ def test_every_command_tells_the_same_help_in_every_way(words):
     assert printed(*words, "--help") == printed(*words, "-h") == text
     assert all(len(line) < 80 or line.startswith(("usage: ", "       pawl "))
                for line in text.splitlines())
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_an_option_in_the_usage_of_a_command_is_one_of_its_options(words):
+    usage, _, rest = printed("help", *words).partition("\n\n")
+    options = re.findall(r"^ +(?:-\w, )?(--[\w-]+)", rest, re.M)
+    assert {*re.findall(r"--[\w-]+", usage)} <= {*options, "--"}
 
 
 def test_help_lists_every_command():

@@ -3,6 +3,7 @@
 something may be missing. What PostgreSQL loses: tests/postgres/test_went_back.py."""
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -101,11 +102,11 @@ def test_an_operator_marks_a_store_and_takes_that_back(gateway):
                           "--until", "2200-01-01T00:00:00Z")
     assert code == 0 and "since 2026-01-31T12:00:00.000Z may be missing" in said
     assert marks_of(gateway.store) == (0, 1769860800, 1, 7258118400)
-    assert restored(gateway.store, "--clear")[0] == 0
+    assert restored(gateway.store, "--clear", "--reason", "a wrong store")[0] == 0
     assert marks_of(gateway.store) == (0, 0, 0, 0)
-    with closing(sqlite3.connect(gateway.store)) as opened:
-        acts = opened.execute("SELECT act, to_state FROM pawl_task_audit ORDER BY id").fetchall()
-    assert acts == [("restored", "restored"), ("clear", "open")]
+    audit = run("store", "audit", "--json", "--store", gateway.store).stdout.splitlines()
+    acts = [(act["act"], act["to"], act["reason"]) for act in map(json.loads, audit)]
+    assert acts == [("restored", "restored", None), ("clear", "open", "a wrong store")]
 
 
 def test_tokens_are_lifted_above_what_an_operator_knows(gateway, upstream):
