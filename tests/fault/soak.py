@@ -9,8 +9,8 @@ too.
 usage: soak.py [--seconds N | --kills N] [--policy NAME] [--clients N] [--seed N]
                [--store sqlite|postgres]
 
-  NAME  hold, ends (a hold with an end), probe, first (asked before each send), retry, once,
-        participant
+  NAME  hold, ends (a hold with an end), probe, first (asked before each send), restored (the store
+        is put back to a backup now and then, and asks from there on), retry, once, participant
 """
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ import math
 import os
 import random
 import shutil
+import sqlite3
 import sys
 import tempfile
 import threading
 import time
 import zlib
 from collections import Counter, deque
+from contextlib import closing
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pawltest.gateway import Clock, Gateway  # noqa: E402
+from pawltest.gateway import Clock, Gateway, run  # noqa: E402
 from pawltest.upstream import Reply, Upstream, closes, resets, say  # noqa: E402
 from pawltest.wire import Answer, Broken, Request  # noqa: E402
 
@@ -54,6 +57,9 @@ CONFIGS = {
                      f"    probe_status: 201\n    settle: {SETTLE}s\n",
     "first": _RULE + '    unknown: {probe: "GET /refunds/by-key/{key}", first: always}\n'
                      f"    probe_status: 201\n    settle: {SETTLE}s\n",
+    "restored": _RULE.replace("lease: 10s", "lease: 2s")
+                + '    unknown: {probe: "GET /refunds/by-key/{key}", first: restored}\n'
+                f"    probe_status: 201\n    settle: {SETTLE}s\n",
     # At most once until each end.
     "ends": _RULE + f"    unknown: {{hold: {HOLD}s}}\n    settle: {SETTLE}s\n",
     "retry": _RULE + "    unknown: retry\n",
@@ -64,7 +70,7 @@ CONFIGS = {
     "participant": _RULE + "    unknown: participant\n",
 }
 # Under these no operation stays without an outcome.
-SETTLES_ALL = ("probe", "first", "ends", "retry", "once", "participant")
+SETTLES_ALL = ("probe", "first", "restored", "ends", "retry", "once", "participant")
 
 
 class Service:
@@ -183,9 +189,10 @@ def body_of(key: str) -> dict[str, Any]:
 class Crowd:
     """The clients, and what they were told."""
 
-    def __init__(self, gateways: list[Gateway], n: int, seed: int, fresh_keys: bool = False):
+    def __init__(self, gateways: list[Gateway], n: int, seed: int, policy: str):
         self.gateways = gateways
-        self.fresh_keys = fresh_keys  # a new one for each attempt, instead of the operation's
+        self.fresh_keys = policy == "once"  # a new one for each attempt, not the operation's
+        self.may_differ = policy == "restored"  # what a backup lacks is answered by the service
         self.over = threading.Event()
         self.is_healed = False  # nothing fails any more
         self.attempts = 0
@@ -237,8 +244,11 @@ class Crowd:
         with self._lock:
             self.open.append(key)
             told = answer["Error-Code"] if answer else "nothing"
-            if key in self.told and (told == UNKNOWN or self.is_healed):
-                self.lost[key] = f"{told}, {attempts} attempts"
+            first = self.told.get(key)
+            # One that was refused, which a backup does not know, is sent and in doubt again.
+            may_be_unknown = first and self.may_differ and first.status == 422
+            if first and (told == UNKNOWN and not may_be_unknown or self.is_healed):
+                self.lost[key] = f"{first.status}, then {told}, {attempts} attempts"
         return False
 
     def _is_outcome(self, answer: Answer) -> bool:
@@ -258,8 +268,47 @@ class Crowd:
     def _note(self, key: str, answer: Answer) -> None:
         with self._lock:
             first = self.told.setdefault(key, answer)
-            if first.kept != answer.kept:
+            if first.kept != answer.kept and not self.may_differ:
                 self.lost[key] = f"{first.kept} and {answer.kept}"
+
+
+class Backup:
+    """A copy of the store, put in its place now and then while no gateway runs; what was
+    acknowledged after it is missing then, and the operator says so."""
+
+    SECONDS = 6  # from a copy to its restore
+
+    def __init__(self, store: Path | str, server: Any = None, database: Any = None):
+        self.store, self.server, self.database = store, server, database
+        self.since: datetime | None = None
+
+    def is_due(self) -> bool:
+        age = datetime.now(timezone.utc) - self.since if self.since else None
+        return age is None or age.total_seconds() > self.SECONDS
+
+    def take_turn(self) -> None:
+        """Makes the copy, or restores it and lets the next one come."""
+        if self.since is None:
+            self.since = datetime.now(timezone.utc)
+            self._copy(of=self.store, to="backup")
+            return
+        self._copy(of="backup", to=self.store)
+        marked = run("store", "restored", "--since", f"{self.since:%Y-%m-%dT%H:%M:%SZ}", "--live",
+                     "--reason", "a soak", "--store", str(self.store))
+        assert marked.returncode == 0, marked
+        self.since = None
+
+    def _copy(self, of: Path | str, to: Path | str) -> None:
+        if self.server:
+            of, to = (self.database.name if name == self.store else name for name in (of, to))
+            self.server.sql(f"DROP DATABASE IF EXISTS {to} WITH (FORCE)")
+            self.server.sql(f"CREATE DATABASE {to} TEMPLATE {of} OWNER pawl")
+            return
+        of, to = (self.store.with_name(name) if name == "backup" else name for name in (of, to))
+        for path in (to, *(to.with_name(to.name + end) for end in ("-wal", "-shm"))):
+            path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(of)) as source, closing(sqlite3.connect(to)) as target:
+            source.backup(target)
 
 
 class Processes:
@@ -283,6 +332,9 @@ class Processes:
             config = config.replace("lease: 10s", "lease: 2s")
         self.gateways = [self._gateway(directory / f"gateway{i}", config)
                          for i in range(3 if self.server else 1)]
+        self.backup = (Backup(self.gateways[0].store, self.server, self.server and self.database)
+                       if policy == "restored" else None)
+        self.restores = 0
 
     def _gateway(self, directory: Path, config: str) -> Gateway:
         directory.mkdir()
@@ -294,6 +346,16 @@ class Processes:
             gateway.start()
         if self.payer:
             self.payer.process.start().wait_until_ready()
+
+    def back_up_or_restore(self) -> None:
+        for gateway in self.gateways:
+            gateway.kill9()
+        if self.server:
+            self.server.end_backends(self.database)
+        self.backup.take_turn()
+        self.restores += self.backup.since is None
+        for gateway in self.gateways:
+            gateway.start()
 
     def kill_one(self, rand: random.Random) -> None:
         draw = rand.random() if self.server else 1.0
@@ -316,7 +378,10 @@ class Processes:
             time.sleep(rand.uniform(0.05, 1.2))
             if self.payer:
                 kills += self.payer.revive()
-            self.kill_one(rand)
+            if self.backup and self.backup.is_due():
+                self.back_up_or_restore()
+            else:
+                self.kill_one(rand)
             kills += 1
         return kills
 
@@ -351,7 +416,7 @@ def soak(policy: str, options: argparse.Namespace) -> bool:
     directory = Path(tempfile.mkdtemp(prefix="pawl-soak-"))
     processes = Processes(directory, policy, options.store, seed)
     service = processes.service
-    crowd = Crowd(processes.gateways, options.clients, seed, fresh_keys=policy == "once")
+    crowd = Crowd(processes.gateways, options.clients, seed, policy)
     try:
         processes.start()
         crowd.start()
@@ -368,7 +433,9 @@ def soak(policy: str, options: argparse.Namespace) -> bool:
         shutil.rmtree(directory, ignore_errors=True)
     lost = [f"{key} ({told})" for key, told in sorted(crowd.lost.items())]
     lost += (stuck if policy in SETTLES_ALL else []) + strays
-    print(f"{policy}: {crowd.attempts} attempts, {kills} kills, {effects.total()} effects, "
+    restores = f"{processes.restores} restores, " if processes.backup else ""
+    print(f"{policy}: {crowd.attempts} attempts, {kills} kills, {restores}"
+          f"{effects.total()} effects, "
           f"{len(crowd.told)} outcomes told, {len(stuck)} in doubt, {len(doubled)} duplicates, "
           f"{len(lost)} lost (seed {seed})", flush=True)
     for what, keys in (("done twice", doubled), ("lost", lost)):
