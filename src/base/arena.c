@@ -17,7 +17,7 @@ struct arena_block {
     alignas(max_align_t) char bytes[];
 };
 
-static bool count(struct arena *arena, unsigned long long size)
+static bool add_to_total(struct arena *arena, unsigned long long size)
 {
     if (!arena->counted || atomic_fetch_add(arena->counted, size) + size <= arena->most)
         return true;
@@ -83,7 +83,7 @@ static struct arena_block *block_add(struct arena *arena, size_t size)
 {
     if (size > SIZE_MAX - sizeof(struct arena_block))
         return NULL;
-    if (!count(arena, sizeof(struct arena_block) + size))
+    if (!add_to_total(arena, sizeof(struct arena_block) + size))
         return NULL;
     struct arena_block *block = block_new(arena, sizeof(*block) + size);
     if (!block) {
@@ -100,7 +100,7 @@ static struct arena_block *block_add(struct arena *arena, size_t size)
 }
 
 #ifdef PAWL_SANITIZED
-static void *take_bytes(struct arena *arena, size_t size)
+static void *arena_cut(struct arena *arena, size_t size)
 {
     struct arena_block *block = block_add(arena, size);
     return block ? block->bytes : NULL;
@@ -117,7 +117,7 @@ static size_t block_size(const struct arena *arena, size_t need)
     return size < need || tight ? need : size;
 }
 
-static void *take_bytes(struct arena *arena, size_t size)
+static void *arena_cut(struct arena *arena, size_t size)
 {
     struct arena_block *block = arena->blocks;
     size_t aligned = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
@@ -141,7 +141,7 @@ void *arena_alloc(struct arena *arena, size_t size)
     if (!arena->failed && size > arena->max - arena->used)
         arena->too_large = true;
     else if (!arena->failed)
-        at = take_bytes(arena, size);
+        at = arena_cut(arena, size);
     if (!at) {
         arena->failed = true;
         return NULL;

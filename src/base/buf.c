@@ -42,7 +42,7 @@ static char *resize(const struct buf *buf, size_t size)
     return at;
 }
 
-static bool grow(struct buf *buf, size_t n)
+static bool buf_grow(struct buf *buf, size_t n)
 {
     if (n > buf->max - buf->len) {
         buf->failed = buf->too_large = true;
@@ -65,7 +65,7 @@ char *buf_room(struct buf *buf, size_t n)
     CHECK(buf->len <= buf->cap);
     if (buf->failed)
         return NULL;
-    if ((!buf->at || n > buf->cap - buf->len) && !grow(buf, n))
+    if ((!buf->at || n > buf->cap - buf->len) && !buf_grow(buf, n))
         return NULL;
     return buf->at + buf->len;
 }

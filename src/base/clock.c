@@ -40,14 +40,14 @@ void clock_test_set(int64_t wall_us, int64_t boot_us)
     __atomic_store_n(&set_boot, boot_us, __ATOMIC_RELAXED);
 }
 
-static bool is_set(clockid_t clock, int64_t *ret_us)
+static bool is_clock_moved(clockid_t clock, int64_t *ret_us)
 {
     int64_t boot = __atomic_load_n(&set_boot, __ATOMIC_RELAXED);
     *ret_us = clock == CLOCK_BOOTTIME ? boot : __atomic_load_n(&set_wall, __ATOMIC_RELAXED);
     return boot != 0;
 }
 
-static int64_t offset_us(void)
+static int64_t moved_by_us(void)
 {
     return test_offset ? __atomic_load_n(test_offset, __ATOMIC_SEQ_CST) : 0;
 }
@@ -55,16 +55,16 @@ static int64_t offset_us(void)
 bool clock_test_moved(void)
 {
     int64_t us = 0;
-    return is_set(CLOCK_REALTIME, &us) || offset_us() != 0;
+    return is_clock_moved(CLOCK_REALTIME, &us) || moved_by_us() != 0;
 }
 #else
-static inline bool is_set(clockid_t clock, int64_t *ret_us)
+static inline bool is_clock_moved(clockid_t clock, int64_t *ret_us)
 {
     (void)clock, (void)ret_us;
     return false;
 }
 
-static inline int64_t offset_us(void)
+static inline int64_t moved_by_us(void)
 {
     return 0;
 }
@@ -74,10 +74,10 @@ static int64_t read_us(clockid_t clock)
 {
     struct timespec now;
     int64_t set = 0;
-    if (is_set(clock, &set))
+    if (is_clock_moved(clock, &set))
         return set;
     CHECK(clock_gettime(clock, &now) == 0);
-    return (int64_t)now.tv_sec * CLOCK_US_PER_S + now.tv_nsec / 1000 + offset_us();
+    return (int64_t)now.tv_sec * CLOCK_US_PER_S + now.tv_nsec / 1000 + moved_by_us();
 }
 
 int64_t clock_wall_us(void)

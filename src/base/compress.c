@@ -35,7 +35,7 @@ static ZSTD_DCtx *unpacker_of(struct compress *compress)
 }
 
 /* Takes what zstd wrote at what buf_room returned; out of memory becomes the buf's failure. */
-static bool take_result(struct buf *out, size_t result)
+static bool note_compressed(struct buf *out, size_t result)
 {
     if (!ZSTD_isError(result)) {
         buf_added(out, result);
@@ -58,7 +58,7 @@ bool compress_pack(struct compress *compress, struct slice body, struct buf *out
         out->failed = true;
     if (!room || !packer)
         return false;
-    return take_result(out, ZSTD_compress2(packer, room, room_len, body.at, body.len));
+    return note_compressed(out, ZSTD_compress2(packer, room, room_len, body.at, body.len));
 }
 
 uint64_t compress_size(struct slice packed)
@@ -78,6 +78,6 @@ bool compress_unpack(struct compress *compress, struct slice packed, size_t max,
         out->failed = true;
     if (!room || !unpacker)
         return false;
-    return take_result(out,
-                       ZSTD_decompressDCtx(unpacker, room, (size_t)size, packed.at, packed.len));
+    return note_compressed(
+        out, ZSTD_decompressDCtx(unpacker, room, (size_t)size, packed.at, packed.len));
 }

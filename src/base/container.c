@@ -98,7 +98,7 @@ static void read_upwards(const struct hierarchy *hierarchy, const char *root, co
 }
 
 /* A line of /proc/self/cgroup: ID:CONTROLLERS:PATH. */
-static void read_group(const char *root, char *line, struct container *container)
+static void read_group_line(const char *root, char *line, struct container *container)
 {
     struct slice id, controllers;
     line[strcspn(line, "\n")] = '\0';
@@ -117,7 +117,7 @@ static void read_groups(const char *root, struct container *container)
     if (!file)
         return;
     while (fgets(line, sizeof line, file))
-        read_group(root, line, container);
+        read_group_line(root, line, container);
     fclose(file);
 }
 

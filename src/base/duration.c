@@ -27,8 +27,8 @@ static const struct unit size_units[] = {
 #define N_SIZE_UNITS (sizeof(size_units) / sizeof(size_units[0]))
 
 /* Reads a number and one of `units`; the product is at most `max`. */
-static bool parse(struct slice text, const struct unit *units, size_t n_units, uint64_t max,
-                  uint64_t *ret_value)
+static bool parse_units(struct slice text, const struct unit *units, size_t n_units, uint64_t max,
+                        uint64_t *ret_value)
 {
     struct slice digits = slice_first(text, slice_digits(text));
     struct slice name = slice_skip(text, digits.len);
@@ -57,7 +57,7 @@ bool duration_parse(struct slice text, int64_t *ret_us)
         *ret_us = 0;
         return true;
     }
-    if (!parse(text, duration_units, N_DURATION_UNITS, CLOCK_NEVER - 1, &us))
+    if (!parse_units(text, duration_units, N_DURATION_UNITS, CLOCK_NEVER - 1, &us))
         return false;
     *ret_us = (int64_t)us;
     return true;
@@ -81,5 +81,5 @@ void duration_print(struct buf *buf, int64_t us)
 
 bool size_parse(struct slice text, uint64_t *ret_bytes)
 {
-    return parse(text, size_units, N_SIZE_UNITS, UINT64_MAX, ret_bytes);
+    return parse_units(text, size_units, N_SIZE_UNITS, UINT64_MAX, ret_bytes);
 }

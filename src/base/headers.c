@@ -131,7 +131,7 @@ bool header_is_token(struct slice s)
     return s.len > 0;
 }
 
-static bool has_control(uint64_t word)
+static bool word_has_control(uint64_t word)
 {
     return word_below(word, ' ') | word_is(word, 0x7F);
 }
@@ -139,7 +139,7 @@ static bool has_control(uint64_t word)
 bool header_is_text(struct slice s)
 {
     size_t i = 0;
-    while (s.len - i >= WORD_SIZE && !has_control(word_load(s.at + i)))
+    while (s.len - i >= WORD_SIZE && !word_has_control(word_load(s.at + i)))
         i += WORD_SIZE;
     for (; i < s.len; i++)
         if (s.at[i] != '\t' && ascii_is_control(s.at[i]))

@@ -55,7 +55,7 @@ static bool take_text(struct slice *rest, const char *text)
     return true;
 }
 
-static bool take_number(struct slice *rest, size_t digits, int *ret_value)
+static bool take_date_digits(struct slice *rest, size_t digits, int *ret_value)
 {
     uint64_t value;
     if (!slice_to_u64(slice_first(*rest, digits), 9999, &value) || rest->len < digits)
@@ -73,16 +73,16 @@ static bool take_month(struct slice *rest, int *ret_month)
     return false;
 }
 
-static bool take_time(struct slice *rest, struct tm *tm)
+static bool take_clock_time(struct slice *rest, struct tm *tm)
 {
-    return take_number(rest, 2, &tm->tm_hour) && take_text(rest, ":") &&
-           take_number(rest, 2, &tm->tm_min) && take_text(rest, ":") &&
-           take_number(rest, 2, &tm->tm_sec);
+    return take_date_digits(rest, 2, &tm->tm_hour) && take_text(rest, ":") &&
+           take_date_digits(rest, 2, &tm->tm_min) && take_text(rest, ":") &&
+           take_date_digits(rest, 2, &tm->tm_sec);
 }
 
 static bool take_year(struct slice *rest, struct tm *tm)
 {
-    bool took = take_number(rest, 4, &tm->tm_year);
+    bool took = take_date_digits(rest, 4, &tm->tm_year);
     tm->tm_year -= 1900;
     return took;
 }
@@ -90,27 +90,27 @@ static bool take_year(struct slice *rest, struct tm *tm)
 /* `06 Nov 1994 08:49:37 GMT` */
 static bool read_fixdate(struct slice rest, struct tm *tm)
 {
-    return take_number(&rest, 2, &tm->tm_mday) && take_text(&rest, " ") &&
+    return take_date_digits(&rest, 2, &tm->tm_mday) && take_text(&rest, " ") &&
            take_month(&rest, &tm->tm_mon) && take_text(&rest, " ") && take_year(&rest, tm) &&
-           take_text(&rest, " ") && take_time(&rest, tm) && slice_eq(rest, SLICE(" GMT"));
+           take_text(&rest, " ") && take_clock_time(&rest, tm) && slice_eq(rest, SLICE(" GMT"));
 }
 
 /* `Nov  6 08:49:37 1994` */
 static bool read_asctime(struct slice rest, struct tm *tm)
 {
     return take_month(&rest, &tm->tm_mon) && take_text(&rest, " ") &&
-           take_number(&rest, take_text(&rest, " ") ? 1 : 2, &tm->tm_mday) &&
-           take_text(&rest, " ") && take_time(&rest, tm) && take_text(&rest, " ") &&
+           take_date_digits(&rest, take_text(&rest, " ") ? 1 : 2, &tm->tm_mday) &&
+           take_text(&rest, " ") && take_clock_time(&rest, tm) && take_text(&rest, " ") &&
            take_year(&rest, tm) && rest.len == 0;
 }
 
 /* `06-Nov-94 08:49:37 GMT`; the year without its century. */
 static bool read_rfc850(struct slice rest, struct tm *tm)
 {
-    return take_number(&rest, 2, &tm->tm_mday) && take_text(&rest, "-") &&
+    return take_date_digits(&rest, 2, &tm->tm_mday) && take_text(&rest, "-") &&
            take_month(&rest, &tm->tm_mon) && take_text(&rest, "-") &&
-           take_number(&rest, 2, &tm->tm_year) && take_text(&rest, " ") && take_time(&rest, tm) &&
-           slice_eq(rest, SLICE(" GMT"));
+           take_date_digits(&rest, 2, &tm->tm_year) && take_text(&rest, " ") &&
+           take_clock_time(&rest, tm) && slice_eq(rest, SLICE(" GMT"));
 }
 
 /* The latest year of a century's two digits with which the date is no more than 50 years ahead

@@ -32,7 +32,7 @@ static void zlib_free(void *unused, void *at)
     mem_free(at);
 }
 
-static void feed(struct decoder *decoder)
+static void feed_decoder(struct decoder *decoder)
 {
     size_t n = decoder->in.len < INPUT_PIECE ? decoder->in.len : INPUT_PIECE;
     if (decoder->z.avail_in > 0 || n == 0)
@@ -42,7 +42,7 @@ static void feed(struct decoder *decoder)
     decoder->in = slice_skip(decoder->in, n);
 }
 
-static enum inflate_result result_of(int rc)
+static enum inflate_result inflate_result_of(int rc)
 {
     switch (rc) {
     case Z_OK:
@@ -57,14 +57,14 @@ static enum inflate_result result_of(int rc)
 
 /* One call of inflate(). A spare byte stands in for the room when none is left, to tell an end
  * exactly at the limit from an output that goes on. */
-static enum inflate_result step(struct decoder *decoder, int *ret_rc)
+static enum inflate_result inflate_step(struct decoder *decoder, int *ret_rc)
 {
     char spare;
     size_t n = decoder->left < OUTPUT_PIECE ? decoder->left : OUTPUT_PIECE;
     char *room = n ? buf_room(decoder->out, n) : &spare;
     if (!room)
         return decoder->out->too_large ? INFLATE_TOO_LARGE : INFLATE_NO_MEMORY;
-    feed(decoder);
+    feed_decoder(decoder);
     decoder->z.next_out = (Bytef *)room;
     decoder->z.avail_out = n ? (uInt)n : 1;
     int rc = inflate(&decoder->z, Z_NO_FLUSH);
@@ -74,14 +74,14 @@ static enum inflate_result step(struct decoder *decoder, int *ret_rc)
     buf_added(decoder->out, got);
     decoder->left -= got;
     *ret_rc = rc;
-    return result_of(rc);
+    return inflate_result_of(rc);
 }
 
 static enum inflate_result decode_all(struct decoder *decoder)
 {
     for (;;) {
         int rc = Z_OK;
-        enum inflate_result result = step(decoder, &rc);
+        enum inflate_result result = inflate_step(decoder, &rc);
         if (result != INFLATE_OK)
             return result;
         if (rc != Z_STREAM_END)

@@ -51,14 +51,14 @@ const char *json_error_text(enum json_error error)
     return texts[error];
 }
 
-static bool fail(struct reader *reader, enum json_error error)
+static bool fail_json(struct reader *reader, enum json_error error)
 {
     reader->error = error;
     reader->error_offset = (size_t)(reader->at - reader->start);
     return false;
 }
 
-static void note_refusal(struct reader *reader, enum json_error refusal, const char *at)
+static void note_json_refusal(struct reader *reader, enum json_error refusal, const char *at)
 {
     if (reader->refusal != JSON_OK)
         return;
@@ -118,12 +118,12 @@ static bool scan_unicode_escape(struct reader *reader)
     const char *at = reader->at;
     int32_t unit = code_unit(at, reader->end);
     if (unit < 0)
-        return fail(reader, JSON_SYNTAX);
+        return fail_json(reader, JSON_SYNTAX);
     reader->at += 6;
     if (is_high_surrogate(unit) && is_low_surrogate(code_unit(reader->at, reader->end)))
         reader->at += 6;
     else if (is_high_surrogate(unit) || is_low_surrogate(unit))
-        note_refusal(reader, JSON_SURROGATE, at);
+        note_json_refusal(reader, JSON_SURROGATE, at);
     return true;
 }
 
@@ -139,11 +139,11 @@ static int short_escape(char letter)
 static bool scan_escape(struct reader *reader)
 {
     if (reader->end - reader->at < 2)
-        return fail(reader, JSON_SYNTAX);
+        return fail_json(reader, JSON_SYNTAX);
     if (reader->at[1] == 'u')
         return scan_unicode_escape(reader);
     if (short_escape(reader->at[1]) < 0)
-        return fail(reader, JSON_SYNTAX);
+        return fail_json(reader, JSON_SYNTAX);
     reader->at += 2;
     return true;
 }
@@ -159,7 +159,7 @@ static bool scan_string(struct reader *reader, bool *ret_escaped)
             break;
         unsigned char c = (unsigned char)*reader->at;
         if (c < 0x20)
-            return fail(reader, JSON_SYNTAX);
+            return fail_json(reader, JSON_SYNTAX);
         if (c == '\\') {
             escaped = true;
             if (!scan_escape(reader))
@@ -168,7 +168,7 @@ static bool scan_string(struct reader *reader, bool *ret_escaped)
         }
         size_t n = utf8_length(slice_make(reader->at, (size_t)(reader->end - reader->at)));
         if (n == 0)
-            return fail(reader, JSON_UTF8);
+            return fail_json(reader, JSON_UTF8);
         reader->at += n;
     }
     *ret_escaped = escaped;
@@ -214,21 +214,21 @@ static struct slice decode_string(struct arena *arena, struct slice raw)
     return slice_make(text, len);
 }
 
-static bool read_string(struct reader *reader, struct slice *ret_text)
+static bool read_json_string(struct reader *reader, struct slice *ret_text)
 {
     if (!take_char(reader, '"'))
-        return fail(reader, JSON_SYNTAX);
+        return fail_json(reader, JSON_SYNTAX);
     const char *from = reader->at;
     bool escaped;
     if (!scan_string(reader, &escaped))
         return false;
     struct slice text = slice_make(from, (size_t)(reader->at - from));
     if (!take_char(reader, '"'))
-        return fail(reader, JSON_SYNTAX);
+        return fail_json(reader, JSON_SYNTAX);
     if (escaped)
         text = decode_string(reader->arena, text);
     if (!text.at)
-        return fail(reader, JSON_NO_MEMORY);
+        return fail_json(reader, JSON_NO_MEMORY);
     *ret_text = text;
     return true;
 }
@@ -248,19 +248,19 @@ static bool scan_number(struct reader *reader)
 {
     take_char(reader, '-');
     if (!take_char(reader, '0') && skip_digits(reader) == 0)
-        return fail(reader, JSON_SYNTAX);
+        return fail_json(reader, JSON_SYNTAX);
     if (take_char(reader, '.') && skip_digits(reader) == 0)
-        return fail(reader, JSON_SYNTAX);
+        return fail_json(reader, JSON_SYNTAX);
     if (take_char(reader, 'e') || take_char(reader, 'E')) {
         if (!take_char(reader, '+'))
             take_char(reader, '-');
         if (skip_digits(reader) == 0)
-            return fail(reader, JSON_SYNTAX);
+            return fail_json(reader, JSON_SYNTAX);
     }
     return true;
 }
 
-static bool read_number(struct reader *reader, struct json *value)
+static bool read_json_number(struct reader *reader, struct json *value)
 {
     const char *from = reader->at;
     if (!scan_number(reader))
@@ -268,7 +268,7 @@ static bool read_number(struct reader *reader, struct json *value)
     value->type = JSON_NUMBER;
     value->text = slice_make(from, (size_t)(reader->at - from));
     if (!number_is_bounded(value->text))
-        note_refusal(reader, JSON_RANGE, from);
+        note_json_refusal(reader, JSON_RANGE, from);
     return true;
 }
 
@@ -277,7 +277,7 @@ static bool read_word(struct reader *reader, struct json *value, struct slice wo
 {
     struct slice rest = slice_make(reader->at, (size_t)(reader->end - reader->at));
     if (!slice_starts(rest, word))
-        return fail(reader, JSON_SYNTAX);
+        return fail_json(reader, JSON_SYNTAX);
     reader->at += word.len;
     value->type = type;
     return true;
@@ -344,21 +344,21 @@ static bool refuse_duplicates(struct reader *reader, const struct json *object)
     if (object->count <= MEMBERS_COMPARED)
         duplicate = few_has_duplicate(object);
     else if (!many_have_duplicate(object, &duplicate))
-        return fail(reader, JSON_NO_MEMORY);
+        return fail_json(reader, JSON_NO_MEMORY);
     if (duplicate)
-        note_refusal(reader, JSON_DUPLICATE, reader->at);
+        note_json_refusal(reader, JSON_DUPLICATE, reader->at);
     return true;
 }
 
-static bool open_level(struct reader *reader, struct json *container)
+static bool open_container(struct reader *reader, struct json *container)
 {
     if (reader->depth == JSON_DEPTH_MAX)
-        return fail(reader, JSON_DEPTH);
+        return fail_json(reader, JSON_DEPTH);
     struct level *level = reader->level->down;
     if (!level) {
         level = arena_alloc(reader->arena, sizeof(*level));
         if (!level)
-            return fail(reader, JSON_NO_MEMORY);
+            return fail_json(reader, JSON_NO_MEMORY);
         *level = (struct level){.up = reader->level};
         reader->level->down = level;
     }
@@ -370,7 +370,7 @@ static bool open_level(struct reader *reader, struct json *container)
     return true;
 }
 
-static bool close_level(struct reader *reader)
+static bool close_container(struct reader *reader)
 {
     const struct json *container = reader->level->container;
     if (container->type == JSON_OBJECT && !refuse_duplicates(reader, container))
@@ -386,7 +386,7 @@ static char closing(const struct json *container)
     return container->type == JSON_OBJECT ? '}' : ']';
 }
 
-static void append(struct level *level, struct json *value)
+static void append_child(struct level *level, struct json *value)
 {
     if (level->last)
         level->last->next = value;
@@ -398,14 +398,14 @@ static void append(struct level *level, struct json *value)
 }
 
 /* Inside an object: `"name" :` and the space after it. */
-static bool read_name(struct reader *reader, struct slice *ret_name)
+static bool read_member_name(struct reader *reader, struct slice *ret_name)
 {
     struct slice name;
-    if (!read_string(reader, &name))
+    if (!read_json_string(reader, &name))
         return false;
     skip_space(reader);
     if (!take_char(reader, ':'))
-        return fail(reader, JSON_SYNTAX);
+        return fail_json(reader, JSON_SYNTAX);
     skip_space(reader);
     *ret_name = name;
     return true;
@@ -417,13 +417,13 @@ static bool read_start(struct reader *reader, struct json *value)
     switch (reader->at < reader->end ? *reader->at : '\0') {
     case '{':
         value->type = JSON_OBJECT;
-        return open_level(reader, value);
+        return open_container(reader, value);
     case '[':
         value->type = JSON_ARRAY;
-        return open_level(reader, value);
+        return open_container(reader, value);
     case '"':
         value->type = JSON_STRING;
-        return read_string(reader, &value->text);
+        return read_json_string(reader, &value->text);
     case 't':
         return read_word(reader, value, SLICE("true"), JSON_TRUE);
     case 'f':
@@ -431,23 +431,23 @@ static bool read_start(struct reader *reader, struct json *value)
     case 'n':
         return read_word(reader, value, SLICE("null"), JSON_NULL);
     default:
-        return read_number(reader, value);
+        return read_json_number(reader, value);
     }
 }
 
 /* One value at the innermost open level, with its name when that is an object. */
-static bool read_value(struct reader *reader)
+static bool read_json_value(struct reader *reader)
 {
     struct level *level = reader->level;
     struct json *value = arena_alloc(reader->arena, sizeof(*value));
     if (!value)
-        return fail(reader, JSON_NO_MEMORY);
+        return fail_json(reader, JSON_NO_MEMORY);
     *value = (struct json){.type = JSON_NULL};
     if (level->container && level->container->type == JSON_OBJECT &&
-        !read_name(reader, &value->name))
+        !read_member_name(reader, &value->name))
         return false;
     value->at = (uint32_t)(reader->at - reader->start);
-    append(level, value);
+    append_child(level, value);
     return read_start(reader, value);
 }
 
@@ -459,27 +459,27 @@ static bool read_between(struct reader *reader)
         const struct level *level = reader->level;
         skip_space(reader);
         if (next_is(reader, closing(level->container))) {
-            if (!close_level(reader))
+            if (!close_container(reader))
                 return false;
             continue;
         }
         if (level->last && !take_char(reader, ','))
-            return fail(reader, JSON_SYNTAX);
+            return fail_json(reader, JSON_SYNTAX);
         skip_space(reader);
         return true;
     }
     return true;
 }
 
-static bool read_text(struct reader *reader)
+static bool read_document(struct reader *reader)
 {
     skip_space(reader);
     do {
-        if (!read_value(reader) || !read_between(reader))
+        if (!read_json_value(reader) || !read_between(reader))
             return false;
     } while (reader->depth > 0);
     skip_space(reader);
-    return reader->at == reader->end || fail(reader, JSON_TRAILING);
+    return reader->at == reader->end || fail_json(reader, JSON_TRAILING);
 }
 
 enum json_error json_parse(struct arena *arena, struct slice bytes, struct json **ret_root,
@@ -490,7 +490,7 @@ enum json_error json_parse(struct arena *arena, struct slice bytes, struct json 
     struct reader reader = {
         .arena = arena, .start = bytes.at, .at = bytes.at, .end = bytes.at + bytes.len};
     reader.level = &reader.outside;
-    bool read = read_text(&reader);
+    bool read = read_document(&reader);
     if (read && reader.refusal == JSON_OK) {
         *ret_root = reader.outside.last;
         return JSON_OK;

@@ -15,7 +15,7 @@ static bool is_one_of(char c, const char *chars)
     return c != '\0' && strchr(chars, c) != NULL;
 }
 
-static bool open_level(struct open *open, bool is_object)
+static bool open_bracket(struct open *open, bool is_object)
 {
     if (open->depth == JSON_DEPTH_MAX)
         return false;
@@ -25,7 +25,7 @@ static bool open_level(struct open *open, bool is_object)
     return true;
 }
 
-static bool close_level(struct open *open, bool is_object)
+static bool close_bracket(struct open *open, bool is_object)
 {
     if (open->depth == 0)
         return false;
@@ -35,7 +35,7 @@ static bool close_level(struct open *open, bool is_object)
 
 /* Behind the quote that opens it: up to the one that closes it. False: it has none, or a byte that
  * no string has; then the rest is empty only in the first case. */
-static bool skip_string(struct slice *text)
+static bool skip_json_string(struct slice *text)
 {
     for (;;) {
         *text = slice_skip(*text, json_unescaped_length(*text));
@@ -49,15 +49,15 @@ static bool skip_string(struct slice *text)
 }
 
 /* One byte of structure. False: no JSON text goes on so. */
-static bool take(struct open *open, char c)
+static bool cut_at_char(struct open *open, char c)
 {
     switch (c) {
     case '{':
     case '[':
-        return open_level(open, c == '{');
+        return open_bracket(open, c == '{');
     case '}':
     case ']':
-        return close_level(open, c == '}');
+        return close_bracket(open, c == '}');
     default:
         return is_one_of(c, "0123456789+-.eEtrufalsn:, \t\r\n");
     }
@@ -71,9 +71,9 @@ bool json_is_cut(struct slice text)
     while (text.len > 0) {
         char c = *text.at;
         text = slice_skip(text, 1);
-        if (c == '"' && !skip_string(&text))
+        if (c == '"' && !skip_json_string(&text))
             return text.len == 0;
-        if (c != '"' && !take(&open, c))
+        if (c != '"' && !cut_at_char(&open, c))
             return false;
         if (open.depth == 0)
             return false; /* a whole value, or a number or a word, which may end anywhere */

@@ -167,7 +167,7 @@ void json_add_time(struct buf *buf, const char *name, int64_t us)
 
 /* ---- values ---- */
 
-static const char *word_of(enum json_type type)
+static const char *json_type_word(enum json_type type)
 {
     return type == JSON_NULL ? "null" : type == JSON_TRUE ? "true" : "false";
 }
@@ -195,6 +195,6 @@ void json_add_value(struct buf *buf, const struct json *json)
         buf_add_char(buf, is_object ? '}' : ']');
         return;
     default:
-        buf_add_str(buf, word_of(json->type));
+        buf_add_str(buf, json_type_word(json->type));
     }
 }

@@ -119,7 +119,7 @@ static bool await_reader(struct log *log)
     return false;
 }
 
-static void write_piece(struct log *log, struct slice piece)
+static void write_log_piece(struct log *log, struct slice piece)
 {
     ssize_t n = write(log->fd, piece.at, piece.len);
     if (n >= 0)
@@ -133,7 +133,7 @@ static void log_main(void *argument)
     struct log *log = argument;
     struct slice piece;
     while ((piece = await_piece(log)).len > 0 && await_reader(log))
-        write_piece(log, piece);
+        write_log_piece(log, piece);
     mutex_lock(&log->mutex);
     log->ended = true;
     cond_broadcast(&log->changed);

@@ -24,7 +24,7 @@ int mem_fail_fired(void)
     return fail_fired;
 }
 
-static bool must_fail(void)
+static bool allocation_must_fail(void)
 {
     if (fail_countdown == 0 || --fail_countdown > 0)
         return false;
@@ -32,7 +32,7 @@ static bool must_fail(void)
     return true;
 }
 #else
-static inline bool must_fail(void)
+static inline bool allocation_must_fail(void)
 {
     return false;
 }
@@ -40,21 +40,21 @@ static inline bool must_fail(void)
 
 void *mem_alloc(size_t size)
 {
-    return must_fail() ? NULL : malloc(size ? size : 1);
+    return allocation_must_fail() ? NULL : malloc(size ? size : 1);
 }
 
 void *mem_zalloc(size_t count, size_t size)
 {
     size_t product;
     /* Looked at here: sanitizers end the process for a product that overflows in calloc. */
-    if (__builtin_mul_overflow(count, size, &product) || must_fail())
+    if (__builtin_mul_overflow(count, size, &product) || allocation_must_fail())
         return NULL;
     return calloc(1, product ? product : 1);
 }
 
 void *mem_realloc(void *at, size_t size)
 {
-    return must_fail() ? NULL : realloc(at, size ? size : 1);
+    return allocation_must_fail() ? NULL : realloc(at, size ? size : 1);
 }
 
 char *mem_copy(const void *from, size_t len)
@@ -87,9 +87,9 @@ void mem_secret_free(void *at, size_t size)
 #else
 void *mem_secret_new(size_t size)
 {
-    void *at = must_fail() ? MAP_FAILED
-                           : mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *at = allocation_must_fail() ? MAP_FAILED
+                                      : mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
     (void)madvise(at, size ? size : 1, MADV_DONTDUMP); /* a kernel without it dumps it */
@@ -131,7 +131,7 @@ void *mem_block_new(enum mem_block kind)
         [MEM_BLOCK_ARENA] = MEM_BLOCK_ARENA_SIZE,
     };
     struct spare *block = spares[kind].first;
-    if (!block || must_fail())
+    if (!block || allocation_must_fail())
         return block ? NULL : mem_alloc(sizes[kind]);
     spares[kind].first = block->next;
     spares[kind].n--;

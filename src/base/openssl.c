@@ -14,7 +14,7 @@
 struct openssl openssl;
 static const char *problem;
 
-static void load(void)
+static void load_openssl(void)
 {
     static const struct library_function functions[] = {
 #define X(name) {#name, offsetof(struct openssl, name)},
@@ -33,6 +33,6 @@ static void load(void)
 const char *openssl_load(void)
 {
     static once_flag once = ONCE_FLAG_INIT;
-    call_once(&once, load);
+    call_once(&once, load_openssl);
     return problem;
 }

@@ -22,7 +22,7 @@ struct slice slice_skip(struct slice s, size_t n)
     return n ? slice_make(s.at + n, s.len - n) : s;
 }
 
-static bool is_blank(char c)
+static bool is_trimmed(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -34,9 +34,9 @@ struct slice slice_first(struct slice s, size_t n)
 
 struct slice slice_trim(struct slice s)
 {
-    while (s.len && is_blank(s.at[0]))
+    while (s.len && is_trimmed(s.at[0]))
         s = slice_skip(s, 1);
-    while (s.len && is_blank(s.at[s.len - 1]))
+    while (s.len && is_trimmed(s.at[s.len - 1]))
         s.len--;
     return s;
 }

@@ -77,7 +77,7 @@ bool timestamp_seconds(const struct tm *fields, int64_t *ret_seconds)
 enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, MILLISECOND, N_FIELDS };
 
 /* The numbers of the text's fields. False: it has another form. */
-static bool read_fields(struct slice text, uint64_t ret_values[N_FIELDS])
+static bool read_timestamp_fields(struct slice text, uint64_t ret_values[N_FIELDS])
 {
     static const unsigned char digits[N_FIELDS] = {4, 2, 2, 2, 2, 2, 3};
     static const char ends[] = "--T::.Z";
@@ -97,7 +97,7 @@ static bool read_fields(struct slice text, uint64_t ret_values[N_FIELDS])
 bool timestamp_parse(struct slice text, int64_t *ret_us)
 {
     uint64_t values[N_FIELDS] = {0};
-    if (!read_fields(text, values))
+    if (!read_timestamp_fields(text, values))
         return false;
     struct tm t = {.tm_year = (int)values[YEAR] - 1900,
                    .tm_mon = (int)values[MONTH] - 1,

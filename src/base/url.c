@@ -88,7 +88,7 @@ static size_t authority_len(struct slice rest)
     return n;
 }
 
-static const char *read_parts(struct slice rest, struct url *url)
+static const char *read_url_parts(struct slice rest, struct url *url)
 {
     struct slice authority = slice_first(rest, authority_len(rest)), userinfo;
     struct slice host = slice_cut(authority, '@', &userinfo);
@@ -107,7 +107,7 @@ bool url_read(struct slice text, struct url *ret_url, const char **ret_problem)
     if (*ret_problem == NULL && !take_scheme(&text, &url.tls))
         *ret_problem = "does not begin with http:// or https://";
     if (*ret_problem == NULL)
-        *ret_problem = read_parts(text, &url);
+        *ret_problem = read_url_parts(text, &url);
     if (*ret_problem != NULL)
         return false;
     *ret_url = url;

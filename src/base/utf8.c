@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-static bool is_continuation(char c)
+static bool is_utf8_continuation(char c)
 {
     return ((unsigned char)c & 0xC0) == 0x80;
 }
@@ -37,7 +37,7 @@ size_t utf8_length(struct slice s)
     if (n > s.len || !second_fits(lead, (unsigned char)s.at[1]))
         return 0;
     for (size_t i = 2; i < n; i++) {
-        if (!is_continuation(s.at[i]))
+        if (!is_utf8_continuation(s.at[i]))
             return 0;
     }
     return n;

@@ -41,7 +41,7 @@ static uint64_t number(const char *at, size_t size)
     return value;
 }
 
-static bool take_header(struct slice *rest, struct counts *ret)
+static bool take_zone_header(struct slice *rest, struct counts *ret)
 {
     if (rest->len < HEADER_SIZE || !slice_starts(*rest, SLICE("TZif")) || rest->at[4] < '2' ||
         rest->at[4] > '4')
@@ -101,7 +101,7 @@ static bool read_offsets(const struct counts *counts, struct slice rest, struct 
 
 /* ---- the TZ string at its end ---- */
 
-static bool take_number(struct slice *rest, int least, int most, int *ret)
+static bool take_zone_number(struct slice *rest, int least, int most, int *ret)
 {
     size_t n = 0;
     int value = 0;
@@ -130,18 +130,18 @@ static bool take_name(struct slice *rest)
 }
 
 /* [+-]hh[:mm[:ss]] */
-static bool take_time(struct slice *rest, int most_hours, int32_t *ret_s)
+static bool take_rule_time(struct slice *rest, int most_hours, int32_t *ret_s)
 {
     int hours, minutes = 0, seconds = 0;
     bool negative = slice_take(rest, '-');
     if (!negative)
         slice_take(rest, '+');
-    if (!take_number(rest, 0, most_hours, &hours))
+    if (!take_zone_number(rest, 0, most_hours, &hours))
         return false;
     if (slice_take(rest, ':')) {
-        if (!take_number(rest, 0, 59, &minutes))
+        if (!take_zone_number(rest, 0, 59, &minutes))
             return false;
-        if (slice_take(rest, ':') && !take_number(rest, 0, 59, &seconds))
+        if (slice_take(rest, ':') && !take_zone_number(rest, 0, 59, &seconds))
             return false;
     }
     int32_t all = hours * 3600 + minutes * 60 + seconds;
@@ -158,25 +158,25 @@ static bool take_turn(struct slice *rest, struct zone_transition *ret)
         return false;
     if (slice_take(rest, 'M')) {
         ret->form = 'M';
-        good = take_number(rest, 1, 12, &ret->month) && slice_take(rest, '.') &&
-               take_number(rest, 1, 5, &ret->week) && slice_take(rest, '.') &&
-               take_number(rest, 0, 6, &ret->day);
+        good = take_zone_number(rest, 1, 12, &ret->month) && slice_take(rest, '.') &&
+               take_zone_number(rest, 1, 5, &ret->week) && slice_take(rest, '.') &&
+               take_zone_number(rest, 0, 6, &ret->day);
     } else if (slice_take(rest, 'J')) {
         ret->form = 'J';
-        good = take_number(rest, 1, 365, &ret->day);
+        good = take_zone_number(rest, 1, 365, &ret->day);
     } else {
-        good = take_number(rest, 0, 365, &ret->day);
+        good = take_zone_number(rest, 0, 365, &ret->day);
     }
-    return good && (!slice_take(rest, '/') || take_time(rest, 167, &ret->time_s));
+    return good && (!slice_take(rest, '/') || take_rule_time(rest, 167, &ret->time_s));
 }
 
-static bool read_rule(struct slice text, struct zone_rule *ret)
+static bool read_zone_rule(struct slice text, struct zone_rule *ret)
 {
     int32_t west;
     *ret = (struct zone_rule){.given = text.len > 0};
     if (!ret->given)
         return true;
-    if (!take_name(&text) || !take_time(&text, 24, &west))
+    if (!take_name(&text) || !take_rule_time(&text, 24, &west))
         return false;
     ret->standard_s = -west;
     if (text.len == 0)
@@ -186,7 +186,7 @@ static bool read_rule(struct slice text, struct zone_rule *ret)
     if (!take_name(&text))
         return false;
     if (text.len > 0 && text.at[0] != ',') {
-        if (!take_time(&text, 24, &west))
+        if (!take_rule_time(&text, 24, &west))
             return false;
         ret->summer_s = -west;
     }
@@ -199,17 +199,17 @@ static bool read_footer(struct slice rest, struct zone_rule *ret)
     if (!slice_take(&rest, '\n') || rest.len == 0 ||
         slice_find(rest, '\n') != (ptrdiff_t)rest.len - 1)
         return false;
-    return read_rule(slice_make(rest.at, rest.len - 1), ret);
+    return read_zone_rule(slice_make(rest.at, rest.len - 1), ret);
 }
 
 bool zone_read(struct slice bytes, struct arena *arena, struct zone *ret_zone)
 {
     struct counts counts;
     *ret_zone = (struct zone){.n = 0};
-    if (!take_header(&bytes, &counts) || bytes.len < size_of(&counts, 4))
+    if (!take_zone_header(&bytes, &counts) || bytes.len < size_of(&counts, 4))
         return false;
     bytes = slice_skip(bytes, size_of(&counts, 4));
-    if (!take_header(&bytes, &counts) || bytes.len < size_of(&counts, 8) || counts.kinds == 0)
+    if (!take_zone_header(&bytes, &counts) || bytes.len < size_of(&counts, 8) || counts.kinds == 0)
         return false;
     struct slice rest = bytes;
     return read_changes(&counts, &rest, arena, ret_zone) &&

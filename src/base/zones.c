@@ -40,7 +40,7 @@ static void path_of(struct slice name, char path[PATH_SIZE])
 }
 
 /* A regular file, as far as a zone may be long. */
-static bool read_file(const char *path, struct buf *buf)
+static bool read_zone_file(const char *path, struct buf *buf)
 {
     struct stat about;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -65,7 +65,7 @@ bool zones_add(struct zones *zones, struct slice name, struct arena *arena)
     if (index < zones->n && slice_eq(zones->at[index]->name, name))
         return true;
     path_of(name, path);
-    bool read = zones->n < ZONES_MAX && read_file(path, &bytes);
+    bool read = zones->n < ZONES_MAX && read_zone_file(path, &bytes);
     arena->failed |= !buf_ok(&bytes);
     if (!read)
         return false;
@@ -82,8 +82,8 @@ bool zones_add(struct zones *zones, struct slice name, struct arena *arena)
 static void add_folder(struct zones *zones, struct slice folder, struct arena *arena);
 
 /* A folder below, or a zone. */
-static void add_entry(struct zones *zones, struct slice folder, const struct dirent *entry,
-                      struct arena *arena)
+static void add_zone_entry(struct zones *zones, struct slice folder, const struct dirent *entry,
+                           struct arena *arena)
 {
     char name[ZONE_NAME_MAX + 1];
     char path[PATH_SIZE];
@@ -111,7 +111,7 @@ static void add_folder(struct zones *zones, struct slice folder, struct arena *a
     DIR *files = opendir(path);
     while (files && !arena->failed && (entry = readdir(files)))
         if (entry->d_name[0] != '.')
-            add_entry(zones, folder, entry, arena);
+            add_zone_entry(zones, folder, entry, arena);
     if (files)
         closedir(files);
 }

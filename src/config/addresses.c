@@ -35,8 +35,8 @@ struct guess {
 };
 
 /* Complains, and asks about the guess where that is valid. */
-static void refuse(struct reader *reader, const struct node *node, const char *expected,
-                   const struct guess *guess)
+static void refuse_address(struct reader *reader, const struct node *node, const char *expected,
+                           const struct guess *guess)
 {
     BUF_AUTO struct buf meant = buf_make(MEANT_MAX);
     buf_add_str(&meant, guess->before);
@@ -67,7 +67,7 @@ static void refuse_listen(struct reader *reader, const struct node *node, struct
     slice_cut(text, '/', &text);
     bool is_port = text.len > 0 && text.at[0] == ':';
     const char *before = is_port ? "0.0.0.0" : is_digits(text) ? "127.0.0.1:" : "";
-    refuse(reader, node, AN_ADDRESS, &(struct guess){before, text, is_listen});
+    refuse_address(reader, node, AN_ADDRESS, &(struct guess){before, text, is_listen});
 }
 
 OPTION_READER(listen)
@@ -100,7 +100,7 @@ static bool is_upstream(struct slice text)
 static void refuse_upstream(struct reader *reader, const struct node *node, struct slice text)
 {
     const char *before = is_digits(text) ? "http://127.0.0.1:" : "http://";
-    refuse(reader, node, AN_UPSTREAM, &(struct guess){before, text, is_upstream});
+    refuse_address(reader, node, AN_UPSTREAM, &(struct guess){before, text, is_upstream});
 }
 
 OPTION_READER(upstream)
@@ -236,7 +236,7 @@ static bool is_other_store(struct slice text)
 }
 
 /* sqlite:PATH, of what names no scheme. */
-static bool is_path(struct slice text)
+static bool is_base_path(struct slice text)
 {
     return text.len > strlen("sqlite:") && slice_find(slice_skip(text, strlen("sqlite:")), ':') < 0;
 }
@@ -257,12 +257,12 @@ OPTION_READER(store)
         reader_complain(reader, node, "the first line of %s is no store (expected " A_STORE ")",
                         path);
     else if (!slice_starts(text, SLICE("sqlite:")) || text.len == strlen("sqlite:"))
-        refuse(reader, node, A_STORE, &(struct guess){"sqlite:", text, is_path});
+        refuse_address(reader, node, A_STORE, &(struct guess){"sqlite:", text, is_base_path});
     else
         *(struct slice *)field = resolve(reader, slice_skip(text, strlen("sqlite:")));
 }
 
-static bool is_token(struct slice text)
+static bool is_host_token(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] <= ' ' || text.at[i] > '~')
@@ -288,7 +288,7 @@ OPTION_READER(token)
         reader->token_readable = is_readable(path);
     else if (slice_eq(text, node->written)) /* not the environment's */
         reader->token_readable = is_readable(reader->errors->path);
-    if (is_token(text))
+    if (is_host_token(text))
         *(struct slice *)field = arena_copy(&reader->config->arena, text);
     else
         reader_complain(reader, node, "is not a valid token (expected " A_TOKEN ")");

@@ -20,7 +20,8 @@ void complaints_fini(struct complaints *complaints)
     arena_fini(&complaints->arena);
 }
 
-static bool is_told(const struct complaints *complaints, struct place place, struct slice text)
+static bool has_complaint(const struct complaints *complaints, struct place place,
+                          struct slice text)
 {
     for (size_t i = 0; i < complaints->n; i++) {
         const struct complaint *other = &complaints->at[i];
@@ -39,9 +40,9 @@ static void make_printable(char *text, size_t len)
             text[i] = '?';
 }
 
-static void add(struct complaints *complaints, struct place place, struct slice text)
+static void add_complaint(struct complaints *complaints, struct place place, struct slice text)
 {
-    if (is_told(complaints, place, text))
+    if (has_complaint(complaints, place, text))
         return;
     if (complaints->n == COMPLAINTS_MAX) {
         complaints->more++;
@@ -66,7 +67,7 @@ void complaints_add_list(struct complaints *complaints, struct place place, stru
     n += (size_t)vsnprintf(text + n, sizeof(text) - n, format, args);
     size_t len = n < sizeof(text) ? n : sizeof(text) - 1;
     make_printable(text, len);
-    add(complaints, place, slice_make(text, len));
+    add_complaint(complaints, place, slice_make(text, len));
 }
 
 void complaints_add(struct complaints *complaints, struct place place, struct slice key,

@@ -12,7 +12,7 @@
 #define A_POINTER "a JSON pointer of at most 256 bytes, such as /errors/0/code"
 #define A_VALUE "a text, number, true, false or null, as in [\"THROTTLED\", 704]"
 
-static bool is_listed(const struct draft_statuses *list, int status)
+static bool is_listed_status(const struct draft_statuses *list, int status)
 {
     for (size_t i = 0; i < list->n; i++)
         if (list->at[i] == status)
@@ -37,7 +37,8 @@ static bool read_status(struct reader *reader, const struct node *node, const ch
 
 /* ---- conditions ---- */
 
-static void read_pointer(struct reader *reader, const struct node *node, struct slice *ret_pointer)
+static void read_condition_pointer(struct reader *reader, const struct node *node,
+                                   struct slice *ret_pointer)
 {
     struct slice text;
     if (!reader_scalar(reader, node, A_POINTER, &text))
@@ -51,7 +52,8 @@ static void read_pointer(struct reader *reader, const struct node *node, struct 
 }
 
 /* As JSON, as it is compared. */
-static bool read_value(struct reader *reader, const struct node *node, struct slice *ret_value)
+static bool read_condition_value(struct reader *reader, const struct node *node,
+                                 struct slice *ret_value)
 {
     BUF_AUTO struct buf json = buf_make(VALUE_MAX);
     bool typed = node->kind == NODE_SCALAR && node->is_plain && scalar_add_json(node->text, &json);
@@ -76,7 +78,7 @@ static void read_values(struct reader *reader, const struct node *node, struct c
     }
     struct slice *values = arena_alloc(reader->texts, node->count * sizeof(*values));
     for (const struct node *one = node->first; values && one; one = one->next)
-        if (read_value(reader, one, &values[part->n]))
+        if (read_condition_value(reader, one, &values[part->n]))
             part->n++;
     part->values = values;
 }
@@ -86,8 +88,8 @@ static const struct slice members[] = {
 #define N_OF_PART 3
 
 /* {body, is | absent}; of a whole condition `status` and `and` besides, which are not read here. */
-static void read_part(struct reader *reader, const struct node *map, size_t n_members,
-                      struct response_condition *condition)
+static void read_condition_part(struct reader *reader, const struct node *map, size_t n_members,
+                                struct response_condition *condition)
 {
     struct condition_part part = {0};
     size_t errors = reader->errors->n, yes;
@@ -99,7 +101,7 @@ static void read_part(struct reader *reader, const struct node *map, size_t n_me
     }
     for (const struct node *one = map->first; one; one = one->next) {
         if (slice_eq(one->key, members[0]))
-            read_pointer(reader, one, &part.pointer);
+            read_condition_pointer(reader, one, &part.pointer);
         else if (slice_eq(one->key, members[1]))
             read_values(reader, one, &part);
         else if (slice_eq(one->key, members[2]))
@@ -123,13 +125,13 @@ static void read_others(struct reader *reader, const struct node *node,
         return;
     }
     for (const struct node *one = node->first; one; one = one->next)
-        read_part(reader, one, N_OF_PART, condition);
+        read_condition_part(reader, one, N_OF_PART, condition);
 }
 
 static void read_condition(struct reader *reader, const struct node *map,
                            struct response_condition *condition)
 {
-    read_part(reader, map, sizeof(members) / sizeof(members[0]), condition);
+    read_condition_part(reader, map, sizeof(members) / sizeof(members[0]), condition);
     for (const struct node *one = map->first; one; one = one->next) {
         if (slice_eq(one->key, members[3]))
             (void)read_status(reader, one, A_STATUS, &condition->status);
@@ -160,7 +162,8 @@ static void read_items(struct reader *reader, const struct option *option, const
         if (item->kind == NODE_MAP) {
             conditions[n] = (struct response_condition){.of_success = of_success};
             read_condition(reader, item, &conditions[n++]);
-        } else if (read_status(reader, item, AN_ANSWER, &status) && !is_listed(list, status)) {
+        } else if (read_status(reader, item, AN_ANSWER, &status) &&
+                   !is_listed_status(list, status)) {
             list->at[list->n++] = status;
         }
     }

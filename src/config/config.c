@@ -200,7 +200,7 @@ static void check_policy(struct reader *reader)
         reader->scratch->failed = true;
 }
 
-static void read_text(struct reader *reader, struct slice text)
+static void read_config_text(struct reader *reader, struct slice text)
 {
     const struct node *root = node_read(text, reader->scratch, reader->errors);
     if (!root)
@@ -262,7 +262,7 @@ static bool ran_out(const struct reader *reader)
 }
 
 /* Prints the complaints. True: there is no error. */
-static bool conclude(struct reader *reader, char **ret_complaints)
+static bool conclude_reading(struct reader *reader, char **ret_complaints)
 {
     struct complaints *shown = reader->errors->n ? reader->errors : reader->warnings;
     if (ran_out(reader) && !reader->errors->n) {
@@ -286,9 +286,9 @@ static void keep_notes(struct reader *reader)
 }
 
 /* `explain`: explains it while its nodes are there; NULL: nothing to explain. */
-static struct config *parse(const char *path, struct slice text,
-                            const struct config_sections *sections, const struct explain *explain,
-                            char **ret_complaints)
+static struct config *parse_config(const char *path, struct slice text,
+                                   const struct config_sections *sections,
+                                   const struct explain *explain, char **ret_complaints)
 {
     ARENA_AUTO struct arena scratch = arena_make_secret(SCRATCH_MAX);
     struct complaints errors, warnings, notes;
@@ -305,9 +305,9 @@ static struct config *parse(const char *path, struct slice text,
                             .notes = &notes,
                             .scratch = &scratch,
                             .texts = &config->gateway.rules->arena};
-    read_text(&reader, text);
+    read_config_text(&reader, text);
     keep_notes(&reader);
-    bool good = conclude(&reader, ret_complaints);
+    bool good = conclude_reading(&reader, ret_complaints);
     if (good && explain)
         explain_read(explain, &reader);
     complaints_fini(&errors);
@@ -321,12 +321,12 @@ static struct config *parse(const char *path, struct slice text,
 
 struct config *config_parse(const char *path, struct slice text, char **ret_complaints)
 {
-    return parse(path, text, NULL, NULL, ret_complaints);
+    return parse_config(path, text, NULL, NULL, ret_complaints);
 }
 
 /* All of the file, as far as a config may be long, and a byte more, into `room`. An errno, 0: it is
  * there. */
-static int read_file(const char *path, char *room, struct slice *ret_text)
+static int read_config_file(const char *path, char *room, struct slice *ret_text)
 {
     FILE *file = fopen(path, "re");
     if (!file)
@@ -344,9 +344,9 @@ static struct config *read_and_parse(const char *path, const struct config_secti
     char *room = mem_secret_new(FILE_ROOM);
     struct slice text = {NULL, 0};
     struct config *config = NULL;
-    int error = room ? read_file(path, room, &text) : ENOMEM;
+    int error = room ? read_config_file(path, room, &text) : ENOMEM;
     if (error == 0) {
-        config = parse(path, text, sections, explain, ret_complaints);
+        config = parse_config(path, text, sections, explain, ret_complaints);
     } else {
         struct buf why = buf_make(FILE_COMPLAINT_MAX);
         buf_printf(&why, "%s: cannot be read: %s\n", path, strerrordesc_np(error));
@@ -365,7 +365,7 @@ struct config *config_read(const char *path, const struct config_sections *secti
 bool explain_text(const struct explain *explain, const char *path, struct slice text,
                   char **ret_complaints)
 {
-    struct config *config = parse(path, text, NULL, explain, ret_complaints);
+    struct config *config = parse_config(path, text, NULL, explain, ret_complaints);
     config_free(config);
     return config != NULL;
 }

@@ -23,7 +23,7 @@ OPTION_READER(json_type)
 }
 
 /* False: no error of pawl's has that name. */
-static bool check_name(struct reader *reader, const struct node *node)
+static bool check_error_name(struct reader *reader, const struct node *node)
 {
     struct slice names[ERROR_COUNT];
     size_t n = 0;
@@ -37,7 +37,8 @@ static bool check_name(struct reader *reader, const struct node *node)
 }
 
 /* NULL: it complained, or there is no memory. What is filled in changes nothing of how it reads. */
-static const struct json *fill(struct reader *reader, const struct node *node, struct slice text)
+static const struct json *fill_example(struct reader *reader, const struct node *node,
+                                       struct slice text)
 {
     BUF_AUTO struct buf filled = buf_make(FILLED_MAX);
     struct problem problem = problem_of(ERROR_IN_PROGRESS);
@@ -73,13 +74,13 @@ static bool is_of_conflict(struct slice name)
 static void read_template(struct reader *reader, const struct node *node, struct error_texts *texts)
 {
     struct slice text;
-    if (!check_name(reader, node) || !reader_scalar(reader, node, A_TEMPLATE, &text))
+    if (!check_error_name(reader, node) || !reader_scalar(reader, node, A_TEMPLATE, &text))
         return;
     if (text.len > ERROR_TEXT_MAX) {
         reader_complain(reader, node, "is longer than %d bytes", ERROR_TEXT_MAX);
         return;
     }
-    const struct json *json = fill(reader, node, text);
+    const struct json *json = fill_example(reader, node, text);
     if (!json)
         return;
     texts->lacks_error |= is_of_conflict(node->key) && !json_at(json, SLICE("/error"));

@@ -38,8 +38,8 @@ const struct option *explain_find(const struct config_sections *sections, struct
 }
 
 /* A line of the text, unless `add` has nothing to say. */
-static void add_fact(struct buf *buf, const char *name, const struct option *option,
-                     bool (*add)(const struct option *option, struct buf *buf))
+static void add_option_fact(struct buf *buf, const char *name, const struct option *option,
+                            bool (*add)(const struct option *option, struct buf *buf))
 {
     size_t before = buf->len;
     buf_printf(buf, "  %-8s ", name);
@@ -99,16 +99,16 @@ static void describe_values(const struct option *option, struct buf *buf)
         buf_printf(buf, "    %-11s %s\n", one[i].value, one[i].text);
 }
 
-static void describe(const struct option *option, struct buf *buf)
+static void describe_option(const struct option *option, struct buf *buf)
 {
     size_t n;
     const struct option *part = option_parts(option, &n);
     buf_printf(buf, "%s: %s\n  type     %s\n", option->name.at, option->help, option_type(option));
-    add_fact(buf, "where", option, option_add_where);
+    add_option_fact(buf, "where", option, option_add_where);
     buf_printf(buf, "  default  %s\n", option->fallback);
-    add_fact(buf, "range", option, option_add_range);
+    add_option_fact(buf, "range", option, option_add_range);
     buf_printf(buf, "  reload   %s\n", option->where & OPTION_RESTART ? "needs a restart" : "yes");
-    add_fact(buf, "related", option, add_related);
+    add_option_fact(buf, "related", option, add_related);
     describe_values(option, buf);
     buf_add_str(buf, n > 0 ? "  parts\n" : "");
     for (size_t i = 0; i < n; i++)
@@ -171,7 +171,7 @@ void explain_reference(const struct explain *explain)
 {
     const struct option *option = explain->option;
     if (option) {
-        (explain->json ? describe_json : describe)(option, explain->to);
+        (explain->json ? describe_json : describe_option)(option, explain->to);
         return;
     }
     if (!explain->json) {
@@ -189,7 +189,7 @@ void explain_reference(const struct explain *explain)
 /* ---- values ---- */
 
 /* What needs no quotes anywhere. */
-static bool is_plain(struct slice text)
+static bool is_plain_scalar(struct slice text)
 {
     bool starts = slice_is_word(slice_first(text, 1), "");
     return starts && slice_is_word(text, "._/-") && !slice_eq(text, SLICE("null"));
@@ -223,7 +223,7 @@ static void add_scalar(const struct explain *explain, struct slice text, bool is
         json_add_string(explain->to, text);
     else if (is_null)
         buf_add_char(explain->to, '~');
-    else if (is_plain(text))
+    else if (is_plain_scalar(text))
         buf_add_slice(explain->to, text);
     else
         add_quoted(explain->to, text);
@@ -291,8 +291,8 @@ static bool add_absolute(const struct reader *reader, struct slice path, struct 
 }
 
 /* False: the path is absolute, or that cannot be said. */
-static bool add_file(const struct explain *explain, const struct reader *reader,
-                     struct slice prefix, struct slice path)
+static bool explain_file(const struct explain *explain, const struct reader *reader,
+                         struct slice prefix, struct slice path)
 {
     BUF_AUTO struct buf whole = buf_make(TEXT_MAX);
     buf_add_slice(&whole, prefix);
@@ -314,11 +314,11 @@ static bool add_path(const struct explain *explain, const struct reader *reader,
     if (option)
         return option == option_at(OPTION_upstream_tls) &&
                !slice_eq(node->key, SLICE("server_name")) &&
-               add_file(explain, reader, SLICE(""), node->written);
+               explain_file(explain, reader, SLICE(""), node->written);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (slice_starts(node->written, prefixes[i]))
-            return add_file(explain, reader, prefixes[i],
-                            slice_skip(node->written, prefixes[i].len));
+            return explain_file(explain, reader, prefixes[i],
+                                slice_skip(node->written, prefixes[i].len));
     return false;
 }
 
@@ -369,8 +369,8 @@ static void add_written(const struct explain *explain, const struct node *node)
 
 /* Adds a value as it is written, in one line. `option`: the option that it is the value of; NULL:
  * it is a part of one. Recursion is bounded by NODE_DEPTH_MAX. */
-static void add_value(const struct explain *explain, const struct reader *reader,
-                      const struct option *option, const struct node *node)
+static void explain_value(const struct explain *explain, const struct reader *reader,
+                          const struct option *option, const struct node *node)
 {
     bool is_map = node->kind == NODE_MAP;
     if (is_hidden(node)) {
@@ -388,7 +388,7 @@ static void add_value(const struct explain *explain, const struct reader *reader
             buf_add_str(explain->to, ": ");
         }
         if (!option || !add_path(explain, reader, option, one))
-            add_value(explain, reader, NULL, one);
+            explain_value(explain, reader, NULL, one);
         buf_add_str(explain->to, one->next ? ", " : "");
     }
     if (is_map && option)
@@ -437,7 +437,7 @@ static void add_fallback(const struct explain *explain, const struct option *opt
     const struct node *node = node_read(slice_of(option->fallback), &arena, &none);
     complaints_fini(&none);
     if (node)
-        add_value(explain, NULL, NULL, node);
+        explain_value(explain, NULL, NULL, node);
     else
         explain->to->failed = true;
 }
@@ -450,11 +450,11 @@ static void add_effective(const struct explain *explain, const struct reader *re
     else if (origin.instead)
         add_scalar(explain, slice_of(origin.instead), false);
     else if (is_hidden(origin.node) || !add_path(explain, reader, NULL, origin.node))
-        add_value(explain, reader, option, origin.node);
+        explain_value(explain, reader, option, origin.node);
 }
 
-static void add_json(const struct explain *explain, const struct reader *reader,
-                     const struct option *option, struct origin origin)
+static void explain_json(const struct explain *explain, const struct reader *reader,
+                         const struct option *option, struct origin origin)
 {
     struct buf *to = explain->to;
     bool is_words = !origin.node && !option_is_value(option->fallback);
@@ -474,7 +474,7 @@ static void add_json(const struct explain *explain, const struct reader *reader,
 }
 
 /* The comment behind the value; `start` is where the line begins. */
-static void add_origin(struct buf *to, size_t start, struct origin origin, bool is_own)
+static void add_option_origin(struct buf *to, size_t start, struct origin origin, bool is_own)
 {
     do
         buf_add_char(to, ' ');
@@ -499,36 +499,37 @@ static void add_yaml(const struct explain *explain, const struct reader *reader,
     else
         add_effective(explain, reader, option, origin);
     if (!is_words)
-        add_origin(to, start, origin, !*indent || strcmp(origin.from, "rule") == 0);
+        add_option_origin(to, start, origin, !*indent || strcmp(origin.from, "rule") == 0);
 }
 
-static bool is_wanted(const struct explain *explain, enum option_id id)
+static bool is_wanted_option(const struct explain *explain, enum option_id id)
 {
     if (id == OPTION_rules || id == OPTION_defaults || id == OPTION_name)
         return false;
     return !explain->option || explain->option == option_at(id);
 }
 
-static void add_option(const struct explain *explain, const struct reader *reader,
-                       const struct rule_draft *draft, enum option_id id)
+static void explain_option(const struct explain *explain, const struct reader *reader,
+                           const struct rule_draft *draft, enum option_id id)
 {
     bool in_rule = draft != reader->base;
     struct origin origin = origin_of(reader, draft, id);
     const char *indent = !in_rule ? "" : id == OPTION_name ? "  - " : "    ";
     if (explain->json)
-        add_json(explain, reader, option_at(id), origin);
+        explain_json(explain, reader, option_at(id), origin);
     else if (in_rule && origin.node && !option_counts(draft, id))
         add_yaml(explain, reader, option_at(id), origin, "    # ");
     else
         add_yaml(explain, reader, option_at(id), origin, indent);
 }
 
-static void add_options(const struct explain *explain, const struct reader *reader,
-                        const struct rule_draft *draft, unsigned where)
+static void explain_rule_options(const struct explain *explain, const struct reader *reader,
+                                 const struct rule_draft *draft, unsigned where)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (option_at((enum option_id)i)->where & where && is_wanted(explain, (enum option_id)i))
-            add_option(explain, reader, draft, (enum option_id)i);
+        if (option_at((enum option_id)i)->where & where &&
+            is_wanted_option(explain, (enum option_id)i))
+            explain_option(explain, reader, draft, (enum option_id)i);
 }
 
 static void add_sections(const struct explain *explain, const struct reader *reader)
@@ -540,7 +541,7 @@ static void add_sections(const struct explain *explain, const struct reader *rea
         if (explain->option && explain->option != section)
             continue;
         if (explain->json)
-            add_json(explain, reader, section, origin);
+            explain_json(explain, reader, section, origin);
         else
             add_yaml(explain, reader, section, origin, "");
     }
@@ -551,13 +552,13 @@ void explain_read(const struct explain *explain, const struct reader *reader)
     struct buf *to = explain->to;
     if (explain->json)
         buf_add_str(to, "{\"options\":{");
-    add_options(explain, reader, reader->base, OPTION_TOP);
+    explain_rule_options(explain, reader, reader->base, OPTION_TOP);
     add_sections(explain, reader);
     buf_add_str(to, explain->json ? "},\"rules\":[" : reader->n_drafts > 0 ? "rules:\n" : "");
     for (size_t i = 0; i < reader->n_drafts; i++) {
         buf_add_str(to, explain->json ? i > 0 ? ",{" : "{" : "");
-        add_option(explain, reader, reader->drafts[i], OPTION_name);
-        add_options(explain, reader, reader->drafts[i], OPTION_RULE);
+        explain_option(explain, reader, reader->drafts[i], OPTION_name);
+        explain_rule_options(explain, reader, reader->drafts[i], OPTION_RULE);
         buf_add_str(to, explain->json ? "}" : "");
     }
     if (explain->json)

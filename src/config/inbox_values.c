@@ -90,7 +90,8 @@ static const struct option verify_option = {
     .members = verify_members, .n_members = sizeof verify_members / sizeof *verify_members};
 
 /* A complaint never shows what was given. */
-static void read_secret(struct reader *reader, const struct node *node, struct inbox_verify *verify)
+static void read_verify_secret(struct reader *reader, const struct node *node,
+                               struct inbox_verify *verify)
 {
     struct slice text;
     const char *path, *problem;
@@ -107,18 +108,18 @@ static void read_verify_secrets(struct reader *reader, const struct node *node,
                                 struct inbox_verify *verify)
 {
     if (node->kind != NODE_LIST) {
-        read_secret(reader, node, verify);
+        read_verify_secret(reader, node, verify);
         return;
     }
     if (node->count == 0 || node->count > SIGNATURE_SECRETS_MAX)
         reader_not_a_list(reader, node, SIGNATURE_SECRETS_MAX, A_SECRET);
     for (const struct node *item = node->first; item && verify->n_secrets < SIGNATURE_SECRETS_MAX;
          item = item->next)
-        read_secret(reader, item, verify);
+        read_verify_secret(reader, item, verify);
 }
 
 /* Of a scheme by name its parts are known. */
-static const struct node *find_part(const struct node *map)
+static const struct node *find_inbox_part(const struct node *map)
 {
     static const struct slice parts[] = {{"header", 6},   {"signed", 6}, {"hash", 4},
                                          {"encoding", 8}, {"prefix", 6}, {"timestamp", 9}};
@@ -131,7 +132,7 @@ static const struct node *find_part(const struct node *map)
 static READER_NAMED(read_verify)
 {
     struct verify_draft draft = {0};
-    const struct node *part = node->kind == NODE_MAP ? find_part(node) : NULL;
+    const struct node *part = node->kind == NODE_MAP ? find_inbox_part(node) : NULL;
     size_t errors = reader->errors->n;
     const char *problem = NULL;
     if (!options_read_members(reader, &verify_option, node, A_VERIFY, &draft) ||
@@ -172,7 +173,7 @@ static READER_NAMED(read_inbox_mismatch)
         *(int *)field = statuses[index];
 }
 
-static bool is_path(struct slice text)
+static bool is_inbox_path(struct slice text)
 {
     static const struct slice unfit = {" ?#{}*\\%", 8};
     for (size_t i = 0; i < text.len; i++)
@@ -193,7 +194,7 @@ static READER_NAMED(read_handler)
     if (slice_starts(text, SLICE("POST ")))
         text = slice_trim(slice_skip(text, strlen("POST ")));
     source->at_upstream = slice_starts(text, SLICE("/"));
-    if (source->at_upstream ? !is_path(text) : !url_read(text, &url, &problem))
+    if (source->at_upstream ? !is_inbox_path(text) : !url_read(text, &url, &problem))
         reader_complain(reader, node, "%s (expected " A_HANDLER ")",
                         source->at_upstream ? "is no plain path" : problem);
     else
@@ -263,8 +264,8 @@ static void fill_payload(struct inbox_source *source)
             .mode = PAYLOAD_EXCLUDE, .n_pointers = 1, .pointers = {SLICE("/pending_webhooks")}};
 }
 
-static void check_source(struct reader *reader, const struct node *node,
-                         struct inbox_source *source)
+static void check_inbox_source(struct reader *reader, const struct node *node,
+                               struct inbox_source *source)
 {
     const char *missing = source->name.len == 0           ? "name"
                           : source->match.methods == 0    ? "match"
@@ -286,8 +287,8 @@ static void check_source(struct reader *reader, const struct node *node,
         source->source = source->name;
 }
 
-static void check_name(struct reader *reader, const struct node *node,
-                       const struct inbox_source *sources, size_t at)
+static void check_source_name(struct reader *reader, const struct node *node,
+                              const struct inbox_source *sources, size_t at)
 {
     for (size_t i = 0; i < at; i++)
         if (slice_eq(sources[i].name, sources[at].name))
@@ -315,9 +316,9 @@ OPTION_READER(inbox)
         all[n] = (struct inbox_source){0};
         (void)options_read_members(reader, &source_option, item, A_SOURCE, &all[n]);
         if (reader->errors->n == errors)
-            check_source(reader, item, &all[n]);
+            check_inbox_source(reader, item, &all[n]);
         if (reader->errors->n == errors)
-            check_name(reader, item, all, n);
+            check_source_name(reader, item, all, n);
     }
     *settings = (struct inbox_settings){all, n};
 }

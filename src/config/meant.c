@@ -44,7 +44,7 @@ static uint64_t worth_of(struct slice word, const struct unit_words *units)
 }
 
 /* Takes digits, among them `_` and `,`. */
-static uint64_t take_digits(struct slice *rest)
+static uint64_t take_leading_number(struct slice *rest)
 {
     uint64_t number = 0;
     while (rest->len > 0 && number < NUMBER_MAX &&
@@ -72,7 +72,7 @@ static bool take_part(struct slice *rest, const struct unit_words *units, uint64
     uint64_t tenths, part;
     if (rest->len == 0 || !ascii_is_digit(rest->at[0]))
         return false;
-    tenths = take_digits(rest) * 10;
+    tenths = take_leading_number(rest) * 10;
     if (rest->len > 1 && rest->at[0] == '.' && ascii_is_digit(rest->at[1])) {
         tenths += (uint64_t)(rest->at[1] - '0');
         *rest = slice_skip(*rest, 2);

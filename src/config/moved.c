@@ -24,7 +24,7 @@ static bool is_full(const struct telling *telling)
 }
 
 /* Ends the line with its class. */
-static void tell(struct telling *telling, struct buf *line)
+static void tell_move(struct telling *telling, struct buf *line)
 {
     if (is_full(telling))
         return;
@@ -55,7 +55,7 @@ static struct telling start_telling(const struct config *before, const struct co
 
 /* ---- a path that two patterns take ---- */
 
-static bool holds(struct slice text, struct slice part)
+static bool holds_text(struct slice text, struct slice part)
 {
     return text.len > 0 && memmem(text.at, text.len, part.at, part.len);
 }
@@ -66,14 +66,14 @@ static bool is_held_in(const struct rule_set *set, bool beside, struct slice par
     for (size_t i = 0; set && i < set->n; i++)
         for (size_t k = 0; k < set->rules[i].match.n_segments; k++) {
             const struct rule_segment *segment = &set->rules[i].match.segments[k];
-            if (holds(segment->before, part) || holds(segment->after, part) ||
-                (!beside && !segment->is_param && holds(segment->text, part)))
+            if (holds_text(segment->before, part) || holds_text(segment->after, part) ||
+                (!beside && !segment->is_param && holds_text(segment->text, part)))
                 return true;
         }
     return false;
 }
 
-static bool is_held(const struct telling *telling, bool beside, struct slice part)
+static bool is_held_by_rule(const struct telling *telling, bool beside, struct slice part)
 {
     return is_held_in(telling->before, beside, part) ||
            is_held_in(telling->before->inboxes, beside, part) ||
@@ -86,12 +86,13 @@ static bool is_held(const struct telling *telling, bool beside, struct slice par
 static void choose_value(const struct telling *telling, struct buf *value)
 {
     static const char edges[] = "-abcdefghijklmnopqrstuvwxyz0123456789";
-    bool as_it_is = !is_held(telling, true, SLICE("a")) && !is_held(telling, true, SLICE("e"));
+    bool as_it_is =
+        !is_held_by_rule(telling, true, SLICE("a")) && !is_held_by_rule(telling, true, SLICE("e"));
     size_t at = 0;
-    while (at + 2 < sizeof(edges) && is_held(telling, true, slice_make(edges + at, 1)))
+    while (at + 2 < sizeof(edges) && is_held_by_rule(telling, true, slice_make(edges + at, 1)))
         at++;
     buf_printf(value, as_it_is ? "any-value" : "%cany-value%c", edges[at], edges[at]);
-    while (buf_ok(value) && is_held(telling, false, buf_slice(value)))
+    while (buf_ok(value) && is_held_by_rule(telling, false, buf_slice(value)))
         buf_add_char(value, edges[at]);
 }
 
@@ -107,7 +108,7 @@ static struct rule_segment segment_at(const struct rule_match *match, size_t i)
 }
 
 /* The longer literal, if it begins (or ends) as the other does. False: both cannot be. */
-static bool join(struct slice a, struct slice b, bool at_front, struct slice *ret_both)
+static bool join_paths(struct slice a, struct slice b, bool at_front, struct slice *ret_both)
 {
     struct slice shorter = a.len < b.len ? a : b;
     *ret_both = a.len < b.len ? b : a;
@@ -125,7 +126,8 @@ static bool write_segment(const struct telling *telling, const struct rule_segme
         buf_add_slice(path, literal->text);
         return rule_segment_takes(other, literal->text, false, &value);
     }
-    if (!join(a->before, b->before, true, &before) || !join(a->after, b->after, false, &after))
+    if (!join_paths(a->before, b->before, true, &before) ||
+        !join_paths(a->after, b->after, false, &after))
         return false;
     buf_printf(path, "%.*s%.*s%.*s", SLICE_ARG(before), SLICE_ARG(telling->value),
                SLICE_ARG(after));
@@ -166,8 +168,8 @@ static bool is_free(const struct rule_set *set, struct slice name)
 }
 
 /* How `after` would find what `before` has stored, where it can. */
-static void add_remedy(const struct telling *telling, const struct rule *before,
-                       const struct rule *after, struct buf *line)
+static void add_move_remedy(const struct telling *telling, const struct rule *before,
+                            const struct rule *after, struct buf *line)
 {
     struct slice space = rule_key_space(before);
     bool joins = template_is_plain_header(&before->key) && template_is_plain_header(&after->key) &&
@@ -193,8 +195,8 @@ static void tell_path(struct telling *telling, const struct rule *before, const 
         buf_add_str(&line, "none that protects it");
     buf_add_str(&line, ": a retry of what ran before runs again");
     if (is_rule)
-        add_remedy(telling, before, after, &line);
-    tell(telling, &line);
+        add_move_remedy(telling, before, after, &line);
+    tell_move(telling, &line);
 }
 
 /* The first method by which the path had `before` and has `after` (NULL: no rule). False: none. */
@@ -309,7 +311,7 @@ static void tell_target(struct telling *telling, const struct rule *before,
                "another request",
                SLICE_ARG(after->name), query ? "query parameters" : "",
                query && headers ? " and " : "", headers ? "headers" : "");
-    tell(telling, &line);
+    tell_move(telling, &line);
 }
 
 void moved_report_targets(const struct config *before, const struct config *after,

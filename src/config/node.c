@@ -28,7 +28,7 @@ struct tree {
     bool over;       /* a complaint after which nothing more can be read */
 };
 
-static struct place place_of(yaml_mark_t mark)
+static struct place place_of_mark(yaml_mark_t mark)
 {
     return (struct place){mark.line + 1, mark.column + 1};
 }
@@ -47,7 +47,7 @@ static struct slice name_here(struct tree *tree)
     return top->has_key ? top->key : top->node->key;
 }
 
-static bool has_control(struct slice text)
+static bool scalar_has_control(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if ((unsigned char)text.at[i] < 0x20 || text.at[i] == 0x7f)
@@ -91,11 +91,11 @@ static bool put_variables_in(struct tree *tree, struct node *node, struct buf *b
     return true;
 }
 
-static void fill_in(struct tree *tree, struct node *node)
+static void fill_in_node(struct tree *tree, struct node *node)
 {
     BUF_AUTO struct buf buf = buf_make(VALUE_MAX);
     bool good = put_variables_in(tree, node, &buf);
-    if (good && (buf.too_large || has_control(buf_slice(&buf)))) {
+    if (good && (buf.too_large || scalar_has_control(buf_slice(&buf)))) {
         complaints_add(tree->complaints, node->place, node->key,
                        buf.too_large ? "the value is too long" : "the value holds a control byte");
         good = false;
@@ -108,7 +108,7 @@ static void fill_in(struct tree *tree, struct node *node)
         node->kind = NODE_BAD;
 }
 
-static bool is_null(const yaml_event_t *event)
+static bool is_null_event(const yaml_event_t *event)
 {
     const char *value = (const char *)event->data.scalar.value;
     return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
@@ -122,7 +122,7 @@ static struct node *add_node(struct tree *tree, enum node_kind kind, yaml_mark_t
     struct node *node = arena_alloc(tree->arena, sizeof(*node));
     if (!node)
         return NULL;
-    *node = (struct node){.kind = kind, .place = place_of(mark), .key = name_here(tree)};
+    *node = (struct node){.kind = kind, .place = place_of_mark(mark), .key = name_here(tree)};
     node->key_place = top && top->has_key ? top->key_place : node->place;
     if (!top) {
         tree->root = node;
@@ -138,7 +138,7 @@ static struct node *add_node(struct tree *tree, enum node_kind kind, yaml_mark_t
     return node;
 }
 
-static const struct node *member(const struct node *map, struct slice key)
+static const struct node *find_node_member(const struct node *map, struct slice key)
 {
     for (const struct node *one = map->first; one; one = one->next)
         if (slice_eq(one->key, key))
@@ -146,10 +146,10 @@ static const struct node *member(const struct node *map, struct slice key)
     return NULL;
 }
 
-static void take_key(struct tree *tree, struct slice key, struct place place)
+static void take_map_key(struct tree *tree, struct slice key, struct place place)
 {
     struct frame *top = top_of(tree);
-    const struct node *first = member(top->node, key);
+    const struct node *first = find_node_member(top->node, key);
     top->key = arena_copy(tree->arena, key);
     top->key_place = place;
     top->has_key = true;
@@ -171,19 +171,20 @@ static void on_scalar(struct tree *tree, const yaml_event_t *event)
     struct frame *top = top_of(tree);
     struct slice text = slice_make(event->data.scalar.value, event->data.scalar.length);
     if (top && top->node->kind == NODE_MAP && !top->has_key) {
-        take_key(tree, text, place_of(event->start_mark));
+        take_map_key(tree, text, place_of_mark(event->start_mark));
         return;
     }
     struct node *node = add_node(tree, NODE_SCALAR, event->start_mark);
     if (!node)
         return;
-    node->is_null = is_null(event);
+    node->is_null = is_null_event(event);
     node->is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     node->written = arena_copy(tree->arena, text);
-    fill_in(tree, node);
+    fill_in_node(tree, node);
 }
 
-static void stop(struct tree *tree, struct place place, struct slice key, const char *problem)
+static void stop_reading(struct tree *tree, struct place place, struct slice key,
+                         const char *problem)
 {
     complaints_add(tree->complaints, place, key, "%s", problem);
     tree->over = true;
@@ -192,13 +193,13 @@ static void stop(struct tree *tree, struct place place, struct slice key, const 
 static void on_open(struct tree *tree, enum node_kind kind, const yaml_event_t *event)
 {
     struct frame *top = top_of(tree);
-    struct place place = place_of(event->start_mark);
+    struct place place = place_of_mark(event->start_mark);
     if (top && top->node->kind == NODE_MAP && !top->has_key) {
-        stop(tree, place, top->node->key, "a name must be a single word");
+        stop_reading(tree, place, top->node->key, "a name must be a single word");
         return;
     }
     if (tree->depth == NODE_DEPTH_MAX) {
-        stop(tree, place, name_here(tree), "nested too deeply");
+        stop_reading(tree, place, name_here(tree), "nested too deeply");
         return;
     }
     struct node *node = add_node(tree, kind, event->start_mark);
@@ -208,7 +209,7 @@ static void on_open(struct tree *tree, enum node_kind kind, const yaml_event_t *
 
 static void on_alias(struct tree *tree, const yaml_event_t *event)
 {
-    complaints_add(tree->complaints, place_of(event->start_mark), name_here(tree),
+    complaints_add(tree->complaints, place_of_mark(event->start_mark), name_here(tree),
                    "aliases are not supported (write the value out, or use `defaults`)");
     struct frame *top = top_of(tree);
     if (top && top->node->kind == NODE_MAP && !top->has_key)
@@ -220,7 +221,7 @@ static void on_alias(struct tree *tree, const yaml_event_t *event)
 static void refuse_decoration(struct tree *tree, const yaml_event_t *event,
                               const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-    struct place place = place_of(event->start_mark);
+    struct place place = place_of_mark(event->start_mark);
     if (anchor)
         complaints_add(tree->complaints, place, name_here(tree),
                        "anchors are not supported (write the value out, or use `defaults`)");
@@ -257,8 +258,8 @@ static void on_event(struct tree *tree, const yaml_event_t *event)
     case YAML_DOCUMENT_START_EVENT:
         if (!tree->root)
             break;
-        stop(tree, place_of(event->start_mark), SLICE("config"),
-             "a second document (expected one)");
+        stop_reading(tree, place_of_mark(event->start_mark), SLICE("config"),
+                     "a second document (expected one)");
         break;
     default:
         break;
@@ -272,9 +273,9 @@ static void complain_of_syntax(struct tree *tree, const yaml_parser_t *parser, s
     struct syntax_error error = {
         .problem = parser->problem ? parser->problem : "unreadable",
         .context = parser->context,
-        .place =
-            by_offset ? syntax_place(text, parser->problem_offset) : place_of(parser->problem_mark),
-        .start = place_of(parser->context_mark),
+        .place = by_offset ? syntax_place(text, parser->problem_offset)
+                           : place_of_mark(parser->problem_mark),
+        .start = place_of_mark(parser->context_mark),
     };
     tree->over = true;
     if (parser->error == YAML_MEMORY_ERROR)

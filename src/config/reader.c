@@ -86,7 +86,7 @@ struct names {
     const struct slice *at;
 };
 
-static size_t split(const char *choices, struct slice *ret_names)
+static size_t split_choices(const char *choices, struct slice *ret_names)
 {
     struct slice rest = slice_of(choices);
     size_t n = 0;
@@ -95,7 +95,7 @@ static size_t split(const char *choices, struct slice *ret_names)
     return n;
 }
 
-static void add_list(struct buf *buf, const struct slice *names, size_t n)
+static void add_choices(struct buf *buf, const struct slice *names, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         buf_add_str(buf, i == 0 ? "" : i + 1 == n ? " or " : ", ");
@@ -120,7 +120,7 @@ static void complain_of_name(struct reader *reader, struct complaint problem, st
         buf_printf(&buf, "did you mean '%.*s'?%s", SLICE_ARG(near), lists ? " " : "");
     if (lists) {
         buf_add_str(&buf, "expected ");
-        add_list(&buf, names->at, names->n);
+        add_choices(&buf, names->at, names->n);
     }
     if (!buf_ok(&buf))
         reader->scratch->failed = true;
@@ -141,7 +141,7 @@ static bool is_word(struct slice name)
     return name.len > 0 && name.at[0] != '{' && name.at[0] != '[';
 }
 
-static bool find(struct slice given, const struct slice *names, size_t n, size_t *ret_index)
+static bool find_choice(struct slice given, const struct slice *names, size_t n, size_t *ret_index)
 {
     for (size_t i = 0; i < n; i++) {
         if (is_word(names[i]) && slice_eq(given, names[i])) {
@@ -168,8 +168,8 @@ bool reader_choice(struct reader *reader, const struct node *node, const char *c
 {
     BUF_AUTO struct buf expected = buf_make(HINT_MAX);
     struct slice names[NAMES_MAX], text;
-    size_t n = split(choices, names);
-    add_list(&expected, names, n);
+    size_t n = split_choices(choices, names);
+    add_choices(&expected, names, n);
     buf_add_char(&expected, '\0');
     if (!buf_ok(&expected)) {
         reader->scratch->failed = true;
@@ -177,7 +177,7 @@ bool reader_choice(struct reader *reader, const struct node *node, const char *c
     }
     if (!reader_scalar(reader, node, expected.at, &text))
         return false;
-    if (find(text, names, n, ret_index))
+    if (find_choice(text, names, n, ret_index))
         return true;
     BUF_AUTO struct buf what = buf_make(VALUE_SHOWN_MAX + HINT_MAX);
     buf_printf(&what, "'%.*s' is not valid here", SLICE_ARG(shown(node)));
@@ -191,13 +191,13 @@ const struct node *reader_only_member(struct reader *reader, const struct node *
                                       const char *choices, size_t *ret_index)
 {
     struct slice names[NAMES_MAX];
-    size_t n = split(choices, names);
+    size_t n = split_choices(choices, names);
     if (map->count != 1) {
         complaints_add(reader->errors, map->place, map->key, "holds %zu names (expected one: %s)",
                        map->count, choices);
         return NULL;
     }
-    if (find(map->first->key, names, n, ret_index))
+    if (find_choice(map->first->key, names, n, ret_index))
         return map->first;
     reader_unknown_name(reader, map->first, names, n);
     return NULL;

@@ -54,7 +54,7 @@ OPTION_READER(delays)
     retry->own_delays = true;
 }
 
-static const struct node *member(const struct node *map, struct slice name)
+static const struct node *find_retry_member(const struct node *map, struct slice name)
 {
     const struct node *one = map->first;
     while (one && !slice_eq(one->key, name))
@@ -82,7 +82,7 @@ static void check_delays(struct reader *reader, const struct node *map,
     for (int i = 0; retry->own_delays && i < retry->schedule.attempts - 1; i++)
         sum = clock_after(sum, retry->schedule.list[i]);
     if (retry->own_delays && sum >= most_us)
-        complain_of_span(reader, member(map, SLICE("schedule")), sum, most_us, whose);
+        complain_of_span(reader, find_retry_member(map, SLICE("schedule")), sum, most_us, whose);
 }
 
 static void set_profile(struct rule_retry *retry, enum retry_profile profile)
@@ -95,8 +95,8 @@ static void set_profile(struct rule_retry *retry, enum retry_profile profile)
         retry_schedule_set_delays(&retry->schedule, own.list, own.attempts - 1);
 }
 
-static void read_map(struct reader *reader, const struct option *option, const struct node *node,
-                     struct rule_retry *ret_retry)
+static void read_retry_map(struct reader *reader, const struct option *option,
+                           const struct node *node, struct rule_retry *ret_retry)
 {
     struct rule_retry retry = {.try_timeout_us = CLOCK_NEVER};
     size_t errors = reader->errors->n;
@@ -116,7 +116,7 @@ OPTION_READER(retry)
     int64_t us;
     size_t index;
     if (node->kind == NODE_MAP) {
-        read_map(reader, option, node, retry);
+        read_retry_map(reader, option, node, retry);
     } else if (node->kind == NODE_SCALAR && duration_parse(node->text, &us)) {
         reader_meant_member(reader, node, "try_timeout", "none, a profile or " A_MAP);
     } else if (reader_choice(reader, node, "none|" PROFILES "|" A_MAP, &index)) {
@@ -134,7 +134,7 @@ void retry_review(struct reader *reader, const struct rule_draft *base)
     if (!node || node == base->set[OPTION_retry] || node->kind != NODE_MAP || !rule->retry.on)
         return;
     check_delays(reader, node, &rule->retry, rule->timeout_us, whose);
-    const struct node *try_timeout = member(node, SLICE("try_timeout"));
+    const struct node *try_timeout = find_retry_member(node, SLICE("try_timeout"));
     if (try_timeout && rule->retry.try_timeout_us >= rule->timeout_us)
         complain_of_span(reader, try_timeout, rule->retry.try_timeout_us, rule->timeout_us, whose);
 }

@@ -5,8 +5,8 @@
 #include "config/reader.h"
 #include "core/trial.h"
 
-static void check_names(struct reader *reader, const struct rule_draft *earlier,
-                        const struct rule_draft *later)
+static void check_rule_names(struct reader *reader, const struct rule_draft *earlier,
+                             const struct rule_draft *later)
 {
     const struct node *name = earlier->set[OPTION_name], *other = later->set[OPTION_name];
     if (name && other && slice_eq(name->text, other->text))
@@ -157,7 +157,7 @@ static const struct rule_note {
      "where the service looks up its own value, name that in the target, such as {body:/id}"},
 };
 
-static bool is_noted(const struct rule_draft *draft, const struct rule_note *note)
+static bool is_noted_rule(const struct rule_draft *draft, const struct rule_note *note)
 {
     return draft->rule.protect && draft->set[OPTION_name] &&
            !warning_is_allowed(draft->allowed, note->class) && note->applies(&draft->rule);
@@ -171,7 +171,7 @@ static void note_rules(struct reader *reader, struct rule_draft *const *drafts, 
     BUF_AUTO struct buf names = buf_make(NAMES_MAX);
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!is_noted(drafts[i], note))
+        if (!is_noted_rule(drafts[i], note))
             continue;
         first = first ? first : drafts[i];
         if (count++ < NAMES_SHOWN)
@@ -273,7 +273,7 @@ void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_
 {
     for (size_t later = 0; later < n; later++) {
         for (size_t earlier = 0; earlier < later; earlier++)
-            check_names(reader, drafts[earlier], drafts[later]);
+            check_rule_names(reader, drafts[earlier], drafts[later]);
         check_reached(reader, drafts, later);
         for (size_t other = 0; other < n; other++)
             check_former(reader, drafts[later], drafts[other]);

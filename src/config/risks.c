@@ -151,7 +151,7 @@ static bool has_query(const struct template *probe)
     return false;
 }
 
-static void check_probe(struct reader *reader, const struct rule_draft *draft)
+static void check_probe_risks(struct reader *reader, const struct rule_draft *draft)
 {
     const struct node *node = draft->set[OPTION_unknown];
     const struct rule *rule = &draft->rule;
@@ -184,7 +184,7 @@ static bool is_constant(const struct rule *rule)
     return key->n > 0;
 }
 
-static void check_key(struct reader *reader, const struct rule_draft *draft)
+static void check_key_risks(struct reader *reader, const struct rule_draft *draft)
 {
     const struct node *node = draft->set[OPTION_key];
     if (node && is_constant(&draft->rule))
@@ -293,9 +293,9 @@ void rule_review(struct reader *reader, struct rule_draft *draft)
     reader->draft = draft;
     if (draft->rule.authorizes)
         check_target(reader, draft, &draft->rule.authorize, OPTION_authorize);
-    check_probe(reader, draft);
+    check_probe_risks(reader, draft);
     check_participant(reader, draft);
-    check_key(reader, draft);
+    check_key_risks(reader, draft);
     check_limits(reader, draft);
     refuse_reserved_tenant(reader, draft);
     warn_of_tenant(reader, draft);

@@ -167,7 +167,7 @@ static void read_hold(struct reader *reader, const struct option *option, const 
         read_duration(reader, option, node, &rule->hold_us);
 }
 
-static const struct node *member_of(const struct node *map, struct slice name)
+static const struct node *find_rule_member(const struct node *map, struct slice name)
 {
     const struct node *member = map->first;
     while (member && !slice_eq(member->key, name))
@@ -175,7 +175,7 @@ static const struct node *member_of(const struct node *map, struct slice name)
     return member;
 }
 
-static void read_first(struct reader *reader, const struct node *node)
+static void read_first_probe(struct reader *reader, const struct node *node)
 {
     static const enum record_first words[] = {RECORD_FIRST_OFF, RECORD_FIRST_RESTORED,
                                               RECORD_FIRST_ALWAYS};
@@ -188,14 +188,14 @@ static void read_first(struct reader *reader, const struct node *node)
 static void read_probe_map(struct reader *reader, const struct node *map, const struct node *probe)
 {
     struct slice text;
-    const struct node *first = member_of(map, SLICE("first"));
+    const struct node *first = find_rule_member(map, SLICE("first"));
     if (map->count > (first ? 2U : 1U))
         reader_complain(reader, map, "holds %zu names (expected probe and, perhaps, first)",
                         map->count);
     if (reader_scalar(reader, probe, A_PROBE, &text))
         read_probe(reader, probe, text);
     if (first)
-        read_first(reader, first);
+        read_first_probe(reader, first);
 }
 
 OPTION_READER(unknown)
@@ -206,7 +206,8 @@ OPTION_READER(unknown)
     struct slice text;
     reader->draft->rule.hold_us = 0;
     reader->draft->says_first = false;
-    const struct node *probe = node->kind == NODE_MAP ? member_of(node, SLICE("probe")) : NULL;
+    const struct node *probe =
+        node->kind == NODE_MAP ? find_rule_member(node, SLICE("probe")) : NULL;
     if (probe) {
         read_probe_map(reader, node, probe);
         return;
@@ -280,7 +281,7 @@ OPTION_READER(replay)
         *(struct copied_members *)field = members;
 }
 
-static bool is_parameter(struct slice text)
+static bool is_parameter_name(struct slice text)
 {
     return text.len > 0 && text.len <= 128;
 }
@@ -295,7 +296,8 @@ OPTION_READER(query)
             *(enum rule_query *)field = index == 0 ? RULE_QUERY_ALL : RULE_QUERY_NONE;
     } else if (node->count == 0) {
         complain(reader, node, SLICE("is empty"), A_QUERY);
-    } else if (reader_list(reader, node, is_parameter, "the name of a query parameter", &texts)) {
+    } else if (reader_list(reader, node, is_parameter_name, "the name of a query parameter",
+                           &texts)) {
         rule->query = RULE_QUERY_NAMES;
         rule->n_query_names = texts.n;
     }

@@ -8,8 +8,8 @@
 #define AUTHORITY_MAX 512
 #define RECIPE_MAX (64 * 1024)
 
-static const struct place *place_of(const struct rule_draft *draft, enum option_id id,
-                                    const struct node *rule)
+static const struct place *place_of_option(const struct rule_draft *draft, enum option_id id,
+                                           const struct node *rule)
 {
     return draft->set[id] ? &draft->set[id]->place : &rule->place;
 }
@@ -21,7 +21,7 @@ static void check_parameters(struct reader *reader, const struct template *templ
     const struct rule_draft *draft = reader->draft;
     struct slice lacks = rule_match_lacks(&draft->rule.match, template);
     if (lacks.at)
-        complaints_add(reader->errors, *place_of(draft, id, node), option_at(id)->name,
+        complaints_add(reader->errors, *place_of_option(draft, id, node), option_at(id)->name,
                        "the path of rule '%.*s' has no {%.*s}", SLICE_ARG(draft->rule.name),
                        SLICE_ARG(lacks));
 }
@@ -66,7 +66,7 @@ static bool names_its_tenant(const struct rule_draft *draft)
 }
 
 /* In the background there is no request: only what is kept with the record. */
-static void check_probe(struct reader *reader, const struct rule_draft *base)
+static void check_probe_options(struct reader *reader, const struct rule_draft *base)
 {
     struct rule *rule = &reader->draft->rule;
     const struct node *node = reader->draft->set[OPTION_probe_headers];
@@ -177,8 +177,8 @@ static void check_answers(struct reader *reader)
     check_not_found(reader);
 }
 
-static void move_all(struct remember_policy *policy, const struct draft_statuses *list,
-                     enum response_sort sort)
+static void move_draft_statuses(struct remember_policy *policy, const struct draft_statuses *list,
+                                enum response_sort sort)
 {
     for (size_t i = 0; i < list->n; i++)
         remember_policy_move(policy, list->at[i], sort);
@@ -188,12 +188,12 @@ static void compile_answers(struct rule_draft *draft)
 {
     struct rule *rule = &draft->rule;
     rule->responses = remember_policy_of(draft->remember);
-    move_all(&rule->responses, &draft->not_done, SORT_NOT_DONE);
-    move_all(&rule->responses, &draft->in_doubt, SORT_IN_DOUBT);
+    move_draft_statuses(&rule->responses, &draft->not_done, SORT_NOT_DONE);
+    move_draft_statuses(&rule->responses, &draft->in_doubt, SORT_IN_DOUBT);
     rule->by_body.not_done = draft->not_done.conditions;
     rule->by_body.in_doubt = draft->in_doubt.conditions;
     rule->not_found = (struct remember_policy){0};
-    move_all(&rule->not_found, &draft->not_found, SORT_NOT_DONE);
+    move_draft_statuses(&rule->not_found, &draft->not_found, SORT_NOT_DONE);
     if (!draft->set[OPTION_not_found])
         remember_policy_move(&rule->not_found, 404, SORT_NOT_DONE);
     rule->not_found_by_body.not_done = draft->not_found.conditions;
@@ -201,7 +201,7 @@ static void compile_answers(struct rule_draft *draft)
 
 /* A format that was meant for the keys of clients has nothing to judge where no client sends one.
  */
-static void check_format(struct reader *reader, const struct rule_draft *base)
+static void check_key_format(struct reader *reader, const struct rule_draft *base)
 {
     const struct rule_draft *draft = reader->draft;
     const struct node *node = draft->set[OPTION_key_format];
@@ -251,7 +251,7 @@ static void check_key_age(struct reader *reader, const struct rule_draft *base)
                         "operation (expected at most the rule's `ttl`, or its {window:..})");
 }
 
-static void check_form(struct reader *reader)
+static void check_rules_form(struct reader *reader)
 {
     const struct rule_draft *draft = reader->draft;
     const struct node *node = draft->set[OPTION_key];
@@ -302,12 +302,12 @@ static void check_rule(struct reader *reader, const struct node *node,
 {
     const struct rule *rule = &reader->draft->rule;
     check_required(reader, node);
-    check_probe(reader, base);
+    check_probe_options(reader, base);
     check_first(reader);
     check_answers(reader);
-    check_format(reader, base);
+    check_key_format(reader, base);
     check_key_age(reader, base);
-    check_form(reader);
+    check_rules_form(reader);
     check_copied(reader);
     check_emit(reader);
     once_review(reader, reader->draft);
@@ -325,8 +325,8 @@ static void check_rule(struct reader *reader, const struct node *node,
 }
 
 /* Reads one rule over `base`. NULL: no memory, or it is no map. */
-static struct rule_draft *read_rule(struct reader *reader, const struct node *node,
-                                    const struct rule_draft *base)
+static struct rule_draft *read_rule_draft(struct reader *reader, const struct node *node,
+                                          const struct rule_draft *base)
 {
     if (node->kind != NODE_MAP) {
         if (node->kind != NODE_BAD)
@@ -350,7 +350,7 @@ static struct rule_draft *read_rule(struct reader *reader, const struct node *no
     return draft;
 }
 
-static void fail(struct reader *reader)
+static void fail_rules(struct reader *reader)
 {
     reader->scratch->failed = true;
 }
@@ -365,7 +365,7 @@ static struct slice upstream_authority(struct reader *reader)
     if (upstream->port != (reader->config->upstream_tls.on ? 443 : 80))
         buf_printf(&text, ":%u", (unsigned)upstream->port);
     if (!buf_ok(&text))
-        fail(reader);
+        fail_rules(reader);
     return arena_copy(reader->texts, buf_slice(&text));
 }
 
@@ -378,11 +378,11 @@ static void finish(struct reader *reader, struct rule_draft *draft)
     draft->rule.payload.as_json = draft->rule.body_json;
     payload_recipe_write(&draft->rule.payload, &recipe);
     if (!buf_ok(&recipe))
-        fail(reader);
+        fail_rules(reader);
     draft->rule.recipe = arena_copy(reader->texts, buf_slice(&recipe));
 }
 
-static void build(struct reader *reader, struct rule_draft *const *drafts, size_t n)
+static void build_rules(struct reader *reader, struct rule_draft *const *drafts, size_t n)
 {
     struct rule_set *set = reader->config->gateway.rules;
     set->rules = arena_alloc(&set->arena, n * sizeof(*set->rules));
@@ -393,7 +393,7 @@ static void build(struct reader *reader, struct rule_draft *const *drafts, size_
         set->rules[set->n++] = drafts[i]->rule;
     }
     if (!rule_set_index(set))
-        fail(reader);
+        fail_rules(reader);
 }
 
 void rules_compile(struct reader *reader, const struct node *node, const struct rule_draft *base)
@@ -409,7 +409,7 @@ void rules_compile(struct reader *reader, const struct node *node, const struct 
     if (!drafts)
         return;
     for (const struct node *one = node->first; one; one = one->next) {
-        struct rule_draft *draft = read_rule(reader, one, base);
+        struct rule_draft *draft = read_rule_draft(reader, one, base);
         if (draft)
             drafts[n++] = draft;
     }
@@ -418,5 +418,5 @@ void rules_compile(struct reader *reader, const struct node *node, const struct 
     rules_review(reader, drafts, n);
     spaces_review(reader, drafts, n);
     if (reader->errors->n == 0 && !reader->scratch->failed)
-        build(reader, drafts, n);
+        build_rules(reader, drafts, n);
 }

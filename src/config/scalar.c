@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/scalar.h"
 
-static bool add_word(struct slice text, struct buf *buf)
+static bool add_exponent_word(struct slice text, struct buf *buf)
 {
     static const char *const words[][2] = {
         {"", "null"},       {"~", "null"},      {"null", "null"},  {"Null", "null"},
@@ -37,7 +37,7 @@ static bool add_based(struct slice text, struct buf *buf)
 }
 
 /* The digits that it begins with. */
-static struct slice take_digits(struct slice *text)
+static struct slice take_scalar_digits(struct slice *text)
 {
     struct slice digits = slice_first(*text, slice_digits(*text));
     *text = slice_skip(*text, digits.len);
@@ -54,14 +54,14 @@ static bool is_exponent(struct slice text)
 }
 
 /* JSON has no +1, 007, .5 and 5. */
-static bool add_decimal(struct slice text, struct buf *buf)
+static bool add_scalar_decimal(struct slice text, struct buf *buf)
 {
     bool negative = slice_take(&text, '-');
     if (!negative)
         (void)slice_take(&text, '+');
-    struct slice whole = take_digits(&text), fraction = {0};
+    struct slice whole = take_scalar_digits(&text), fraction = {0};
     if (slice_take(&text, '.'))
-        fraction = take_digits(&text);
+        fraction = take_scalar_digits(&text);
     if ((whole.len == 0 && fraction.len == 0) || !is_exponent(text))
         return false;
     while (whole.len > 1 && slice_take(&whole, '0'))
@@ -76,7 +76,7 @@ static bool add_decimal(struct slice text, struct buf *buf)
 
 bool scalar_add_json(struct slice text, struct buf *buf)
 {
-    return add_word(text, buf) || add_based(text, buf) || add_decimal(text, buf);
+    return add_exponent_word(text, buf) || add_based(text, buf) || add_scalar_decimal(text, buf);
 }
 
 bool scalar_is_no_json(struct slice text)

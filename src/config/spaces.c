@@ -22,7 +22,7 @@ static bool is_same_tenant(struct reader *reader, const struct rule *one, const 
            (one->tenant_none || is_same_template(reader, &one->tenant, &other->tenant));
 }
 
-static bool folds(const struct rule *rule)
+static bool folds_names(const struct rule *rule)
 {
     return key_format_kind_folds(rule->key_format_kind) ||
            key_format_folds(rule->key.parts[0].format);
@@ -38,7 +38,8 @@ static const char *difference(struct reader *reader, const struct rule *one,
         return "tenant";
     if (one->key_syntax != other->key_syntax)
         return "key_syntax";
-    return folds(one) != folds(other) ? "key_format, of which only one folds upper case" : NULL;
+    return folds_names(one) != folds_names(other) ? "key_format, of which only one folds upper case"
+                                                  : NULL;
 }
 
 static bool is_in_a_space(const struct rule_draft *draft)
@@ -46,8 +47,8 @@ static bool is_in_a_space(const struct rule_draft *draft)
     return draft->set[OPTION_key_space] && !slice_eq(draft->rule.key_space, draft->rule.name);
 }
 
-static bool check_key(struct reader *reader, const struct rule_draft *draft,
-                      const struct node *node)
+static bool check_key_space(struct reader *reader, const struct rule_draft *draft,
+                            const struct node *node)
 {
     bool plain = template_is_plain_header(&draft->rule.key);
     if (!plain)
@@ -63,7 +64,7 @@ static void check_pair(struct reader *reader, const struct rule_draft *draft,
 {
     const struct node *node = draft->set[OPTION_key_space];
     if (!slice_eq(draft->rule.key_space, rule_key_space(&other->rule)) ||
-        !check_key(reader, other, node))
+        !check_key_space(reader, other, node))
         return;
     const char *differs = difference(reader, &draft->rule, &other->rule);
     if (differs)
@@ -113,7 +114,7 @@ void spaces_review(struct reader *reader, struct rule_draft *const *drafts, size
             continue;
         reader->draft = drafts[i];
         check_values(reader, drafts[i], drafts, n);
-        if (!check_key(reader, drafts[i], drafts[i]->set[OPTION_key_space]))
+        if (!check_key_space(reader, drafts[i], drafts[i]->set[OPTION_key_space]))
             continue;
         for (size_t other = 0; other < n; other++) {
             if (other == i || !drafts[other]->rule.protect)

@@ -66,7 +66,7 @@ static const struct mistake {
 /* ---- places ---- */
 
 /* Of a character of several bytes, after the first. */
-static bool is_continuation(char c)
+static bool is_line_continuation(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80;
 }
@@ -77,7 +77,7 @@ struct place syntax_place(struct slice text, size_t offset)
     for (size_t i = 0; i < offset && i < text.len; i++) {
         bool is_line_end = text.at[i] == '\n';
         place.line += is_line_end;
-        place.column = is_line_end ? 1 : place.column + !is_continuation(text.at[i]);
+        place.column = is_line_end ? 1 : place.column + !is_line_continuation(text.at[i]);
     }
     return place;
 }
@@ -91,7 +91,7 @@ static void cut_line(struct slice text, struct place place, struct slice *ret_be
     for (size_t i = 0; i < place.line && text.at; i++)
         text = slice_cut(text, '\n', &line);
     for (size_t column = 1; n < line.len; n++) {
-        column += n > 0 && !is_continuation(line.at[n]);
+        column += n > 0 && !is_line_continuation(line.at[n]);
         if (column == place.column)
             break;
     }
@@ -101,7 +101,7 @@ static void cut_line(struct slice text, struct place place, struct slice *ret_be
 
 /* ---- the table ---- */
 
-static bool is_there(enum where where, struct slice before, struct slice after)
+static bool is_at_mistake(enum where where, struct slice before, struct slice after)
 {
     switch (where) {
     case ANYWHERE:
@@ -116,7 +116,7 @@ static bool is_there(enum where where, struct slice before, struct slice after)
     return true;
 }
 
-static bool says(const char *said, const char *part)
+static bool says_part(const char *said, const char *part)
 {
     return said && strstr(said, part);
 }
@@ -124,13 +124,13 @@ static bool says(const char *said, const char *part)
 static bool fits(const struct mistake *row, const struct syntax_error *error, struct slice before,
                  struct slice after)
 {
-    return (says(error->problem, row->problem) || says(error->context, row->problem)) &&
-           is_there(row->where, before, after) &&
+    return (says_part(error->problem, row->problem) || says_part(error->context, row->problem)) &&
+           is_at_mistake(row->where, before, after) &&
            (!row->at || (after.len > 0 && strchr(row->at, after.at[0])));
 }
 
-static const struct mistake *find(const struct syntax_error *error, struct slice before,
-                                  struct slice after)
+static const struct mistake *find_mistake(const struct syntax_error *error, struct slice before,
+                                          struct slice after)
 {
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         if (fits(&mistakes[i], error, before, after))
@@ -144,7 +144,7 @@ void syntax_complain(struct complaints *complaints, const struct syntax_error *e
     struct slice before, after, key = SLICE("config");
     struct place place = error->place;
     cut_line(text, place, &before, &after);
-    const struct mistake *mistake = find(error, before, after);
+    const struct mistake *mistake = find_mistake(error, before, after);
     if (!mistake) {
         complaints_add(complaints, place, key, "not valid YAML: %s", error->problem);
         return;

@@ -17,7 +17,7 @@
 #define A_NUMBER "a number in digits, such as 100"
 #define A_SIZE "a size such as 512, 64KiB or 1MiB"
 
-static void add_size(struct buf *buf, uint64_t bytes)
+static void add_size_text(struct buf *buf, uint64_t bytes)
 {
     static const char *const units[] = {"", "KiB", "MiB", "GiB"};
     size_t unit = 0;
@@ -28,7 +28,7 @@ static void add_size(struct buf *buf, uint64_t bytes)
     buf_printf(buf, "%ju%s", (uintmax_t)bytes, units[unit]);
 }
 
-static void add_number(struct buf *buf, uint64_t value)
+static void add_plain_number(struct buf *buf, uint64_t value)
 {
     buf_add_u64(buf, value);
 }
@@ -42,8 +42,8 @@ static void add_duration(struct buf *buf, uint64_t us)
 static const struct quantity {
     void (*add)(struct buf *buf, uint64_t value);
     const struct unit_words *units;
-} durations = {add_duration, duration_words}, sizes = {add_size, size_words},
-  numbers = {add_number, number_words};
+} durations = {add_duration, duration_words}, sizes = {add_size_text, size_words},
+  numbers = {add_plain_number, number_words};
 
 /* What the values of a reader are. The others read one of several words; some of them also a map
  * or a list, which their help shows. */
@@ -111,7 +111,7 @@ static const struct type {
     {read_defaults, "map", NULL},
 };
 
-static const struct type *type_of(const struct option *option)
+static const struct type *type_of_option(const struct option *option)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].read == option->read)
@@ -121,13 +121,13 @@ static const struct type *type_of(const struct option *option)
 
 const char *option_type(const struct option *option)
 {
-    const struct type *type = type_of(option);
+    const struct type *type = type_of_option(option);
     return type ? type->name : option->members ? "map" : "word";
 }
 
 bool option_add_range(const struct option *option, struct buf *buf)
 {
-    const struct type *type = type_of(option);
+    const struct type *type = type_of_option(option);
     if (option->highest == 0)
         return false;
     CHECK(type && type->quantity);
@@ -230,8 +230,8 @@ OPTION_READER(disk_reserve)
 }
 
 /* `auto`: so much, or a share of the memory that the container may use. */
-static void read_memory(struct reader *reader, const struct option *option, const struct node *node,
-                        void *field, uint64_t most, unsigned percent)
+static void read_memory_size(struct reader *reader, const struct option *option,
+                             const struct node *node, void *field, uint64_t most, unsigned percent)
 {
     if (node->kind != NODE_SCALAR || !slice_eq(node->text, SLICE("auto"))) {
         read_size(reader, option, node, field);
@@ -244,12 +244,12 @@ static void read_memory(struct reader *reader, const struct option *option, cons
 
 OPTION_READER(bodies)
 {
-    read_memory(reader, option, node, field, BODIES_MOST, BODIES_PERCENT);
+    read_memory_size(reader, option, node, field, BODIES_MOST, BODIES_PERCENT);
 }
 
 OPTION_READER(cache)
 {
-    read_memory(reader, option, node, field, CACHE_MOST, CACHE_PERCENT);
+    read_memory_size(reader, option, node, field, CACHE_MOST, CACHE_PERCENT);
 }
 
 static bool number_of(struct reader *reader, const struct option *option, const struct node *node,

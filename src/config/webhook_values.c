@@ -105,7 +105,7 @@ static READER_NAMED(read_former)
     endpoint->n_former = texts.n;
 }
 
-static bool is_tenant(struct slice text)
+static bool is_tenant_text(struct slice text)
 {
     return text.len > 0;
 }
@@ -114,13 +114,13 @@ static READER_NAMED(read_tenants)
 {
     struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, tenants);
     struct reader_texts texts = {.max = WEBHOOK_TENANTS_MAX, .at = endpoint->tenants};
-    (void)reader_list(reader, node, is_tenant, "a tenant", &texts);
+    (void)reader_list(reader, node, is_tenant_text, "a tenant", &texts);
     endpoint->n_tenants = texts.n;
 }
 
 /* A complaint never shows what was given. */
-static void read_secret(struct reader *reader, const struct node *node,
-                        struct webhook_endpoint *endpoint)
+static void read_endpoint_secret(struct reader *reader, const struct node *node,
+                                 struct webhook_endpoint *endpoint)
 {
     struct slice text;
     const char *path, *problem;
@@ -140,14 +140,14 @@ static READER_NAMED(read_secrets)
 {
     struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, secrets);
     if (node->kind != NODE_LIST) {
-        read_secret(reader, node, endpoint);
+        read_endpoint_secret(reader, node, endpoint);
         return;
     }
     if (node->count > SIGNATURE_SECRETS_MAX)
         reader_not_a_list(reader, node, SIGNATURE_SECRETS_MAX, A_SECRET);
     for (const struct node *item = node->first; item && endpoint->n_secrets < SIGNATURE_SECRETS_MAX;
          item = item->next)
-        read_secret(reader, item, endpoint);
+        read_endpoint_secret(reader, item, endpoint);
 }
 
 static READER_NAMED(read_envelope)
@@ -261,8 +261,8 @@ static void check_schedule(struct reader *reader, const struct node *node,
             retry_schedule_most_us(schedule) + schedule->attempts * endpoint->timeout_us;
 }
 
-static void check_name(struct reader *reader, const struct node *node,
-                       const struct webhook_endpoint *endpoints, size_t at)
+static void check_endpoint_name(struct reader *reader, const struct node *node,
+                                const struct webhook_endpoint *endpoints, size_t at)
 {
     for (size_t i = 0; i < at; i++)
         if (slice_eq(endpoints[i].name, endpoints[at].name))
@@ -332,7 +332,7 @@ static size_t add_former(struct reader *reader, const struct node *node,
             all[n_all].name = all[i].former[f];
             all[n_all].n_types = all[n_all].n_former = 0;
             all[n_all].heir = &all[i];
-            check_name(reader, node, all, n_all++);
+            check_endpoint_name(reader, node, all, n_all++);
         }
     return n_all;
 }
@@ -358,7 +358,7 @@ OPTION_READER(endpoints)
         if (reader->errors->n == errors)
             check_schedule(reader, item, &all[n]);
         if (reader->errors->n == errors)
-            check_name(reader, item, all, n);
+            check_endpoint_name(reader, item, all, n);
     }
     settings->endpoints = all;
     settings->n_endpoints = add_former(reader, node, all, n);

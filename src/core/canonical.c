@@ -57,7 +57,7 @@ bool canonical_step(struct canonical *canonical)
     return buf_ok(canonical->buf);
 }
 
-static bool is_in(struct json_set set, const struct json *value)
+static bool is_in_json_set(struct json_set set, const struct json *value)
 {
     for (size_t i = 0; i < set.n; i++) {
         if (set.at[i] == value)
@@ -92,7 +92,7 @@ static bool sort_object(struct writer *writer, struct level *level, const struct
     const struct json **members = writer->members + writer->n_members;
     size_t n = 0;
     for (const struct json *member = object->first; member; member = member->next) {
-        if (!is_in(writer->without, member))
+        if (!is_in_json_set(writer->without, member))
             members[n++] = member;
     }
     json_sort_members(members, n, members + n);
@@ -101,7 +101,7 @@ static bool sort_object(struct writer *writer, struct level *level, const struct
     return true;
 }
 
-static bool open_level(struct writer *writer, const struct json *value)
+static bool open_written(struct writer *writer, const struct json *value)
 {
     CHECK(writer->depth < JSON_DEPTH_MAX);
     struct level *level = &writer->levels[writer->depth++];
@@ -110,7 +110,7 @@ static bool open_level(struct writer *writer, const struct json *value)
     return !level->object || value->count == 0 || sort_object(writer, level, value);
 }
 
-static void close_level(struct writer *writer)
+static void close_written(struct writer *writer)
 {
     const struct level *level = &writer->levels[--writer->depth];
     if (level->end > level->first)
@@ -123,7 +123,7 @@ static const struct json *next_child(const struct writer *writer, struct level *
 {
     if (level->object)
         return level->at < level->end ? writer->members[level->at++] : NULL;
-    while (level->next && is_in(writer->without, level->next))
+    while (level->next && is_in_json_set(writer->without, level->next))
         level->next = level->next->next;
     const struct json *child = level->next;
     if (child)
@@ -133,14 +133,14 @@ static const struct json *next_child(const struct writer *writer, struct level *
 
 /* Closes what has no more children; then the next value to write, its comma and name written. NULL:
  * all is closed. */
-static const struct json *next_value(struct writer *writer)
+static const struct json *next_written(struct writer *writer)
 {
     struct buf *buf = writer->canonical->buf;
     while (writer->depth > 0) {
         struct level *level = &writer->levels[writer->depth - 1];
         const struct json *child = next_child(writer, level);
         if (!child) {
-            close_level(writer);
+            close_written(writer);
             continue;
         }
         if (level->any)
@@ -155,7 +155,7 @@ static const struct json *next_value(struct writer *writer)
     return NULL;
 }
 
-static bool add_value(struct writer *writer, const struct json *value)
+static bool write_canonical_value(struct writer *writer, const struct json *value)
 {
     static const char *const words[] = {
         [JSON_NULL] = "null", [JSON_FALSE] = "false", [JSON_TRUE] = "true"};
@@ -175,15 +175,15 @@ static bool add_value(struct writer *writer, const struct json *value)
         return true;
     case JSON_ARRAY:
     case JSON_OBJECT:
-        return open_level(writer, value);
+        return open_written(writer, value);
     }
     UNREACHABLE();
 }
 
 static bool add_tree(struct writer *writer, const struct json *root)
 {
-    for (const struct json *value = root; value; value = next_value(writer)) {
-        if (!add_value(writer, value) || !canonical_step(writer->canonical))
+    for (const struct json *value = root; value; value = next_written(writer)) {
+        if (!write_canonical_value(writer, value) || !canonical_step(writer->canonical))
             return false;
     }
     return canonical_step(writer->canonical);
@@ -192,7 +192,7 @@ static bool add_tree(struct writer *writer, const struct json *root)
 bool canonical_add_json(struct canonical *canonical, const struct json *root,
                         struct json_set without)
 {
-    if (is_in(without, root))
+    if (is_in_json_set(without, root))
         return true;
     ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
     struct writer writer = {.canonical = canonical, .arena = &arena, .without = without};

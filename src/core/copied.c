@@ -16,8 +16,8 @@ static const struct json *scalar_at(const struct json *root, struct slice pointe
     return found && found->type <= JSON_STRING ? found : NULL;
 }
 
-static bool find_part(const struct copied_text *request, const struct copied_text *response,
-                      struct slice pointer, struct part *ret_part)
+static bool find_copied_part(const struct copied_text *request, const struct copied_text *response,
+                             struct slice pointer, struct part *ret_part)
 {
     const struct json *new = scalar_at(request->json, pointer);
     const struct json *old = scalar_at(response->json, pointer);
@@ -29,7 +29,7 @@ static bool find_part(const struct copied_text *request, const struct copied_tex
 }
 
 /* In the order of the response, each place once. */
-static size_t insert(struct part *parts, size_t n, struct part part)
+static size_t insert_copied_part(struct part *parts, size_t n, struct part part)
 {
     size_t i = n;
     while (i > 0 && parts[i - 1].old.at > part.old.at)
@@ -48,8 +48,8 @@ bool copied_write(const struct copied_members *members, const struct copied_text
     size_t n = 0;
     const char *from = response->bytes.at, *end = response->bytes.at + response->bytes.len;
     for (size_t i = 0; i < members->n; i++)
-        if (find_part(request, response, members->at[i], &part))
-            n = insert(parts, n, part);
+        if (find_copied_part(request, response, members->at[i], &part))
+            n = insert_copied_part(parts, n, part);
     for (size_t i = 0; i < n; i++) {
         buf_add(buf, from, (size_t)(parts[i].old.at - from));
         buf_add_slice(buf, parts[i].new);

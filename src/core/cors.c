@@ -91,7 +91,7 @@ static bool varies_by_origin(struct slice fields)
     return false;
 }
 
-static void add_line(struct buf *buf, const char *name, struct slice value)
+static void add_cors_line(struct buf *buf, const char *name, struct slice value)
 {
     buf_add_str(buf, name);
     buf_add(buf, ": ", 2);
@@ -105,11 +105,11 @@ void cors_write_fields(const struct cors_policy *cors, struct slice origin, stru
     if (!cors_is_on(cors))
         return;
     if (!varies_by_origin(fields))
-        add_line(buf, "Vary", SLICE("Origin"));
+        add_cors_line(buf, "Vary", SLICE("Origin"));
     if (!cors->any && !is_allowed(cors, origin))
         return;
-    add_line(buf, "Access-Control-Allow-Origin", cors->any ? SLICE("*") : origin);
+    add_cors_line(buf, "Access-Control-Allow-Origin", cors->any ? SLICE("*") : origin);
     if (cors->credentials)
-        add_line(buf, "Access-Control-Allow-Credentials", SLICE("true"));
-    add_line(buf, "Access-Control-Expose-Headers", SLICE(EXPOSED));
+        add_cors_line(buf, "Access-Control-Allow-Credentials", SLICE("true"));
+    add_cors_line(buf, "Access-Control-Expose-Headers", SLICE(EXPOSED));
 }

@@ -22,8 +22,8 @@ enum response_sort remember_policy_sort(const struct remember_policy *policy, in
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-static void move_all(struct remember_policy *policy, const int *statuses, size_t n,
-                     enum response_sort sort)
+static void move_statuses(struct remember_policy *policy, const int *statuses, size_t n,
+                          enum response_sort sort)
 {
     for (size_t i = 0; i < n; i++)
         remember_policy_move(policy, statuses[i], sort);
@@ -36,11 +36,11 @@ struct remember_policy remember_policy_of(enum remember remember)
     static const int not_done[] = {401, 403, 407, 408, 425, 429, 503, 508};
     static const int in_doubt[] = {500, 502, 504};
     struct remember_policy policy = {{0}};
-    move_all(&policy, redirects, N_OF(redirects), SORT_NOT_DONE);
+    move_statuses(&policy, redirects, N_OF(redirects), SORT_NOT_DONE);
     if (remember == REMEMBER_ALL)
         return policy;
-    move_all(&policy, not_done, N_OF(not_done), SORT_NOT_DONE);
-    move_all(&policy, in_doubt, N_OF(in_doubt), SORT_IN_DOUBT);
+    move_statuses(&policy, not_done, N_OF(not_done), SORT_NOT_DONE);
+    move_statuses(&policy, in_doubt, N_OF(in_doubt), SORT_IN_DOUBT);
     for (int status = 400; remember == REMEMBER_SUCCESS && status < 500; status++)
         remember_policy_move(&policy, status, SORT_NOT_DONE);
     return policy;
@@ -54,18 +54,18 @@ static bool is_redirect(int status)
     return false;
 }
 
-static bool is_refusal(int status)
+static bool is_refusing_status(int status)
 {
     return status >= 400 && status < 500;
 }
 
 static enum disposition_write write_of_final(int status)
 {
-    return is_refusal(status) ? WRITE_FAIL : WRITE_COMPLETE;
+    return is_refusing_status(status) ? WRITE_FAIL : WRITE_COMPLETE;
 }
 
 /* `error` is ERROR_NONE where there is a response of the upstream to pass on. */
-static struct disposition doubt(enum record_unknown unknown, enum error error)
+static struct disposition doubtful(enum record_unknown unknown, enum error error)
 {
     enum disposition_next next = error == ERROR_NONE ? NEXT_RESPONSE : NEXT_ERROR;
     if (unknown == RECORD_UNKNOWN_PROBE)
@@ -78,7 +78,7 @@ static struct disposition disposition_of_response(int status, enum response_sort
 {
     switch (sort) {
     case SORT_IN_DOUBT:
-        return doubt(unknown, ERROR_NONE);
+        return doubtful(unknown, ERROR_NONE);
     case SORT_NOT_DONE:
         return (struct disposition){is_redirect(status) ? WRITE_DROP : WRITE_RELEASE, NEXT_RESPONSE,
                                     ERROR_NONE};
@@ -99,7 +99,7 @@ enum response_says disposition_says(int status, const struct headers *headers)
     if (has_code(headers, SLICE("PROVIDER.duplicate")))
         return SAYS_DUPLICATE;
     bool in_progress =
-        is_refusal(status) && has_code(headers, SLICE("CONFLICT.idempotency.in_progress"));
+        is_refusing_status(status) && has_code(headers, SLICE("CONFLICT.idempotency.in_progress"));
     return in_progress ? SAYS_IN_PROGRESS : SAYS_NOTHING;
 }
 
@@ -144,11 +144,11 @@ struct disposition disposition_of_exchange(enum exchange_end end, int status,
     case EXCHANGE_PORTAL:
         return (struct disposition){WRITE_RELEASE, NEXT_ERROR, ERROR_UPSTREAM_UNAVAILABLE};
     case EXCHANGE_BROKE:
-        return doubt(unknown, ERROR_UPSTREAM_BROKE);
+        return doubtful(unknown, ERROR_UPSTREAM_BROKE);
     case EXCHANGE_MALFORMED:
-        return doubt(unknown, ERROR_UPSTREAM_MALFORMED);
+        return doubtful(unknown, ERROR_UPSTREAM_MALFORMED);
     case EXCHANGE_TIMED_OUT:
-        return doubt(unknown, ERROR_UPSTREAM_TIMEOUT);
+        return doubtful(unknown, ERROR_UPSTREAM_TIMEOUT);
     case EXCHANGE_TOKEN_STALE:
         return (struct disposition){WRITE_NOTHING, NEXT_DECIDE, ERROR_NONE};
     }
@@ -157,7 +157,8 @@ struct disposition disposition_of_exchange(enum exchange_end end, int status,
 
 bool disposition_token_is_stale(int status, const struct headers *headers)
 {
-    return is_refusal(status) && has_code(headers, SLICE("CONFLICT.idempotency.token_stale"));
+    return is_refusing_status(status) &&
+           has_code(headers, SLICE("CONFLICT.idempotency.token_stale"));
 }
 
 struct disposition disposition_of_probe(enum exchange_end end, int status, bool not_found)

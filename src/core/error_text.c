@@ -26,7 +26,7 @@ struct slice error_texts_find(const struct error_texts *texts, enum error error)
 /* ---- filling ---- */
 
 /* Escaped, without the quotes, which are the template's. */
-static void add_text(struct buf *buf, struct slice text)
+static void add_escaped_text(struct buf *buf, struct slice text)
 {
     size_t start = buf->len;
     json_add_string(buf, text);
@@ -36,7 +36,8 @@ static void add_text(struct buf *buf, struct slice text)
     buf->len -= 2;
 }
 
-static struct slice text_of(const struct error_facts *facts, struct slice name, bool *ret_found)
+static struct slice error_fact_text(const struct error_facts *facts, struct slice name,
+                                    bool *ret_found)
 {
     const struct problem *problem = facts->problem;
     const struct error_row *row = error_row(problem->error);
@@ -63,7 +64,7 @@ static struct slice text_of(const struct error_facts *facts, struct slice name, 
     return slice_make(NULL, 0);
 }
 
-static bool add_value(const struct error_facts *facts, struct slice name, struct buf *buf)
+static bool add_error_fact(const struct error_facts *facts, struct slice name, struct buf *buf)
 {
     const struct problem *problem = facts->problem;
     if (slice_eq(name, SLICE("status")))
@@ -86,10 +87,10 @@ static bool add_named(const struct error_facts *facts, struct slice name, bool i
 {
     bool found;
     if (!in_string)
-        return add_value(facts, name, buf);
-    struct slice text = text_of(facts, name, &found);
+        return add_error_fact(facts, name, buf);
+    struct slice text = error_fact_text(facts, name, &found);
     if (found)
-        add_text(buf, text);
+        add_escaped_text(buf, text);
     return found;
 }
 

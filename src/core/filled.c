@@ -13,13 +13,13 @@ struct filled filled_make(struct buf *buf, unsigned flags)
     return (struct filled){.buf = buf, .flags = flags, .piece = buf->len};
 }
 
-static void note(struct filled *filled, bool is_fault, enum filled_fault fault)
+static void note_filled(struct filled *filled, bool is_fault, enum filled_fault fault)
 {
     if (is_fault && filled->fault == FILLED_GOOD)
         filled->fault = fault;
 }
 
-static bool has_control(struct slice segment)
+static bool segment_has_control(struct slice segment)
 {
     while (segment.len > 0) {
         char c = segment.at[0];
@@ -32,14 +32,14 @@ static bool has_control(struct slice segment)
 }
 
 /* A segment of the path, or what stands before it, has ended. */
-static void end_segment(struct filled *filled)
+static void end_filled_segment(struct filled *filled)
 {
     struct slice segment = slice_skip(buf_slice(filled->buf), filled->piece);
     if (!filled->holds || filled->in_query || !buf_ok(filled->buf))
         return;
-    note(filled, has_control(segment), FILLED_CONTROL);
-    note(filled, path_has_dots(segment), FILLED_DOTS);
-    note(filled, path_is_nameless(segment), FILLED_NAMELESS);
+    note_filled(filled, segment_has_control(segment), FILLED_CONTROL);
+    note_filled(filled, path_has_dots(segment), FILLED_DOTS);
+    note_filled(filled, path_is_nameless(segment), FILLED_NAMELESS);
 }
 
 void filled_add_text(struct filled *filled, struct slice literal)
@@ -48,7 +48,7 @@ void filled_add_text(struct filled *filled, struct slice literal)
         char c = literal.at[i];
         bool ends = !filled->in_query && (c == '/' || c == '?' || c == '#');
         if (ends)
-            end_segment(filled);
+            end_filled_segment(filled);
         buf_add_char(filled->buf, c);
         if (!ends)
             continue;
@@ -63,8 +63,8 @@ void filled_expect(struct filled *filled, struct slice value)
 {
     bool is_origin = !filled->in_query && filled->slashes < ORIGIN_SLASHES;
     bool is_empty = filled->in_query && value.len == 0;
-    note(filled, is_origin && filled->flags & FILLED_KEEPS_ORIGIN, FILLED_ORIGIN);
-    note(filled, is_empty && filled->flags & FILLED_WANTS_VALUES, FILLED_EMPTY);
+    note_filled(filled, is_origin && filled->flags & FILLED_KEEPS_ORIGIN, FILLED_ORIGIN);
+    note_filled(filled, is_empty && filled->flags & FILLED_WANTS_VALUES, FILLED_EMPTY);
     filled->holds = true;
 }
 
@@ -84,7 +84,7 @@ void filled_add_value(struct filled *filled, struct slice value)
 
 enum filled_fault filled_end(struct filled *filled)
 {
-    end_segment(filled);
+    end_filled_segment(filled);
     return filled->fault;
 }
 

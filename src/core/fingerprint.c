@@ -17,7 +17,7 @@
 
 /* ---- hashes ---- */
 
-static uint64_t rotate(uint64_t x, int n)
+static uint64_t rotate_left(uint64_t x, int n)
 {
     return x << n | x >> (64 - n);
 }
@@ -30,14 +30,14 @@ static void sip_round(struct sip *s)
 {
     s->v[0] += s->v[1];
     s->v[2] += s->v[3];
-    s->v[1] = rotate(s->v[1], 13) ^ s->v[0];
-    s->v[3] = rotate(s->v[3], 16) ^ s->v[2];
-    s->v[0] = rotate(s->v[0], 32);
+    s->v[1] = rotate_left(s->v[1], 13) ^ s->v[0];
+    s->v[3] = rotate_left(s->v[3], 16) ^ s->v[2];
+    s->v[0] = rotate_left(s->v[0], 32);
     s->v[2] += s->v[1];
     s->v[0] += s->v[3];
-    s->v[1] = rotate(s->v[1], 17) ^ s->v[2];
-    s->v[3] = rotate(s->v[3], 21) ^ s->v[0];
-    s->v[2] = rotate(s->v[2], 32);
+    s->v[1] = rotate_left(s->v[1], 17) ^ s->v[2];
+    s->v[3] = rotate_left(s->v[3], 21) ^ s->v[0];
+    s->v[2] = rotate_left(s->v[2], 32);
 }
 
 static void sip_word(struct sip *s, uint64_t word)
@@ -89,7 +89,7 @@ static uint64_t hash_header_lines(const struct fingerprint_of *of, struct slice 
     if (!headers || headers_is_hop_by_hop(headers, name))
         return 0;
     while ((line = headers_next(headers, name, &at)))
-        hash = rotate(hash, 1) ^ sip_hash(of->secret, line->value);
+        hash = rotate_left(hash, 1) ^ sip_hash(of->secret, line->value);
     return hash;
 }
 
@@ -102,14 +102,14 @@ static uint64_t hash_media_type(const struct fingerprint_of *of)
     if (line)
         slice_cut(line->value, ';', &type);
     return sip_hash(of->secret, slice_trim(type)) ^
-           (coded ? rotate(hash_header_lines(of, SLICE("Content-Encoding")), 7) : 0);
+           (coded ? rotate_left(hash_header_lines(of, SLICE("Content-Encoding")), 7) : 0);
 }
 
 static uint64_t hash_headers(const struct fingerprint_of *of)
 {
     uint64_t hash = 0;
     for (size_t i = 0; i < of->rule->n_headers; i++)
-        hash = rotate(hash, 3) ^ hash_header_lines(of, of->rule->headers[i]);
+        hash = rotate_left(hash, 3) ^ hash_header_lines(of, of->rule->headers[i]);
     return hash;
 }
 
@@ -121,7 +121,7 @@ static uint64_t hash_query(const struct fingerprint_of *of)
 static const char *const part_names[N_PARTS] = {
     "the method", "the path", "the query", "Content-Type or Content-Encoding", "a compared header"};
 
-static void write_parts(const struct fingerprint_of *of, char *ret_text)
+static void write_digests(const struct fingerprint_of *of, char *ret_text)
 {
     const uint64_t hashes[N_PARTS] = {sip_hash(of->secret, of->facts->method),
                                       sip_hash(of->secret, of->path), hash_query(of),
@@ -174,7 +174,7 @@ static uint64_t hash_value(const struct walk *walk, const struct json *leaf)
 }
 
 /* Whether the pointer, or one above it, is in the selection's list. */
-static bool is_listed(const struct walk *walk)
+static bool is_listed_part(const struct walk *walk)
 {
     struct slice pointer = slice_make(walk->pointer, walk->len);
     for (size_t i = 0; i < walk->of->selection->n_pointers; i++) {
@@ -189,8 +189,8 @@ static bool is_listed(const struct walk *walk)
 static bool counts(const struct walk *walk)
 {
     enum payload_mode mode = walk->of->selection->mode;
-    return mode == PAYLOAD_ALL || (mode == PAYLOAD_INCLUDE && is_listed(walk)) ||
-           (mode == PAYLOAD_EXCLUDE && !is_listed(walk));
+    return mode == PAYLOAD_ALL || (mode == PAYLOAD_INCLUDE && is_listed_part(walk)) ||
+           (mode == PAYLOAD_EXCLUDE && !is_listed_part(walk));
 }
 
 static void take_leaf(struct walk *walk, const struct json *leaf)
@@ -248,7 +248,7 @@ void fingerprint_write(const struct fingerprint_of *of, struct fingerprint *ret_
 {
     char *text = ret_fingerprint->text;
     struct walk walk = {.of = of, .take = append_leaf, .to = text};
-    write_parts(of, text + 1);
+    write_digests(of, text + 1);
     walk_payload(&walk);
     text[0] = walk.cut_short || walk.full ? '+' : '=';
     ret_fingerprint->len = HEAD_CHARS + walk.n * LEAF_CHARS;
@@ -268,7 +268,7 @@ void fingerprint_explain_target(const struct fingerprint_of *of, struct slice st
     bool first = true;
     if (!is_sound(stored))
         return;
-    write_parts(of, own);
+    write_digests(of, own);
     for (size_t i = 0; i < N_PARTS; i++) {
         size_t at = i * HASH_CHARS;
         if (memcmp(own + at, stored.at + 1 + at, HASH_CHARS) == 0)

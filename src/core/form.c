@@ -5,7 +5,7 @@
 #include "core/query.h"
 
 /* The URL Standard's serializer; '~' alone of what no URL escapes is escaped. */
-static void add_byte(struct buf *buf, char c)
+static void add_form_byte(struct buf *buf, char c)
 {
     char escape[PERCENT_SIZE];
     if (c == ' ') {
@@ -18,10 +18,10 @@ static void add_byte(struct buf *buf, char c)
     }
 }
 
-static void add_encoded(struct buf *buf, struct slice text)
+static void add_form_encoded(struct buf *buf, struct slice text)
 {
     while (text.len > 0)
-        add_byte(buf, percent_take(&text, true));
+        add_form_byte(buf, percent_take(&text, true));
 }
 
 bool form_add_canonical(struct canonical *canonical, struct slice bytes)
@@ -31,10 +31,10 @@ bool form_add_canonical(struct canonical *canonical, struct slice bytes)
         struct slice value = slice_cut(pair, '=', &name);
         if (!first)
             buf_add_char(canonical->buf, '&');
-        add_encoded(canonical->buf, name);
+        add_form_encoded(canonical->buf, name);
         if (value.at) {
             buf_add_char(canonical->buf, '=');
-            add_encoded(canonical->buf, value);
+            add_form_encoded(canonical->buf, value);
         }
         if (!canonical_step(canonical))
             return false;

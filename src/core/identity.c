@@ -21,7 +21,7 @@ static void start_line(struct buf *buf, enum identity_part part)
     buf_add_char(buf, ' ');
 }
 
-static void add_line(struct buf *buf, enum identity_part part, struct slice value)
+static void add_identity_line(struct buf *buf, enum identity_part part, struct slice value)
 {
     start_line(buf, part);
     buf_add_slice(buf, value);
@@ -46,8 +46,8 @@ static void add_param(struct buf *buf, const struct rule_match *match, struct sl
         buf_printf(buf, " %.*s{}%.*s", SLICE_ARG(param->before), SLICE_ARG(param->after));
 }
 
-static bool folds(const struct rule *rule, const struct template *template,
-                  const struct template_part *part)
+static bool folds_case(const struct rule *rule, const struct template *template,
+                       const struct template_part *part)
 {
     const struct key_format *format = part->format;
     if (!format && template == &rule->key && part == template_key_header(&rule->key))
@@ -56,8 +56,8 @@ static bool folds(const struct rule *rule, const struct template *template,
 }
 
 /* A literal is between quotes of its own, as it may look like a source. */
-static void add_part(struct buf *buf, const struct rule *rule, const struct template *template,
-                     const struct template_part *part)
+static void add_identity_part(struct buf *buf, const struct rule *rule,
+                              const struct template *template, const struct template_part *part)
 {
     if (part->source == TEMPLATE_LITERAL) {
         buf_printf(buf, "%zu:", part->text.len);
@@ -77,40 +77,41 @@ static void add_part(struct buf *buf, const struct rule *rule, const struct temp
         buf_printf(buf, " %d ", rule->body_json);
         buf_add_slice(buf, rule->recipe);
     }
-    buf_add_str(buf, folds(rule, template, part) ? " folded}" : "}");
+    buf_add_str(buf, folds_case(rule, template, part) ? " folded}" : "}");
 }
 
 /* A window gives no text to the key, but makes it one of several parts. */
-static void add_template(struct buf *buf, const struct rule *rule, const struct template *template)
+static void add_identity_template(struct buf *buf, const struct rule *rule,
+                                  const struct template *template)
 {
     buf_add_str(buf, template_is_plain_header(template) ? "plain " : "");
     for (size_t i = 0; i < template->n; i++)
         if (template->parts[i].source != TEMPLATE_WINDOW)
-            add_part(buf, rule, template, &template->parts[i]);
+            add_identity_part(buf, rule, template, &template->parts[i]);
     buf_add_char(buf, '\n');
 }
 
 void identity_write(const struct rule *rule, struct buf *buf)
 {
-    add_line(buf, IDENTITY_TEXTS, SLICE(TEXTS));
-    add_line(buf, IDENTITY_SPACE, rule_key_space(rule));
+    add_identity_line(buf, IDENTITY_TEXTS, SLICE(TEXTS));
+    add_identity_line(buf, IDENTITY_SPACE, rule_key_space(rule));
     start_line(buf, IDENTITY_TENANT);
     if (rule->tenant_none)
         buf_add_str(buf, "none\n");
     else
-        add_template(buf, rule, &rule->tenant);
-    add_line(buf, IDENTITY_SECRET, rule_hides_tenant(rule) ? SLICE("yes") : SLICE("no"));
+        add_identity_template(buf, rule, &rule->tenant);
+    add_identity_line(buf, IDENTITY_SECRET, rule_hides_tenant(rule) ? SLICE("yes") : SLICE("no"));
     start_line(buf, IDENTITY_KEY);
-    add_template(buf, rule, &rule->key);
+    add_identity_template(buf, rule, &rule->key);
     start_line(buf, IDENTITY_ONCE);
     if (rule->once.on) {
         buf_printf(buf, "%lld ", (long long)rule->once.template_id);
-        add_template(buf, rule, &rule->once.key);
+        add_identity_template(buf, rule, &rule->once.key);
     } else {
         buf_add_str(buf, "none\n");
     }
     for (size_t i = 0; i < rule->n_formerly; i++)
-        add_line(buf, IDENTITY_FORMERLY, rule->formerly[i]);
+        add_identity_line(buf, IDENTITY_FORMERLY, rule->formerly[i]);
 }
 
 /* ---- its digest ---- */
@@ -132,7 +133,8 @@ bool identity_is_digest(struct slice hex)
 /* ---- what moves ---- */
 
 /* The value of the next line of that label. False: there is none. */
-static bool next_value(struct slice *rest, enum identity_part part, struct slice *ret_value)
+static bool next_identity_value(struct slice *rest, enum identity_part part,
+                                struct slice *ret_value)
 {
     for (struct slice line, label; slice_next(rest, '\n', &line);) {
         *ret_value = slice_cut(line, ' ', &label);
@@ -145,12 +147,12 @@ static bool next_value(struct slice *rest, enum identity_part part, struct slice
 struct slice identity_value(struct slice identity, enum identity_part part)
 {
     struct slice value;
-    return next_value(&identity, part, &value) ? value : (struct slice){0};
+    return next_identity_value(&identity, part, &value) ? value : (struct slice){0};
 }
 
 static bool has_former(struct slice identity, struct slice name)
 {
-    for (struct slice former; next_value(&identity, IDENTITY_FORMERLY, &former);)
+    for (struct slice former; next_identity_value(&identity, IDENTITY_FORMERLY, &former);)
         if (slice_eq(former, name))
             return true;
     return false;
@@ -158,7 +160,7 @@ static bool has_former(struct slice identity, struct slice name)
 
 static bool drops_former(struct slice before, struct slice after, struct slice name)
 {
-    for (struct slice former; next_value(&before, IDENTITY_FORMERLY, &former);)
+    for (struct slice former; next_identity_value(&before, IDENTITY_FORMERLY, &former);)
         if (!slice_eq(former, name) && !has_former(after, former))
             return true;
     return false;

@@ -3,7 +3,8 @@
 #include "core/structured.h"
 
 /* RFC 9651 4.2: an Item, of which the parameters are checked and left behind. */
-static enum key_header read_string(struct slice value, struct arena *arena, struct slice *ret_key)
+static enum key_header read_quoted_key(struct slice value, struct arena *arena,
+                                       struct slice *ret_key)
 {
     struct slice inside;
     bool escaped;
@@ -44,11 +45,11 @@ enum key_header key_value_read(struct slice value, enum key_syntax syntax, struc
     if (value.len == 0)
         return KEY_HEADER_EMPTY;
     if (value.at[0] == '"')
-        return read_string(value, arena, ret_key);
+        return read_quoted_key(value, arena, ret_key);
     return syntax == KEY_SYNTAX_STRICT ? KEY_HEADER_MALFORMED : read_bare(value, ret_key);
 }
 
-static void add_byte(struct buf *buf, unsigned char c)
+static void add_key_byte(struct buf *buf, unsigned char c)
 {
     if (c > ' ' && c <= '~')
         buf_printf(buf, "'%c'", c);
@@ -74,7 +75,7 @@ void key_value_explain(struct slice value, enum key_syntax syntax, struct buf *b
     }
     unsigned char c = (unsigned char)text.at[i];
     buf_printf(buf, "; byte %zu of it is ", i + 1);
-    add_byte(buf, c);
+    add_key_byte(buf, c);
     if (!is_string && (c == ' ' || c == ','))
         buf_add_str(buf, ", which only a quoted string may hold");
 }

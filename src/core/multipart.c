@@ -29,7 +29,7 @@ static bool boundary_valid(struct slice boundary)
 
 /* Takes a parameter's value: up to ';', or a quoted string. No boundary holds a backslash, so
  * one that does is left as it is and found invalid. */
-static bool take_value(struct slice *rest, struct slice *ret_value)
+static bool take_parameter_value(struct slice *rest, struct slice *ret_value)
 {
     if (rest->len == 0 || rest->at[0] != '"') {
         struct slice value;
@@ -59,7 +59,7 @@ static bool take_parameter(struct slice *rest, struct slice *ret_name, struct sl
     *ret_value = slice_make(NULL, 0);
     bool has_value = i < rest->len && rest->at[i] == '=';
     *rest = slice_skip(*rest, i < rest->len ? i + 1 : i);
-    return has_value ? take_value(rest, ret_value) : ret_name->len == 0;
+    return has_value ? take_parameter_value(rest, ret_value) : ret_name->len == 0;
 }
 
 /* `boundary`, or RFC 2231's boundary* and boundary*0, which some readers would prefer. */
@@ -148,7 +148,7 @@ bool multipart_valid(struct slice bytes, struct slice boundary)
     return step == STEP_END;
 }
 
-static void add_size(struct canonical *canonical, uint64_t size)
+static void add_part_size(struct canonical *canonical, uint64_t size)
 {
     char bytes[8];
     for (int i = 7; i >= 0; i--, size >>= 8)
@@ -163,7 +163,7 @@ bool multipart_add_canonical(struct canonical *canonical, struct slice bytes, st
     parts_start(&parts, bytes, boundary);
     canonical_add(canonical, SLICE(MULTIPART_MAGIC "parts\n"));
     while (parts_next(&parts, &part) == STEP_PART) {
-        add_size(canonical, part.len);
+        add_part_size(canonical, part.len);
         canonical_add(canonical, part);
         if (!canonical_step(canonical))
             return false;

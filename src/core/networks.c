@@ -44,7 +44,7 @@ bool network_read(struct slice text, struct network *ret_network)
     return true;
 }
 
-static bool holds(const struct network *network, const struct network_address *address)
+static bool network_holds(const struct network *network, const struct network_address *address)
 {
     size_t whole = network->bits / 8;
     unsigned rest = network->bits % 8;
@@ -58,7 +58,7 @@ static bool holds(const struct network *network, const struct network_address *a
 bool networks_hold(const struct networks *networks, const struct network_address *address)
 {
     for (size_t i = 0; i < networks->n; i++)
-        if (holds(&networks->at[i], address))
+        if (network_holds(&networks->at[i], address))
             return true;
     return false;
 }

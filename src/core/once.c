@@ -57,7 +57,8 @@ static struct once_decision decide_in_doubt(struct record *holder,
                           : decide_verdict(RECORD_OUTCOME_UNKNOWN);
 }
 
-static struct once_decision decide(struct record *holder, const struct once_question *question)
+static struct once_decision decide_by_holder(struct record *holder,
+                                             const struct once_question *question)
 {
     if (record_is_absent(holder, question->world->now) || holder->status == RECORD_FAILED)
         return (struct once_decision){.act = ONCE_TAKE};
@@ -78,7 +79,7 @@ static struct once_decision decide(struct record *holder, const struct once_ques
 
 struct once_decision once_decide(struct record *holder, const struct once_question *question)
 {
-    struct once_decision decision = decide(holder, question);
+    struct once_decision decision = decide_by_holder(holder, question);
     bool begins = decision.act == ONCE_TAKE || decision.act == ONCE_REPLACE;
     if (!begins)
         return decision;

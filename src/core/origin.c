@@ -15,7 +15,7 @@ static enum key_forward read_spelling(struct slice word)
     return KEY_FORWARD_BY_SYNTAX;
 }
 
-static void add_line(struct buf *buf, struct slice text)
+static void add_origin_line(struct buf *buf, struct slice text)
 {
     buf_add_slice(buf, text);
     buf_add_char(buf, '\n');
@@ -32,12 +32,12 @@ void origin_write(const struct origin *origin, struct buf *buf)
         buf_add_str(buf, origin->emit_without_response ? "\t-" : "");
     }
     buf_add_char(buf, '\n');
-    add_line(buf, origin->client);
-    add_line(buf, origin->correlation_id);
+    add_origin_line(buf, origin->client);
+    add_origin_line(buf, origin->correlation_id);
     buf_add_slice(buf, origin->trace_id);
     if (origin->spelling != KEY_FORWARD_BY_SYNTAX)
         buf_add_char(buf, '\t');
-    add_line(buf, spellings[origin->spelling]);
+    add_origin_line(buf, spellings[origin->spelling]);
     buf_add_slice(buf, origin->body);
 }
 

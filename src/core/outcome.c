@@ -75,7 +75,7 @@ void outcome_drop_packed(struct outcome *outcome)
     mutex_unlock(&outcome->mutex);
 }
 
-static enum outcome_unpacked unpack(struct outcome *outcome, struct compress *compress)
+static enum outcome_unpacked unpack_outcome_body(struct outcome *outcome, struct compress *compress)
 {
     struct slice packed = buf_slice(&outcome->packed);
     struct buf *unpacked = &outcome->unpacked;
@@ -93,7 +93,7 @@ enum outcome_unpacked outcome_unpack(struct outcome *outcome, struct compress *c
 {
     mutex_lock(&outcome->mutex);
     enum outcome_unpacked result =
-        is_unpacked(outcome) ? OUTCOME_UNPACKED : unpack(outcome, compress);
+        is_unpacked(outcome) ? OUTCOME_UNPACKED : unpack_outcome_body(outcome, compress);
     mutex_unlock(&outcome->mutex);
     return result;
 }

@@ -107,7 +107,7 @@ static bool is_end(struct path_byte byte)
 
 /* What is left of a segment for a server that drops ";parameters", what would end the path, and
  * spaces at both ends. */
-static struct slice name_of(struct slice segment)
+static struct slice name_of_segment(struct slice segment)
 {
     size_t begin = 0, end = 0;
     for (size_t at = 0; at < segment.len;) {
@@ -129,18 +129,18 @@ bool path_has_dots(struct slice segment)
     for (size_t at = 0; at < segment.len;) {
         struct path_byte byte = byte_at(segment, at);
         if ((byte.c == '/' || byte.c == '\\') &&
-            is_dot_segment(name_of(slice_make(segment.at + begin, at - begin))))
+            is_dot_segment(name_of_segment(slice_make(segment.at + begin, at - begin))))
             return true;
         at += byte.size;
         if (byte.c == '/' || byte.c == '\\')
             begin = at;
     }
-    return is_dot_segment(name_of(slice_skip(segment, begin)));
+    return is_dot_segment(name_of_segment(slice_skip(segment, begin)));
 }
 
 bool path_is_nameless(struct slice segment)
 {
-    struct slice name = name_of(segment);
+    struct slice name = name_of_segment(segment);
     for (size_t at = 0; at < name.len;) {
         struct path_byte byte = byte_at(name, at);
         if (byte.c != '/' && byte.c != '\\')
@@ -206,7 +206,7 @@ bool path_is_unclean(struct slice normalised)
 
 /* ---- decoded once too often ---- */
 
-static bool is_continuation(struct slice path, size_t at, unsigned *value)
+static bool is_encoded_continuation(struct slice path, size_t at, unsigned *value)
 {
     struct path_byte byte = at < path.len ? byte_at(path, at) : (struct path_byte){0};
     if (!byte.escaped || ((unsigned char)byte.c & 0xC0) != 0x80)
@@ -225,7 +225,7 @@ static bool is_overlong(struct slice path, size_t at, char *ret_c, size_t *ret_s
     if (!first.escaped || n == 0)
         return false;
     for (size_t i = 1; i <= n; i++)
-        if (!is_continuation(path, at + 3 * i, &value))
+        if (!is_encoded_continuation(path, at + 3 * i, &value))
             return false;
     if (value >= 0x80)
         return false;
@@ -323,7 +323,7 @@ static void drop_dots(struct reader *reader)
 }
 
 /* The segment ended; `separated`: by a separator, not by the end of the path. */
-static void end_segment(struct reader *reader, bool separated)
+static void end_path_segment(struct reader *reader, bool separated)
 {
     if (reader->reading & PATH_DROP)
         drop_dots(reader);
@@ -352,7 +352,7 @@ static bool is_dropped(unsigned reading, struct path_byte byte)
 static void read_byte(struct reader *reader, struct path_byte byte, const char *sent)
 {
     if (separates(reader->reading, byte)) {
-        end_segment(reader, true);
+        end_path_segment(reader, true);
         return;
     }
     if (byte.c == ';' && reader->reading & PATH_PARAMETERS)
@@ -376,7 +376,7 @@ size_t path_read(struct slice normalised, unsigned reading, char *ret_text)
         read_byte(&reader, byte, normalised.at + at);
         at += byte.size;
     }
-    end_segment(&reader, false);
+    end_path_segment(&reader, false);
     if (reader.len > 1 && ret_text[reader.len - 1] == '/')
         reader.len--;
     return reader.len;

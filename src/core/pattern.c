@@ -72,16 +72,16 @@ static bool fail(struct builder *builder, const char *problem)
 }
 
 /* The byte at the front; NUL, which is in no pattern: its end. */
-static char front(const struct builder *builder)
+static char peek_char(const struct builder *builder)
 {
     return builder->rest.len > 0 ? builder->rest.at[0] : '\0';
 }
 
 /* Passes `c`, which is at the front, or else it is a problem; NULL: it can only be one that was
  * found before. */
-static void pass(struct builder *builder, char c, const char *problem)
+static void skip_char(struct builder *builder, char c, const char *problem)
 {
-    if (builder->rest.len > 0 && front(builder) == c)
+    if (builder->rest.len > 0 && peek_char(builder) == c)
         builder->rest = slice_skip(builder->rest, 1);
     else
         fail(builder, problem);
@@ -101,7 +101,7 @@ static struct fragment one_position(struct builder *builder, struct byte_class c
     return fragment;
 }
 
-static void connect(struct builder *builder, const struct set *from, const struct set *to)
+static void link_states(struct builder *builder, const struct set *from, const struct set *to)
 {
     for (size_t i = 0; i < builder->n; i++)
         if (bit_is_set(from->words, i))
@@ -185,7 +185,7 @@ static bool take_members(struct builder *builder, bool at_start, struct byte_cla
         return add_named_class(class, name) && !starts_range(*rest);
     }
     bool is_class = length > 0 && rest->at[1] == '=';
-    bool is_hyphen = length == 0 && front(builder) == '-';
+    bool is_hyphen = length == 0 && peek_char(builder) == '-';
     if (!take_element(builder, true, &from) ||
         (is_hyphen && !at_start && rest->len > 0 && rest->at[0] != ']'))
         return false;
@@ -203,17 +203,17 @@ static bool take_members(struct builder *builder, bool at_start, struct byte_cla
 static struct fragment read_bracket(struct builder *builder)
 {
     struct byte_class class = {0};
-    pass(builder, '[', NULL);
-    bool negated = front(builder) == '^';
+    skip_char(builder, '[', NULL);
+    bool negated = peek_char(builder) == '^';
     if (negated)
-        pass(builder, '^', NULL);
-    for (bool start = true; builder->rest.len > 0 && (start || front(builder) != ']');
+        skip_char(builder, '^', NULL);
+    for (bool start = true; builder->rest.len > 0 && (start || peek_char(builder) != ']');
          start = false)
         if (!take_members(builder, start, &class))
             fail(builder, "a bracket expression holds a class, range or element that POSIX lacks");
     for (size_t i = 0; negated && i < 4; i++)
         class.words[i] = ~class.words[i];
-    pass(builder, ']', "a bracket expression is not closed");
+    skip_char(builder, ']', "a bracket expression is not closed");
     return one_position(builder, class);
 }
 
@@ -221,26 +221,26 @@ static struct fragment read_bracket(struct builder *builder)
 
 static struct fragment read_choice(struct builder *builder, bool at_start);
 
-static struct fragment read_group(struct builder *builder, bool at_start)
+static struct fragment read_parens(struct builder *builder, bool at_start)
 {
     if (builder->depth == DEPTH_MAX)
         fail(builder, "groups are nested deeper than 16");
-    pass(builder, '(', NULL);
-    if (front(builder) == '?')
+    skip_char(builder, '(', NULL);
+    if (peek_char(builder) == '?')
         fail(builder, "'(?' is not taken; write (abc) for (?:abc) and [Aa] for a letter in either "
                       "case, and the whole key instead of (?!..) or (?=..)");
     builder->depth++;
     struct fragment group = read_choice(builder, at_start);
     builder->depth--;
-    pass(builder, ')', "a '(' is not closed");
+    skip_char(builder, ')', "a '(' is not closed");
     return group;
 }
 
 /* A backslash, and the character that it makes an ordinary one. */
 static void pass_backslash(struct builder *builder)
 {
-    pass(builder, '\\', NULL);
-    char c = front(builder);
+    skip_char(builder, '\\', NULL);
+    char c = peek_char(builder);
     if (c == '\0')
         fail(builder, "the pattern ends in a backslash");
     else if (c >= '1' && c <= '9')
@@ -259,19 +259,19 @@ static bool is_quantifier(char c)
 static struct fragment read_atom(struct builder *builder, bool at_start)
 {
     struct byte_class class = {0};
-    char c = front(builder);
+    char c = peek_char(builder);
     if (c == '[')
         return read_bracket(builder);
     if (c == '(')
-        return read_group(builder, at_start);
+        return read_parens(builder, at_start);
     if (is_quantifier(c))
         fail(builder, "a quantifier follows nothing that it could repeat");
     if (c == '\\')
         pass_backslash(builder);
-    bit_set(class.words, (unsigned char)front(builder));
+    bit_set(class.words, (unsigned char)peek_char(builder));
     if (c == '.')
         memset(&class, 0xFF, sizeof(class));
-    pass(builder, front(builder), NULL);
+    skip_char(builder, peek_char(builder), NULL);
     return one_position(builder, class);
 }
 
@@ -281,7 +281,7 @@ struct repeat {
 };
 
 /* What is inside {n}, {n,} or {n,m}. */
-static bool read_bound(struct slice inside, struct repeat *repeat)
+static bool read_bounds(struct slice inside, struct repeat *repeat)
 {
     struct slice least;
     struct slice most = slice_cut(inside, ',', &least);
@@ -296,7 +296,7 @@ static void take_bound(struct builder *builder, struct repeat *repeat)
 {
     struct slice inside;
     struct slice after = slice_cut(slice_skip(builder->rest, 1), '}', &inside);
-    if (!after.at || !read_bound(inside, repeat)) {
+    if (!after.at || !read_bounds(inside, repeat)) {
         fail(builder, "a bound is {n}, {n,} or {n,m} with numbers up to 255");
         return;
     }
@@ -309,19 +309,19 @@ static void take_bound(struct builder *builder, struct repeat *repeat)
 /* The quantifier at the front. */
 static struct repeat take_quantifier(struct builder *builder)
 {
-    char c = front(builder);
+    char c = peek_char(builder);
     struct repeat repeat = {c == '+', c == '?' ? 1 : UINT64_MAX};
     if (c == '{')
         take_bound(builder, &repeat);
     else
-        pass(builder, c, NULL);
+        skip_char(builder, c, NULL);
     return repeat;
 }
 
 /* Writes the copies out: each leads to the next, and any of them from `least` on may be the last.
  * A copy that can be empty needs no way round it: fewer copies do the same. */
-static struct fragment write_out(struct builder *builder, struct slice atom, struct fragment whole,
-                                 const struct repeat *repeat)
+static struct fragment repeat_atom(struct builder *builder, struct slice atom,
+                                   struct fragment whole, const struct repeat *repeat)
 {
     bool endless = repeat->most == UINT64_MAX;
     uint64_t copies = endless ? repeat->least : repeat->most;
@@ -331,14 +331,14 @@ static struct fragment write_out(struct builder *builder, struct slice atom, str
         struct set before = copy.last;
         builder->rest = atom;
         copy = read_atom(builder, false);
-        connect(builder, &before, &copy.first);
+        link_states(builder, &before, &copy.first);
         if (i <= repeat->least && !copy.nullable)
             whole.last = copy.last;
         else
             set_join(&whole.last, &copy.last);
     }
     if (endless)
-        connect(builder, &copy.last, &copy.first);
+        link_states(builder, &copy.last, &copy.first);
     if (repeat->least == 0)
         whole.nullable = true;
     if (!builder->problem)
@@ -350,14 +350,14 @@ static struct fragment read_repeated(struct builder *builder, bool at_start)
 {
     struct slice atom = builder->rest;
     struct fragment fragment = read_atom(builder, at_start);
-    if (!is_quantifier(front(builder)))
+    if (!is_quantifier(peek_char(builder)))
         return fragment;
     if (fragment.anchored)
         fail(builder, "a group with '^' or '$' in it is not repeated");
     if (fragment.repeats)
         fail(builder, "nested repeats are not taken");
     struct repeat repeat = take_quantifier(builder);
-    fragment = write_out(builder, atom, fragment, &repeat);
+    fragment = repeat_atom(builder, atom, fragment, &repeat);
     fragment.repeats = true;
     return fragment;
 }
@@ -370,9 +370,9 @@ static void note_parts(struct fragment *whole, const struct fragment *part)
     whole->closed = whole->closed || part->closed;
 }
 
-static void append(struct builder *builder, struct fragment *whole, const struct fragment *next)
+static void append_one(struct builder *builder, struct fragment *whole, const struct fragment *next)
 {
-    connect(builder, &whole->last, &next->first);
+    link_states(builder, &whole->last, &next->first);
     if (whole->nullable)
         set_join(&whole->first, &next->first);
     if (!next->nullable)
@@ -389,14 +389,14 @@ static const char anchor_problem[] =
 static struct fragment read_branch(struct builder *builder, bool at_start)
 {
     struct fragment whole = {.nullable = true};
-    for (char c; (c = front(builder)) != '\0' && c != '|' && c != ')';) {
+    for (char c; (c = peek_char(builder)) != '\0' && c != '|' && c != ')';) {
         if (c != '^' && c != '$') {
             if (whole.closed)
                 fail(builder, anchor_problem);
             if (builder->rest.len == 0)
                 break;
             struct fragment next = read_repeated(builder, at_start);
-            append(builder, &whole, &next);
+            append_one(builder, &whole, &next);
             at_start = false;
             continue;
         }
@@ -404,7 +404,7 @@ static struct fragment read_branch(struct builder *builder, bool at_start)
             fail(builder, anchor_problem);
         whole.anchored = true;
         whole.closed = whole.closed || c == '$';
-        pass(builder, c, NULL);
+        skip_char(builder, c, NULL);
     }
     return whole;
 }
@@ -412,8 +412,8 @@ static struct fragment read_branch(struct builder *builder, bool at_start)
 static struct fragment read_choice(struct builder *builder, bool at_start)
 {
     struct fragment whole = read_branch(builder, at_start);
-    while (front(builder) == '|') {
-        pass(builder, '|', NULL);
+    while (peek_char(builder) == '|') {
+        skip_char(builder, '|', NULL);
         struct fragment next = read_branch(builder, at_start);
         set_join(&whole.first, &next.first);
         set_join(&whole.last, &next.last);
@@ -486,8 +486,8 @@ static bool add_jump(struct pattern *pattern, const struct set *follow, size_t p
     return true;
 }
 
-static bool fill(struct pattern *pattern, struct builder *builder, const struct fragment *whole,
-                 struct arena *arena)
+static bool fill_pattern(struct pattern *pattern, struct builder *builder,
+                         const struct fragment *whole, struct arena *arena)
 {
     size_t words = pattern->words;
     memcpy(pattern->first, whole->first.words, words * sizeof(uint64_t));
@@ -503,8 +503,8 @@ static bool fill(struct pattern *pattern, struct builder *builder, const struct 
     return true;
 }
 
-static const struct pattern *make(struct builder *builder, const struct fragment *whole,
-                                  struct arena *arena)
+static const struct pattern *make_pattern(struct builder *builder, const struct fragment *whole,
+                                          struct arena *arena)
 {
     struct pattern *pattern = arena_alloc(arena, sizeof(*pattern));
     if (!pattern)
@@ -520,7 +520,7 @@ static const struct pattern *make(struct builder *builder, const struct fragment
         .classes = new_mask(arena, 256 * words),
         .jumps = arena_alloc(arena, (builder->n + 1) * sizeof(struct jump)),
     };
-    if (arena->failed || !fill(pattern, builder, whole, arena))
+    if (arena->failed || !fill_pattern(pattern, builder, whole, arena))
         return NULL;
     return pattern;
 }
@@ -540,11 +540,11 @@ const struct pattern *pattern_compile(struct slice text, struct arena *arena,
     if (slice_find(text, '\0') >= 0)
         fail(builder, "the pattern holds a NUL");
     struct fragment whole = read_choice(builder, true);
-    if (front(builder) == ')')
+    if (peek_char(builder) == ')')
         fail(builder, "a ')' closes nothing");
     CHECK(builder->rest.len == 0);
     if (!builder->problem)
-        return make(builder, &whole, arena);
+        return make_pattern(builder, &whole, arena);
     *ret_problem = slice_of(builder->problem);
     return NULL;
 }
@@ -560,7 +560,7 @@ static bool mask_meets(const uint64_t *a, const uint64_t *b, size_t words)
 }
 
 /* Where the positions in `at` lead. */
-static void step(const struct pattern *pattern, const uint64_t *at, uint64_t *ret_next)
+static void step_pattern(const struct pattern *pattern, const uint64_t *at, uint64_t *ret_next)
 {
     uint64_t carry = 0;
     for (size_t i = 0; i < pattern->words; i++) {
@@ -590,7 +590,7 @@ bool pattern_matches(const struct pattern *pattern, struct slice text)
         const uint64_t *class = pattern->classes + (unsigned char)text.at[n] * words;
         uint64_t any = 0;
         if (n > 0)
-            step(pattern, at, candidates);
+            step_pattern(pattern, at, candidates);
         for (size_t i = 0; i < words; i++)
             any |= at[i] = candidates[i] & class[i];
         if (!any)

@@ -37,7 +37,7 @@ bool payload_counts(const struct payload_selection *selection, struct slice poin
 
 /* ---- reading ---- */
 
-static enum payload_error read_json(struct arena *arena, struct payload *payload)
+static enum payload_error read_json_payload(struct arena *arena, struct payload *payload)
 {
     struct json *root;
     size_t offset;
@@ -78,7 +78,7 @@ static enum payload_error read_by_type(struct arena *arena, const struct payload
     struct slice parameters = slice_cut(input->content_type, ';', &type);
     type = slice_trim(type);
     if (input->as_json || json_is_type(type))
-        return read_json(arena, payload);
+        return read_json_payload(arena, payload);
     if (slice_eq_nocase(type, SLICE("application/x-www-form-urlencoded")))
         read_form(payload);
     else if (slice_eq_nocase(type, SLICE("multipart/form-data")))
@@ -105,8 +105,8 @@ static enum payload_error inflate_into(struct arena *arena, enum inflate_format 
 }
 
 /* RFC 9110 8.4.1. A body of no bytes has no coding either. */
-static enum payload_error decode(struct arena *arena, struct slice coding, size_t max_decoded,
-                                 struct payload *payload)
+static enum payload_error decode_payload(struct arena *arena, struct slice coding,
+                                         size_t max_decoded, struct payload *payload)
 {
     if (payload->bytes.len == 0 || coding.len == 0 || slice_eq_nocase(coding, SLICE("identity")))
         return PAYLOAD_OK;
@@ -122,7 +122,7 @@ enum payload_error payload_read(struct arena *arena, const struct payload_input 
 {
     struct payload payload = {.kind = PAYLOAD_IS_RAW, .bytes = input->body};
     struct slice coding = slice_trim(input->content_encoding);
-    enum payload_error error = decode(arena, coding, input->max_decoded, &payload);
+    enum payload_error error = decode_payload(arena, coding, input->max_decoded, &payload);
     if (error == PAYLOAD_OK && !payload.coding_unknown)
         error = read_by_type(arena, input, &payload);
     if (error == PAYLOAD_OK)

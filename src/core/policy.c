@@ -5,7 +5,7 @@
 
 /* ---- values ---- */
 
-static void add_list(struct buf *buf, const char *name, const struct slice *items, size_t n)
+static void add_policy_list(struct buf *buf, const char *name, const struct slice *items, size_t n)
 {
     json_open(buf, name, '[');
     for (size_t i = 0; i < n; i++) {
@@ -15,7 +15,7 @@ static void add_list(struct buf *buf, const char *name, const struct slice *item
     buf_add_char(buf, ']');
 }
 
-static void add_span(struct buf *buf, const char *name, int64_t us)
+static void add_policy_span(struct buf *buf, const char *name, int64_t us)
 {
     json_add_name(buf, name);
     buf_add_char(buf, '"');
@@ -23,7 +23,7 @@ static void add_span(struct buf *buf, const char *name, int64_t us)
     buf_add_char(buf, '"');
 }
 
-static void add_template(struct buf *buf, const char *name, const struct template *template)
+static void add_policy_template(struct buf *buf, const char *name, const struct template *template)
 {
     BUF_AUTO struct buf text = buf_make(buf->max);
     template_write(template, &text);
@@ -34,7 +34,7 @@ static void add_template(struct buf *buf, const char *name, const struct templat
 
 /* ---- one rule ---- */
 
-static void add_key(struct buf *buf, const struct rule *rule)
+static void add_policy_key(struct buf *buf, const struct rule *rule)
 {
     static const char *const formats[] = {[KEY_FORMAT_ANY] = "any",
                                           [KEY_FORMAT_UUID] = "uuid",
@@ -42,7 +42,7 @@ static void add_key(struct buf *buf, const struct rule *rule)
                                           [KEY_FORMAT_UUID7] = "uuid7",
                                           [KEY_FORMAT_REGEX] = "regex"};
     json_open(buf, "key", '{');
-    add_template(buf, "template", &rule->key);
+    add_policy_template(buf, "template", &rule->key);
     json_add_bool(buf, "required", rule->require);
     json_add_text(buf, "syntax",
                   slice_of(rule->key_syntax == KEY_SYNTAX_STRICT ? "strict" : "lenient"));
@@ -50,7 +50,7 @@ static void add_key(struct buf *buf, const struct rule *rule)
     if (rule->key_format_kind == KEY_FORMAT_REGEX)
         json_add_text(buf, "pattern", rule->key_pattern);
     if (rule->key_max_age_us > 0)
-        add_span(buf, "max_age", rule->key_max_age_us);
+        add_policy_span(buf, "max_age", rule->key_max_age_us);
     buf_add_char(buf, '}');
 }
 
@@ -62,7 +62,7 @@ static void add_tenant(struct buf *buf, const struct rule *rule)
         return;
     }
     json_open(buf, "tenant", '{');
-    add_template(buf, "template", &rule->tenant);
+    add_policy_template(buf, "template", &rule->tenant);
     json_add_bool(buf, "credential", rule_hides_tenant(rule));
     json_add_bool(buf, "authorized", rule->authorizes);
     buf_add_char(buf, '}');
@@ -73,10 +73,10 @@ static void add_lifetime(struct buf *buf, const struct rule *rule)
     int64_t window = template_window_us(&rule->key);
     json_open(buf, "lifetime", '{');
     if (window > 0)
-        add_span(buf, "window", window);
+        add_policy_span(buf, "window", window);
     else
-        add_span(buf, "ttl", rule->ttl_us);
-    add_span(buf, "tombstone", rule->tombstone_us);
+        add_policy_span(buf, "ttl", rule->ttl_us);
+    add_policy_span(buf, "tombstone", rule->tombstone_us);
     buf_add_char(buf, '}');
 }
 
@@ -87,17 +87,17 @@ static void add_compared(struct buf *buf, const struct rule *rule)
     json_open(buf, "compared", '{');
     if (payload->mode == PAYLOAD_INCLUDE || payload->mode == PAYLOAD_EXCLUDE) {
         json_open(buf, "payload", '{');
-        add_list(buf, mode, payload->pointers, payload->n_pointers);
+        add_policy_list(buf, mode, payload->pointers, payload->n_pointers);
         buf_add_char(buf, '}');
     } else {
         json_add_text(buf, "payload", slice_of(mode));
     }
     json_add_text(buf, "body", slice_of(rule->body_json ? "json" : "auto"));
     if (rule->query == RULE_QUERY_NAMES)
-        add_list(buf, "query", rule->query_names, rule->n_query_names);
+        add_policy_list(buf, "query", rule->query_names, rule->n_query_names);
     else
         json_add_text(buf, "query", slice_of(rule->query == RULE_QUERY_ALL ? "all" : "none"));
-    add_list(buf, "headers", rule->headers, rule->n_headers);
+    add_policy_list(buf, "headers", rule->headers, rule->n_headers);
     buf_add_char(buf, '}');
 }
 
@@ -143,7 +143,7 @@ static void add_in_progress(struct buf *buf, const struct rule *rule)
         return;
     }
     json_open(buf, "in_progress", '{');
-    add_span(buf, "wait", rule->in_progress_wait_us);
+    add_policy_span(buf, "wait", rule->in_progress_wait_us);
     buf_add_char(buf, '}');
 }
 
@@ -165,8 +165,8 @@ static void add_once(struct buf *buf, const struct rule_once *once)
     if (!once->on)
         return;
     json_open(buf, "once", '{');
-    add_template(buf, "template", &once->key);
-    add_span(buf, template_window_us(&once->key) > 0 ? "window" : "ttl", once->ttl_us);
+    add_policy_template(buf, "template", &once->key);
+    add_policy_span(buf, template_window_us(&once->key) > 0 ? "window" : "ttl", once->ttl_us);
     add_duplicate(buf, once->duplicate, once->ack_status);
     json_add_text(buf, "payload", slice_of(once->any_payload ? "ignore" : "same"));
     buf_add_char(buf, '}');
@@ -196,7 +196,7 @@ static void add_retry(struct buf *buf, const struct rule_retry *retry)
     json_open(buf, "retry", '{');
     json_add_text(buf, "profile", profile);
     if (cut)
-        add_span(buf, "try_timeout", retry->try_timeout_us);
+        add_policy_span(buf, "try_timeout", retry->try_timeout_us);
     if (retry->own_delays)
         add_delays(buf, &retry->schedule);
     buf_add_char(buf, '}');
@@ -204,7 +204,7 @@ static void add_retry(struct buf *buf, const struct rule_retry *retry)
 
 static void add_policy(struct buf *buf, const struct rule *rule)
 {
-    add_key(buf, rule);
+    add_policy_key(buf, rule);
     add_tenant(buf, rule);
     add_lifetime(buf, rule);
     add_compared(buf, rule);

@@ -104,7 +104,8 @@ static struct network_address carried_by(const struct carrier *carrier, size_t i
 
 /* ---- judging ---- */
 
-static bool is_own(const struct public_address_rules *rules, const struct network_address *address)
+static bool is_own_network(const struct public_address_rules *rules,
+                           const struct network_address *address)
 {
     CHECK(rules->own != NULL || rules->n_own == 0);
     for (size_t i = 0; i < rules->n_own; i++)
@@ -135,7 +136,7 @@ static const char *plain_refusal(const struct public_address_rules *rules,
     const char *what = is_v4(address)
                            ? range_of(ranges_v4, sizeof ranges_v4 / sizeof *ranges_v4, address)
                            : range_of(ranges_v6, sizeof ranges_v6 / sizeof *ranges_v6, address);
-    return what == NULL && is_own(rules, address) ? own_refusal : what;
+    return what == NULL && is_own_network(rules, address) ? own_refusal : what;
 }
 
 const char *public_address_refusal(const struct public_address_rules *rules,
@@ -146,7 +147,7 @@ const char *public_address_refusal(const struct public_address_rules *rules,
     const struct carrier *carrier = carrier_of(address);
     if (carrier == NULL)
         return plain_refusal(rules, address);
-    if (is_own(rules, address))
+    if (is_own_network(rules, address))
         return own_refusal;
     for (size_t i = 0; i < carrier->n; i++) {
         struct network_address carried = carried_by(carrier, i, address);

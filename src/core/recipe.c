@@ -49,7 +49,7 @@ void payload_recipe_write(const struct payload_selection *selection, struct buf 
 }
 
 /* `word` decoded, in `arena`; `.at` NULL: no pointer, or no memory. */
-static struct slice read_pointer(struct slice word, struct arena *arena)
+static struct slice read_recipe_pointer(struct slice word, struct arena *arena)
 {
     struct slice pointer = percent_decode(word, false, arena);
     bool valid = percent_is_valid(word) && json_pointer_valid(pointer);
@@ -61,7 +61,7 @@ static bool read_pointers(struct slice words, struct arena *arena,
 {
     struct slice word;
     while (slice_next(&words, ' ', &word)) {
-        struct slice pointer = read_pointer(word, arena);
+        struct slice pointer = read_recipe_pointer(word, arena);
         if (!pointer.at || selection->n_pointers == PAYLOAD_POINTERS_MAX)
             return false;
         selection->pointers[selection->n_pointers++] = pointer;

@@ -33,7 +33,7 @@ bool record_is_absent(const struct record *record, int64_t now)
     return record_key_is_absent(record, now) && !value_lives;
 }
 
-static bool is_other(const struct record *record, const struct record_begin *begin)
+static bool is_other_payload(const struct record *record, const struct record_begin *begin)
 {
     return digest_differs(&record->payload_hash, &begin->payload_hash) ||
            digest_differs(&record->target_hash, &begin->target_hash);
@@ -45,7 +45,8 @@ static bool begins_anew(const struct record *record, const struct record_begin *
 {
     bool is_free = record_is_released(record) && !record->doubt;
     return record_key_is_absent(record, now) ||
-           (begin->replaces && is_free && (begin->recipe_differs || is_other(record, begin)));
+           (begin->replaces && is_free &&
+            (begin->recipe_differs || is_other_payload(record, begin)));
 }
 
 int64_t record_body_until(const struct record *record)
@@ -89,7 +90,7 @@ static void note_silence(struct record *record, int64_t since)
 
 /* Nothing is born expired: a client that was told to come again by `least_us` or quiet_at finds it.
  */
-static int64_t end_of(const struct record *record, int64_t ttl_us, bool window, int64_t now)
+static int64_t end_of_record(const struct record *record, int64_t ttl_us, bool window, int64_t now)
 {
     int64_t at = clock_after(window ? record->created_at : now, ttl_us);
     return max64(max64(at, clock_after(now, record->least_us)), record->quiet_at);
@@ -98,7 +99,7 @@ static int64_t end_of(const struct record *record, int64_t ttl_us, bool window, 
 /* In doubt it keeps its window, and its begin time: the upstream knows the operation by them. */
 static int64_t expiry_from(const struct record *record, int64_t now)
 {
-    int64_t at = end_of(record, record->ttl_us, record->window, now);
+    int64_t at = end_of_record(record, record->ttl_us, record->window, now);
     return record->doubt ? max64(at, clock_after(now, record->doubted_us)) : at;
 }
 
@@ -121,8 +122,8 @@ static void set_unknown(struct record *record)
     record->probing = false;
 }
 
-static void acquire(struct record *record, const struct record_begin *begin,
-                    const struct record_world *world, int64_t token)
+static void acquire_record(struct record *record, const struct record_begin *begin,
+                           const struct record_world *world, int64_t token)
 {
     CHECK(token > record->token);
     record->status = RECORD_PENDING;
@@ -143,7 +144,7 @@ static enum record_verdict proceed(struct record *record, const struct record_be
                                    const struct record_world *world, int64_t token)
 {
     bool inquires = record_inquires(record, begin, world);
-    acquire(record, begin, world, token);
+    acquire_record(record, begin, world, token);
     record->asking = inquires ? token : 0;
     record->probing = false;
     record->unknown = begin->unknown;
@@ -163,7 +164,7 @@ static enum record_verdict proceed(struct record *record, const struct record_be
 static enum record_verdict acquire_probe(struct record *record, const struct record_begin *begin,
                                          const struct record_world *world, int64_t token)
 {
-    acquire(record, begin, world, token);
+    acquire_record(record, begin, world, token);
     record->probing = true;
     record->doubt = true;
     if (begin->paced)
@@ -171,8 +172,8 @@ static enum record_verdict acquire_probe(struct record *record, const struct rec
     return RECORD_PROBE;
 }
 
-static enum record_verdict start_life(struct record *record, const struct record_begin *begin,
-                                      const struct record_world *world, int64_t token)
+static enum record_verdict start_record(struct record *record, const struct record_begin *begin,
+                                        const struct record_world *world, int64_t token)
 {
     *record = (struct record){.payload_hash = begin->payload_hash,
                               .target_hash = begin->target_hash,
@@ -275,7 +276,7 @@ static void set_times(struct record *record, int64_t now)
     record->expires_at = expiry_from(record, now);
     record->gone_at = clock_after(record->expires_at, record->tombstone_us);
     if (record->status == RECORD_COMPLETE && record->once_ttl_us > 0)
-        record->once_until = end_of(record, record->once_ttl_us, record->once_window, now);
+        record->once_until = end_of_record(record, record->once_ttl_us, record->once_window, now);
 }
 
 bool record_freeze(struct record *record, int64_t now)
@@ -305,9 +306,9 @@ static bool is_too_soon(const struct record *record, const struct record_begin *
            now < clock_after(record->started_at, RECORD_PROBE_PACE_US);
 }
 
-static enum record_verdict decide(struct record *record, const struct record_begin *begin,
-                                  const struct record_world *world, int64_t next_token,
-                                  bool *ret_changed)
+static enum record_verdict decide_record(struct record *record, const struct record_begin *begin,
+                                         const struct record_world *world, int64_t next_token,
+                                         bool *ret_changed)
 {
     *ret_changed = false;
     if (begins_anew(record, begin, world->now)) {
@@ -315,11 +316,11 @@ static enum record_verdict decide(struct record *record, const struct record_beg
         if (judged != RECORD_PROCEED && !begin->spent)
             return judged;
         *ret_changed = true;
-        return start_life(record, begin, world, next_token);
+        return start_record(record, begin, world, next_token);
     }
     if (begin->recipe_differs)
         return RECORD_OTHER_RECIPE;
-    if (is_other(record, begin))
+    if (is_other_payload(record, begin))
         return RECORD_MISMATCH;
     if (record_is_final(record->status))
         return begin_final(record, world, ret_changed);
@@ -348,7 +349,7 @@ enum record_verdict record_begin(struct record *record, const struct record_begi
     struct record met = *record;
     bool ended = !is_attempt(record, begin) &&
                  (record_end_inquiry(record, world) || end_hold(record, begin, world));
-    enum record_verdict verdict = decide(record, begin, world, next_token, ret_changed);
+    enum record_verdict verdict = decide_record(record, begin, world, next_token, ret_changed);
     bool acquires = record_verdict_acquires(verdict);
     if (ended && !acquires) { /* it ends in the commit of what acquires, or of record_end_hold */
         *record = met;
@@ -401,8 +402,8 @@ void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us
 }
 
 /* What is provisional was reported to nobody, but it has happened: its status stays. */
-static enum record_write fill_in(struct record *record, const struct record_final *final,
-                                 int64_t now)
+static enum record_write fill_in_final(struct record *record, const struct record_final *final,
+                                       int64_t now)
 {
     bool same = record->status == final->status && record->http_status == final->http_status;
     if (!record_freeze(record, now) || !same)
@@ -416,7 +417,7 @@ enum record_write record_finish(struct record *record, int64_t token,
 {
     CHECK(record_is_final(final->status));
     if (record_is_final(record->status) && record->token == token)
-        return fill_in(record, final, now);
+        return fill_in_final(record, final, now);
     if (is_stale(record, token, now))
         return RECORD_STALE;
     set_final(record, final, now);

@@ -9,7 +9,7 @@ static int64_t max64(int64_t a, int64_t b)
 }
 
 /* Tokens are times, and one at the end of their range would leave none for any other record. */
-static bool is_token(int64_t token)
+static bool is_sound_token(int64_t token)
 {
     return token > 0 && token <= RECORD_TIME_MOST;
 }
@@ -30,7 +30,7 @@ bool record_is_sound(const struct record *record)
     bool final = record_is_final(record->status), leased = record->lease_until != 0;
     if (record->status <= RECORD_ABSENT || record->status > RECORD_UNKNOWN)
         return record->status == RECORD_ABSENT;
-    return is_token(record->token) && record->attempts > 0 &&
+    return is_sound_token(record->token) && record->attempts > 0 &&
            record->unknown <= RECORD_UNKNOWN_PARTICIPANT && record->cause >= 0 &&
            record->http_status >= 0 && record->http_status <= 999 && has_sound_times(record) &&
            (!leased || record->status == RECORD_PENDING || record->provisional) &&
@@ -52,9 +52,9 @@ void record_hold(struct record *record, int64_t id)
                           .unknown = RECORD_UNKNOWN_HOLD,
                           .cause = RECORD_CAUSE_ODD,
                           .doubt = true,
-                          .token = is_token(record->token) ? record->token
-                                   : is_token(id)          ? id
-                                                           : 1,
+                          .token = is_sound_token(record->token) ? record->token
+                                   : is_sound_token(id)          ? id
+                                                                 : 1,
                           .attempts = max64(record->attempts, 1),
                           .payload_hash = record->payload_hash,
                           .target_hash = record->target_hash,

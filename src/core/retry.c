@@ -108,7 +108,7 @@ static int64_t jitter_us(const struct retry_schedule *schedule, int attempt, int
 }
 
 /* When attempt `attempt` is due after the first. */
-static int64_t offset_us(const struct retry_schedule *schedule, int attempt, uint64_t seed)
+static int64_t jittered_us(const struct retry_schedule *schedule, int attempt, uint64_t seed)
 {
     const int64_t *at = &schedule->list[attempt - 1];
     if (attempt == 1 || attempt == schedule->attempts)
@@ -125,7 +125,7 @@ int64_t retry_delay_us(const struct retry_schedule *schedule, int attempt, uint6
 {
     CHECK(attempt >= 2 && attempt <= schedule->attempts);
     if (schedule->form == RETRY_OFFSETS)
-        return offset_us(schedule, attempt, seed) - offset_us(schedule, attempt - 1, seed);
+        return jittered_us(schedule, attempt, seed) - jittered_us(schedule, attempt - 1, seed);
     int64_t delay = schedule->form == RETRY_DELAYS ? schedule->list[attempt - 2]
                                                    : doubled_us(schedule->base_us, attempt - 2);
     delay = clock_first(delay, schedule->cap_us);
@@ -191,7 +191,7 @@ bool retry_answer_leaves_doubt(const struct retry_answer *answer)
            slice_eq(answer->code, SLICE("CONFLICT.idempotency.outcome_unknown"));
 }
 
-static enum retry_class end_of(const struct retry_answer *answer, bool in_doubt)
+static enum retry_class class_of_answer(const struct retry_answer *answer, bool in_doubt)
 {
     return in_doubt || retry_answer_leaves_doubt(answer) ? RETRY_IN_DOUBT : RETRY_FINAL;
 }
@@ -246,7 +246,7 @@ static enum retry_class class_of_words(const struct retry_answer *answer, bool i
     if (answer->advice == RETRY_ADVICE_AGAIN)
         return answer->status == 409 ? RETRY_BUSY : RETRY_LATER;
     if (answer->advice == RETRY_ADVICE_NEVER)
-        return end_of(answer, in_doubt);
+        return class_of_answer(answer, in_doubt);
     *ret_says = false;
     return RETRY_LATER;
 }
@@ -269,13 +269,13 @@ static enum retry_class judge_response(enum retry_column column, const struct re
     if (choice == RETRY_CHOICE_DONE || choice == RETRY_CHOICE_LATER)
         return choice == RETRY_CHOICE_DONE ? RETRY_DONE : RETRY_LATER;
     if (choice == RETRY_CHOICE_FINAL)
-        return end_of(answer, in_doubt);
+        return class_of_answer(answer, in_doubt);
     if (answer->status == 403 && answer->is_limited)
         return RETRY_LATER;
     if (answer->status == 409 && in_doubt)
         return RETRY_BUSY_A_WHILE;
     class = class_of_status(column, answer);
-    return class == RETRY_FINAL ? end_of(answer, in_doubt) : class;
+    return class == RETRY_FINAL ? class_of_answer(answer, in_doubt) : class;
 }
 
 enum retry_class retry_judge(enum retry_column column, const struct retry_answer *answer,
@@ -386,7 +386,7 @@ int retry_course_sent(const struct retry_course *course)
 static int64_t next_offset(const struct retry_course *course, int64_t now)
 {
     for (int n = course->attempts + 1; n <= course->schedule->attempts; n++) {
-        int64_t at = clock_after(course->first_at, offset_us(course->schedule, n, course->seed));
+        int64_t at = clock_after(course->first_at, jittered_us(course->schedule, n, course->seed));
         if (at > now)
             return at;
     }

@@ -69,7 +69,7 @@ int64_t retry_read_hint(const struct headers *headers, int64_t wall_us)
 
 /* ---- what it says beside its status ---- */
 
-static struct slice text_at(const struct json *root, struct slice pointer)
+static struct slice retry_text_at(const struct json *root, struct slice pointer)
 {
     const struct json *text = root ? json_at_as(root, pointer, JSON_STRING) : NULL;
     return text ? text->text : SLICE("");
@@ -132,8 +132,8 @@ static bool has_words(struct slice text, struct slice words)
 static bool is_outstanding(const struct json *problem)
 {
     struct slice words = SLICE("request is outstanding");
-    return has_words(text_at(problem, SLICE("/title")), words) ||
-           has_words(text_at(problem, SLICE("/type")), words);
+    return has_words(retry_text_at(problem, SLICE("/title")), words) ||
+           has_words(retry_text_at(problem, SLICE("/type")), words);
 }
 
 /* `released` is also the word for what is in doubt, and may be repeated: with an error code. */

@@ -70,7 +70,7 @@ static const struct {
 };
 #define N_METHODS (sizeof(methods) / sizeof(methods[0]))
 
-static bool read_method(struct match_compiler *compiler, struct slice method)
+static bool read_match_method(struct match_compiler *compiler, struct slice method)
 {
     static const struct slice safe[] = {{"GET", 3}, {"HEAD", 4}, {"OPTIONS", 7}};
     static const struct slice refused[] = {{"CONNECT", 7}, {"TRACE", 5}};
@@ -100,7 +100,7 @@ static bool read_methods(struct match_compiler *compiler, struct slice list)
     }
     struct slice method;
     while (slice_next(&list, ',', &method))
-        if (!read_method(compiler, slice_trim(method)))
+        if (!read_match_method(compiler, slice_trim(method)))
             return false;
     return true;
 }

@@ -55,7 +55,7 @@ static void add_method(struct said *said, size_t method)
 }
 
 /* An empty element names nothing. */
-static void add_line(struct said *said, struct slice value)
+static void add_said_line(struct said *said, struct slice value)
 {
     said->n_lines++;
     struct slice element;
@@ -71,7 +71,7 @@ static struct said read_overrides(const struct headers *headers)
     struct said said = {0};
     for (size_t i = 0; headers && i < headers->n; i++)
         if (rule_is_override(headers->at[i].name))
-            add_line(&said, headers->at[i].value);
+            add_said_line(&said, headers->at[i].value);
     return said;
 }
 
@@ -197,7 +197,7 @@ static bool takes_from_path(const struct rule *rule)
 }
 
 /* Nothing in it that any server reads in a way of its own: nearly every path. */
-static bool is_plain(struct slice path)
+static bool is_plain_path(struct slice path)
 {
     for (size_t i = 0; i < path.len; i++) {
         char c = path.at[i];
@@ -213,7 +213,7 @@ static bool is_plain(struct slice path)
 static enum rule_find check_readings(struct search *search, struct slice path, struct slice normal,
                                      struct arena *arena)
 {
-    if (is_plain(path))
+    if (is_plain_path(path))
         return RULE_FOUND;
     if (leads_elsewhere(search, normal))
         return RULE_PATH_AMBIGUOUS;

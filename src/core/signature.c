@@ -91,7 +91,7 @@ struct slice signature_scheme_name(size_t n)
     return n < sizeof schemes / sizeof *schemes ? schemes[n].name : SLICE("");
 }
 
-static bool is_member(struct slice timestamp)
+static bool timestamp_is_member(struct slice timestamp)
 {
     return timestamp.len > 1 && timestamp.at[timestamp.len - 1] == '=';
 }
@@ -106,7 +106,7 @@ enum { NAMED_ID, NAMED_TIME, NAMED_BODY, NAMED_COUNT };
 static const struct slice names[NAMED_COUNT] = {TEXT("{id}"), TEXT("{timestamp}"), TEXT("{body}")};
 
 /* Which name `text` begins with; NAMED_COUNT: none. */
-static size_t find_name(struct slice text)
+static size_t find_member_name(struct slice text)
 {
     size_t i = 0;
     while (i < NAMED_COUNT && !slice_starts(text, names[i]))
@@ -120,8 +120,8 @@ static size_t cut(struct slice signed_as, const struct slice values[NAMED_COUNT]
 {
     size_t n = 0;
     while (signed_as.len > 0) {
-        size_t len = 0, name = find_name(signed_as);
-        while (len < signed_as.len && find_name(slice_skip(signed_as, len)) == NAMED_COUNT) {
+        size_t len = 0, name = find_member_name(signed_as);
+        while (len < signed_as.len && find_member_name(slice_skip(signed_as, len)) == NAMED_COUNT) {
             if (signed_as.at[len] == '{' || signed_as.at[len] == '}')
                 return 0;
             len++;
@@ -159,7 +159,7 @@ bool signature_scheme_check(const struct signature_scheme *scheme, const char **
         *ret_problem = "`timestamp` is not in `signed`, so that anybody could change it";
     else if (has_name(scheme->signed_as, NAMED_ID) && scheme->id.len == 0)
         *ret_problem = "`signed` has {id}, and no header is known for it";
-    else if (scheme->timestamp.len > 0 && !is_member(scheme->timestamp) &&
+    else if (scheme->timestamp.len > 0 && !timestamp_is_member(scheme->timestamp) &&
              !header_is_token(scheme->timestamp))
         *ret_problem = "`timestamp` is not the name of a header, and does not end with `=`";
     return !*ret_problem;
@@ -167,7 +167,7 @@ bool signature_scheme_check(const struct signature_scheme *scheme, const char **
 
 /* ---- secrets ---- */
 
-static bool decode(struct slice text, struct arena *arena, struct slice *ret_bytes)
+static bool decode_secret(struct slice text, struct arena *arena, struct slice *ret_bytes)
 {
     BUF_AUTO struct buf bytes = buf_make(SIZE_MAX);
     if (!base64_read(text, &bytes))
@@ -199,7 +199,7 @@ static const char *read_standard(struct slice text, struct arena *arena,
         digits = slice_skip(text, WHSEC.len);
     else if (secret->is_ed25519)
         digits = slice_skip(text, WHSK.len);
-    if (!decode(digits, arena, &bytes))
+    if (!decode_secret(digits, arena, &bytes))
         return "is not base64 behind its prefix";
     if (bytes.len == 0)
         return "is empty";
@@ -246,8 +246,8 @@ struct signing {
     struct buf whole; /* ed25519 signs nothing in parts */
 };
 
-static void start(struct signing *signing, const struct signature_scheme *scheme, struct slice id,
-                  struct slice seconds, struct slice body)
+static void start_signing(struct signing *signing, const struct signature_scheme *scheme,
+                          struct slice id, struct slice seconds, struct slice body)
 {
     const struct slice values[NAMED_COUNT] = {
         [NAMED_ID] = id, [NAMED_TIME] = seconds, [NAMED_BODY] = body};
@@ -268,7 +268,7 @@ static struct slice whole_of(struct signing *signing)
 /* ---- signing ---- */
 
 /* A dot in the id would sign two messages alike. */
-static bool is_id(struct slice id)
+static bool is_signed_id(struct slice id)
 {
     return id.len > 0 && slice_find(id, '.') < 0;
 }
@@ -277,7 +277,7 @@ bool signature_may_sign(const struct signature_scheme *scheme, const struct sign
                         const struct signature_message *message, const char **ret_problem)
 {
     *ret_problem = NULL;
-    if (has_name(scheme->signed_as, NAMED_ID) && !is_id(message->id))
+    if (has_name(scheme->signed_as, NAMED_ID) && !is_signed_id(message->id))
         *ret_problem = message->id.len == 0 ? "the id is missing" : "the id has a dot";
     else if (scheme->timestamp.len > 0 && message->seconds <= 0)
         *ret_problem = "the timestamp is missing";
@@ -287,8 +287,8 @@ bool signature_may_sign(const struct signature_scheme *scheme, const struct sign
     return !*ret_problem;
 }
 
-static void add_encoded(struct buf *value, enum signature_encoding encoding, const void *bytes,
-                        size_t len)
+static void add_signature_bytes(struct buf *value, enum signature_encoding encoding,
+                                const void *bytes, size_t len)
 {
     char hex[2 * MAC_SIZE_MAX + 1];
     if (encoding == SIGNATURE_BASE64) {
@@ -309,13 +309,13 @@ static bool add_signature(struct signing *signing, const struct signature_secret
         if (!buf_ok(&signing->whole) || !ed25519_sign(secret->key, whole, bytes))
             return false;
         buf_add_slice(value, V1A);
-        add_encoded(value, SIGNATURE_BASE64, bytes, ED25519_SIZE);
+        add_signature_bytes(value, SIGNATURE_BASE64, bytes, ED25519_SIZE);
         return true;
     }
     if (!mac_of(signing->scheme->hash, secret->key, signing->parts, signing->n, &mac))
         return false;
     buf_add_slice(value, signing->scheme->is_standard ? V1 : signing->scheme->prefix);
-    add_encoded(value, signing->scheme->encoding, mac.bytes, mac.len);
+    add_signature_bytes(value, signing->scheme->encoding, mac.bytes, mac.len);
     return true;
 }
 
@@ -324,10 +324,10 @@ bool signature_sign(const struct signature_scheme *scheme, const struct signatur
 {
     struct signing signing;
     BUF_AUTO struct buf seconds = buf_make(TIME_DIGITS_MAX + 2);
-    bool in_list = is_member(scheme->timestamp), good = true;
+    bool in_list = timestamp_is_member(scheme->timestamp), good = true;
     CHECK(keys->n > 0);
     buf_add_i64(&seconds, message->seconds);
-    start(&signing, scheme, message->id, buf_slice(&seconds), message->body);
+    start_signing(&signing, scheme, message->id, buf_slice(&seconds), message->body);
     if (in_list)
         buf_printf(value, "%.*s%.*s,", SLICE_ARG(scheme->timestamp),
                    SLICE_ARG(buf_slice(&seconds)));
@@ -352,52 +352,52 @@ struct found {
     size_t n_v1a;
 };
 
-static bool has_room(const struct found *found)
+static bool found_has_room(const struct found *found)
 {
     return found->n_v1 + found->n_v1a < CANDIDATES_MAX;
 }
 
 static void add_v1(struct found *found, struct slice text)
 {
-    if (has_room(found) && text.len > 0)
+    if (found_has_room(found) && text.len > 0)
         found->v1[found->n_v1++] = text;
 }
 
 static void add_v1a(struct found *found, struct slice text)
 {
-    if (has_room(found) && found->n_v1a < ED25519_MOST && text.len > 0)
+    if (found_has_room(found) && found->n_v1a < ED25519_MOST && text.len > 0)
         found->v1a[found->n_v1a++] = text;
 }
 
-static void read_member(const struct signature_scheme *scheme, struct slice member,
-                        struct found *found)
+static void read_signature_member(const struct signature_scheme *scheme, struct slice member,
+                                  struct found *found)
 {
     if (scheme->is_standard && slice_starts(member, V1A))
         add_v1a(found, slice_skip(member, V1A.len));
     else if (scheme->is_standard && slice_starts(member, V1))
         add_v1(found, slice_skip(member, V1.len));
-    else if (is_member(scheme->timestamp) && slice_starts(member, scheme->timestamp))
+    else if (timestamp_is_member(scheme->timestamp) && slice_starts(member, scheme->timestamp))
         found->seconds = slice_skip(member, scheme->timestamp.len);
     else if (!scheme->is_standard && slice_starts(member, scheme->prefix))
         add_v1(found, slice_skip(member, scheme->prefix.len));
 }
 
-static void read_header(const struct signature_scheme *scheme, struct slice value,
-                        struct found *found)
+static void read_signature_header(const struct signature_scheme *scheme, struct slice value,
+                                  struct found *found)
 {
-    bool is_list = scheme->is_standard || is_member(scheme->timestamp);
+    bool is_list = scheme->is_standard || timestamp_is_member(scheme->timestamp);
     if (!is_list) {
-        read_member(scheme, slice_trim(value), found);
+        read_signature_member(scheme, slice_trim(value), found);
         return;
     }
     while (value.len > 0) {
         struct slice member;
         value = slice_cut(value, scheme->is_standard ? ' ' : ',', &member);
-        read_member(scheme, slice_trim(member), found);
+        read_signature_member(scheme, slice_trim(member), found);
     }
 }
 
-static struct slice value_of(const struct headers *headers, struct slice name)
+static struct slice signed_header_value(const struct headers *headers, struct slice name)
 {
     const struct header *line = name.len > 0 ? headers_find(headers, name) : NULL;
     return line ? line->value : SLICE("");
@@ -464,8 +464,8 @@ static enum signature_verdict compare(const struct signature_scheme *scheme,
 {
     struct signing signing;
     bool failed = false, matches = false;
-    start(&signing, scheme, value_of(received->headers, scheme->id), found->seconds,
-          received->body);
+    start_signing(&signing, scheme, signed_header_value(received->headers, scheme->id),
+                  found->seconds, received->body);
     for (size_t i = 0; i < keys->n && !matches; i++)
         matches = is_signed_by(&signing, &keys->at[i], found, &failed);
     buf_fini(&signing.whole);
@@ -483,12 +483,12 @@ enum signature_verdict signature_verify(const struct signature_scheme *scheme,
     if (!headers_find(received->headers, scheme->header))
         return SIGNATURE_NO_HEADER;
     while ((line = headers_next(received->headers, scheme->header, &at)))
-        read_header(scheme, line->value, &found);
-    if (scheme->timestamp.len > 0 && !is_member(scheme->timestamp))
-        found.seconds = value_of(received->headers, scheme->timestamp);
+        read_signature_header(scheme, line->value, &found);
+    if (scheme->timestamp.len > 0 && !timestamp_is_member(scheme->timestamp))
+        found.seconds = signed_header_value(received->headers, scheme->timestamp);
     if (has_name(scheme->signed_as, NAMED_ID)) {
-        struct slice id = value_of(received->headers, scheme->id);
-        if (!is_id(id))
+        struct slice id = signed_header_value(received->headers, scheme->id);
+        if (!is_signed_id(id))
             return id.len == 0 ? SIGNATURE_NO_ID : SIGNATURE_BAD_ID;
     }
     enum signature_verdict verdict =

@@ -5,12 +5,12 @@
 #include "base/utf8.h"
 
 /* The byte at the front, or NUL, which is nowhere in a well-formed field. */
-static char front(struct slice rest)
+static char front_of(struct slice rest)
 {
     return rest.len > 0 ? rest.at[0] : '\0';
 }
 
-static size_t take_digits(struct slice *rest)
+static size_t take_structured_digits(struct slice *rest)
 {
     size_t n = slice_digits(*rest);
     *rest = slice_skip(*rest, n);
@@ -20,7 +20,7 @@ static size_t take_digits(struct slice *rest)
 bool structured_string(struct slice *rest, struct slice *ret_inside, bool *ret_escaped)
 {
     bool escaped = false;
-    if (front(*rest) != '"')
+    if (front_of(*rest) != '"')
         return false;
     for (size_t i = 1; i < rest->len; i++) {
         char c = rest->at[i];
@@ -55,15 +55,15 @@ struct slice structured_unescape(struct slice inside, struct arena *arena)
 }
 
 /* 4.2.4: at most 15 digits, or 12 and a fraction of 1 to 3. */
-static bool take_number(struct slice *rest, bool integer_only)
+static bool take_structured_number(struct slice *rest, bool integer_only)
 {
     slice_take(rest, '-');
-    size_t whole = take_digits(rest);
+    size_t whole = take_structured_digits(rest);
     if (whole == 0 || whole > 15)
         return false;
     if (integer_only || !slice_take(rest, '.'))
         return true;
-    size_t fraction = take_digits(rest);
+    size_t fraction = take_structured_digits(rest);
     return whole <= 12 && fraction >= 1 && fraction <= 3;
 }
 
@@ -74,7 +74,7 @@ static bool take_token(struct slice *rest)
     return n > 0;
 }
 
-static bool take_bytes(struct slice *rest)
+static bool take_byte_sequence(struct slice *rest)
 {
     *rest = slice_skip(*rest, 1);
     *rest = slice_skip(*rest, slice_span(*rest, "+/="));
@@ -88,8 +88,8 @@ static bool take_display(struct slice *rest)
     size_t n = 0;
     if (!slice_take(rest, '"'))
         return false;
-    while (rest->len > 0 && front(*rest) != '"') {
-        char c = front(*rest);
+    while (rest->len > 0 && front_of(*rest) != '"') {
+        char c = front_of(*rest);
         size_t taken = 1;
         if (c < 0x20 || c > 0x7E)
             return false;
@@ -109,30 +109,30 @@ static bool take_display(struct slice *rest)
     return n == 0 && slice_take(rest, '"');
 }
 
-static bool take_item(struct slice *rest)
+static bool take_bare_item(struct slice *rest)
 {
     struct slice inside;
     bool escaped;
-    char c = front(*rest);
+    char c = front_of(*rest);
     if (c == '"')
         return structured_string(rest, &inside, &escaped);
     if (c == '-' || ascii_is_digit(c))
-        return take_number(rest, false);
+        return take_structured_number(rest, false);
     if (c == '*' || ascii_is_letter(c))
         return take_token(rest);
     if (c == ':')
-        return take_bytes(rest);
+        return take_byte_sequence(rest);
     if (slice_take(rest, '?'))
         return slice_take(rest, '0') || slice_take(rest, '1');
     if (slice_take(rest, '@'))
-        return take_number(rest, true);
+        return take_structured_number(rest, true);
     return slice_take(rest, '%') && take_display(rest);
 }
 
-static bool take_key(struct slice *rest)
+static bool take_dictionary_key(struct slice *rest)
 {
     size_t n = 0, most = slice_span(*rest, "_-.*");
-    if (!ascii_is_lower(front(*rest)) && front(*rest) != '*')
+    if (!ascii_is_lower(front_of(*rest)) && front_of(*rest) != '*')
         return false;
     while (n < most && !ascii_is_upper(rest->at[n]))
         n++;
@@ -146,7 +146,7 @@ bool structured_parameters(struct slice *rest)
     while (slice_take(&at, ';')) {
         while (slice_take(&at, ' '))
             ;
-        if (!take_key(&at) || (slice_take(&at, '=') && !take_item(&at)))
+        if (!take_dictionary_key(&at) || (slice_take(&at, '=') && !take_bare_item(&at)))
             return false;
     }
     *rest = at;

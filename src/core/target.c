@@ -5,7 +5,8 @@
 #include "core/rule.h"
 
 /* Lines of a header that the upstream sees. */
-static const struct header *next_line(const struct headers *headers, struct slice name, size_t *at)
+static const struct header *next_header_line(const struct headers *headers, struct slice name,
+                                             size_t *at)
 {
     if (!headers || headers_is_hop_by_hop(headers, name))
         return NULL;
@@ -36,10 +37,10 @@ static bool add_media_type(struct digest_stream *stream, const struct headers *h
     const struct header *line;
     size_t size = 0;
     size_t len = 0;
-    for (size_t at = 0; (line = next_line(headers, name, &at));)
+    for (size_t at = 0; (line = next_header_line(headers, name, &at));)
         size += 1 + line->value.len;
     char *text = arena_alloc(arena, size);
-    for (size_t at = 0; text && (line = next_line(headers, name, &at));) {
+    for (size_t at = 0; text && (line = next_header_line(headers, name, &at));) {
         if (len > 0)
             text[len++] = ',';
         len += write_type(line->value, with_boundary, text + len);
@@ -91,8 +92,8 @@ static bool add_named_pairs(struct digest_stream *stream, const struct rule *rul
     return text;
 }
 
-static bool add_query(struct digest_stream *stream, const struct rule *rule, struct slice query,
-                      struct arena *arena)
+static bool add_target_query(struct digest_stream *stream, const struct rule *rule,
+                             struct slice query, struct arena *arena)
 {
     switch (rule->query) {
     case RULE_QUERY_ALL:
@@ -108,13 +109,13 @@ static bool add_query(struct digest_stream *stream, const struct rule *rule, str
 }
 
 /* Name and value of each line, so that an absent header is not an empty one. */
-static void add_headers(struct digest_stream *stream, const struct rule *rule,
-                        const struct headers *headers)
+static void add_target_headers(struct digest_stream *stream, const struct rule *rule,
+                               const struct headers *headers)
 {
     for (size_t i = 0; i < rule->n_headers; i++) {
         size_t at = 0;
         const struct header *line;
-        while ((line = next_line(headers, rule->headers[i], &at))) {
+        while ((line = next_header_line(headers, rule->headers[i], &at))) {
             digest_add_sized(stream, rule->headers[i]);
             digest_add_sized(stream, line->value);
         }
@@ -129,11 +130,11 @@ bool rule_target_hash(const struct rule *rule, const struct template_facts *fact
     digest_add_sized(&stream, SLICE("pawl1"));
     digest_add_sized(&stream, facts->method);
     digest_add_sized(&stream, path);
-    bool done = add_query(&stream, rule, facts->query, arena) &&
+    bool done = add_target_query(&stream, rule, facts->query, arena) &&
                 add_media_type(&stream, facts->headers, facts->labels & PAYLOAD_LABEL_TYPE, arena);
     if (facts->labels & PAYLOAD_LABEL_CODING)
         done = add_coding(&stream, facts->headers, arena) && done;
-    add_headers(&stream, rule, facts->headers);
+    add_target_headers(&stream, rule, facts->headers);
     struct digest hash = digest_end(&stream);
     if (done)
         *ret_hash = hash;

@@ -94,8 +94,8 @@ void task_hold(struct task *task, bool holds)
 /* ---- moves ---- */
 
 /* `most`: attempts; 0: as many as the schedule has. */
-static struct retry_schedule schedule_of(const struct task *task, const struct retry_schedule *own,
-                                         int most)
+static struct retry_schedule schedule_of_task(const struct task *task,
+                                              const struct retry_schedule *own, int most)
 {
     struct retry_schedule schedule = own ? *own : *retry_profile_schedule(task->profile);
     if (!own && task->profile == RETRY_PROFILE_queue) {
@@ -114,8 +114,8 @@ static void wait_until(struct task *task, int64_t due_at, enum task_reason reaso
     task->lease_until = task->owner = 0;
 }
 
-static void stop(struct task *task, enum task_state state, enum task_reason reason,
-                 const struct task_terms *terms, int64_t now)
+static void stop_task(struct task *task, enum task_state state, enum task_reason reason,
+                      const struct task_terms *terms, int64_t now)
 {
     CHECK(terms->done_us >= 0 && terms->dead_us >= 0);
     wait_until(task, CLOCK_NEVER, reason);
@@ -130,8 +130,8 @@ void task_claim(struct task *task, const struct task_claim *claim, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_CLAIM) && task_is_due(task, now));
     CHECK(claim->lease_us > 0 && claim->lasts_us >= 0);
-    int64_t lasts_us =
-        claim->lasts_us != 0 ? claim->lasts_us : schedule_of(task, claim->schedule, 0).total_us;
+    int64_t lasts_us = claim->lasts_us != 0 ? claim->lasts_us
+                                            : schedule_of_task(task, claim->schedule, 0).total_us;
     if (task->first_at == 0 && task->deadline_at == CLOCK_NEVER)
         task->deadline_at = clock_after(now, lasts_us);
     task->first_at = task->first_at == 0 ? now : task->first_at;
@@ -151,10 +151,11 @@ static uint64_t spread_seed(int64_t id, const struct task *task)
     return (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)task->tries;
 }
 
-static struct retry_next plan_next(struct task *task, int64_t id, const struct task_result *result,
-                                   const struct task_terms *terms, int64_t now)
+static struct retry_next plan_next_attempt(struct task *task, int64_t id,
+                                           const struct task_result *result,
+                                           const struct task_terms *terms, int64_t now)
 {
-    const struct retry_schedule schedule = schedule_of(task, terms->schedule, terms->attempts);
+    const struct retry_schedule schedule = schedule_of_task(task, terms->schedule, terms->attempts);
     struct retry_course course = {
         .schedule = &schedule,
         .seed = spread_seed(id, task),
@@ -178,12 +179,12 @@ static int64_t due_after(const struct task *task, struct retry_next next)
 static void schedule_next(struct task *task, int64_t id, const struct task_result *result,
                           const struct task_terms *terms, int64_t now)
 {
-    struct retry_next next = plan_next(task, id, result, terms, now);
+    struct retry_next next = plan_next_attempt(task, id, result, terms, now);
     int64_t due_at = due_after(task, next);
     if (next.end == RETRY_ENDS_ATTEMPTS || due_at == CLOCK_NEVER)
-        stop(task, TASK_DEAD, TASK_REASON_ATTEMPTS, terms, now);
+        stop_task(task, TASK_DEAD, TASK_REASON_ATTEMPTS, terms, now);
     else if (now >= task->deadline_at)
-        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
+        stop_task(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
     else
         wait_until(task, due_at, result->reason);
 }
@@ -201,13 +202,13 @@ static void count_back(struct task *task, const struct task *before)
 }
 
 /* Until its deadline: then it is dead. */
-static void wait_for_credentials(struct task *task, int64_t wait_us, const struct task_terms *terms,
-                                 int64_t now)
+static void wait_for_new_token(struct task *task, int64_t wait_us, const struct task_terms *terms,
+                               int64_t now)
 {
     CHECK(wait_us >= 0);
     task->busy_since = 0;
     if (now >= task->deadline_at)
-        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
+        stop_task(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
     else
         wait_until(task, clock_first(clock_after(now, wait_us), task->deadline_at),
                    TASK_REASON_CREDENTIALS);
@@ -229,19 +230,20 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
         count_back(task, NULL);
     switch (class) {
     case RETRY_DONE:
-        stop(task, TASK_DONE, TASK_REASON_NONE, terms, now);
+        stop_task(task, TASK_DONE, TASK_REASON_NONE, terms, now);
         return;
     case RETRY_FINAL:
-        stop(task, TASK_DEAD,
-             result->reason == TASK_REASON_NONE ? TASK_REASON_FINAL : result->reason, terms, now);
+        stop_task(task, TASK_DEAD,
+                  result->reason == TASK_REASON_NONE ? TASK_REASON_FINAL : result->reason, terms,
+                  now);
         return;
     case RETRY_IN_DOUBT:
-        stop(task, TASK_DEAD,
-             result->reason == TASK_REASON_HAPPENED ? result->reason : TASK_REASON_IN_DOUBT, terms,
-             now);
+        stop_task(task, TASK_DEAD,
+                  result->reason == TASK_REASON_HAPPENED ? result->reason : TASK_REASON_IN_DOUBT,
+                  terms, now);
         return;
     case RETRY_CREDENTIALS:
-        wait_for_credentials(task, result->hint_us, terms, now);
+        wait_for_new_token(task, result->hint_us, terms, now);
         return;
     case RETRY_LATER:
     case RETRY_AT_ONCE:
@@ -267,13 +269,13 @@ static int64_t due_once_lost(const struct task *task, const struct retry_schedul
 void task_lose(struct task *task, const struct task_terms *terms, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_LOSE));
-    const struct retry_schedule schedule = schedule_of(task, terms->schedule, terms->attempts);
+    const struct retry_schedule schedule = schedule_of_task(task, terms->schedule, terms->attempts);
     task->in_doubt = true;
     task->status = 0;
     if (task->attempts >= schedule.attempts)
-        stop(task, TASK_DEAD, TASK_REASON_LOST, terms, now);
+        stop_task(task, TASK_DEAD, TASK_REASON_LOST, terms, now);
     else if (now > task->deadline_at)
-        stop(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
+        stop_task(task, TASK_DEAD, TASK_REASON_DEADLINE, terms, now);
     else
         wait_until(task, due_once_lost(task, &schedule, now), TASK_REASON_LOST);
 }
@@ -298,7 +300,7 @@ void task_settle(struct task *task, enum task_state state, enum task_reason reas
                  const struct task_terms *terms, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_SETTLE) && (state == TASK_DONE || state == TASK_DEAD));
-    stop(task, state, reason, terms, now);
+    stop_task(task, state, reason, terms, now);
 }
 
 /* ---- operators ---- */
@@ -308,7 +310,7 @@ const struct task_terms task_terms_of_acts = {TASK_KEEP_DONE_US, TASK_KEEP_DEAD_
 void task_drop(struct task *task, const struct task_terms *terms, int64_t now)
 {
     CHECK(task_allows(task->state, TASK_DROP));
-    stop(task, TASK_DROPPED, TASK_REASON_DROPPED, terms, now);
+    stop_task(task, TASK_DROPPED, TASK_REASON_DROPPED, terms, now);
 }
 
 void task_retry(struct task *task, bool is_replay, int64_t due_at)

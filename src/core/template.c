@@ -55,8 +55,8 @@ static ptrdiff_t closing_brace(struct slice text)
 }
 
 /* Takes one literal or one source off the front of `*rest`. */
-static bool read_part(struct template_compiler *compiler, struct slice *rest,
-                      struct template_part *ret_part)
+static bool read_template_part(struct template_compiler *compiler, struct slice *rest,
+                               struct template_part *ret_part)
 {
     if (rest->at[0] == '{') {
         ptrdiff_t end = closing_brace(*rest);
@@ -74,11 +74,11 @@ static bool read_part(struct template_compiler *compiler, struct slice *rest,
     return literal_valid(compiler, literal);
 }
 
-static bool read_parts(struct template_compiler *compiler, struct slice text)
+static bool read_template_parts(struct template_compiler *compiler, struct slice text)
 {
     while (text.len > 0) {
         struct template_part part;
-        if (!read_part(compiler, &text, &part) || !template_add_part(compiler, &part))
+        if (!read_template_part(compiler, &text, &part) || !template_add_part(compiler, &part))
             return false;
     }
     return true;
@@ -123,7 +123,7 @@ static bool check_separation(struct template_compiler *compiler)
     return true;
 }
 
-static bool check_key(struct template_compiler *compiler)
+static bool check_key_sources(struct template_compiler *compiler)
 {
     const struct template *template = &compiler->template;
     if (count_parts(template, TEMPLATE_WINDOW) > 1)
@@ -137,7 +137,7 @@ static bool check_key(struct template_compiler *compiler)
     return true;
 }
 
-static bool check_probe(struct template_compiler *compiler)
+static bool check_probe_sources(struct template_compiler *compiler)
 {
     const struct template *template = &compiler->template;
     const struct template_part *first = &template->parts[0];
@@ -163,8 +163,8 @@ static bool check_whole(struct template_compiler *compiler)
     bool is_key = use == TEMPLATE_FOR_KEY || use == TEMPLATE_FOR_JOB || use == TEMPLATE_FOR_ITEM;
     if (compiler->template.n == 0)
         return template_refuse(compiler, "the template is empty");
-    return check_separation(compiler) && (!is_key || check_key(compiler)) &&
-           (use != TEMPLATE_FOR_PROBE || check_probe(compiler));
+    return check_separation(compiler) && (!is_key || check_key_sources(compiler)) &&
+           (use != TEMPLATE_FOR_PROBE || check_probe_sources(compiler));
 }
 
 static bool compile(struct template_compiler *compiler, struct slice text)
@@ -173,7 +173,7 @@ static bool compile(struct template_compiler *compiler, struct slice text)
         return template_refuse(compiler, "out of memory");
     if (compiler->use == TEMPLATE_FOR_TEXT)
         return template_read_text(compiler, text);
-    return read_parts(compiler, text) && check_whole(compiler);
+    return read_template_parts(compiler, text) && check_whole(compiler);
 }
 
 bool template_compile(struct slice text, enum template_use use, struct arena *arena,

@@ -79,7 +79,7 @@ static size_t write_clock(const struct template_part *part, int64_t local_s, int
 }
 
 /* Towards the past. */
-static int64_t seconds_of(int64_t us)
+static int64_t clock_seconds(int64_t us)
 {
     return us / CLOCK_US_PER_S - (us % CLOCK_US_PER_S < 0);
 }
@@ -89,7 +89,7 @@ enum template_result template_clock_value(const struct template_facts *facts,
                                           struct slice *ret_value)
 {
     char text[TEXT_SIZE];
-    int64_t now_s = seconds_of(facts->now_us);
+    int64_t now_s = clock_seconds(facts->now_us);
     const struct zone *zone = part->text.len > 0 ? zone_of(facts, part) : NULL;
     if ((part->text.len > 0 && !zone) || now_s < FIRST_S || now_s >= END_S)
         return TEMPLATE_MISSING;

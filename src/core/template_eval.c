@@ -38,8 +38,9 @@ static enum template_result key_value(const struct evaluation *evaluation, struc
     }
 }
 
-static enum template_result header_value(const struct evaluation *evaluation,
-                                         const struct template_part *part, struct slice *ret_value)
+static enum template_result single_header_value(const struct evaluation *evaluation,
+                                                const struct template_part *part,
+                                                struct slice *ret_value)
 {
     const struct headers *headers = evaluation->facts->headers;
     size_t lines = headers ? headers_count(headers, part->text) : 0;
@@ -144,8 +145,8 @@ static struct slice query_value(const struct template_facts *facts, struct slice
 }
 
 /* Values of the request line are percent-encoded, and '+' is a space in queries alone. */
-static enum template_result decode(const struct evaluation *evaluation,
-                                   const struct template_part *part, struct slice *value)
+static enum template_result decode_value(const struct evaluation *evaluation,
+                                         const struct template_part *part, struct slice *value)
 {
     bool query = part->source == TEMPLATE_QUERY;
     if (evaluation->url || (!query && part->source != TEMPLATE_PATH))
@@ -155,8 +156,9 @@ static enum template_result decode(const struct evaluation *evaluation,
 }
 
 /* What the source and, for the client's own key, the rule ask of a value. */
-static enum template_result check_format(const struct evaluation *evaluation,
-                                         const struct template_part *part, struct slice *value)
+static enum template_result check_value_format(const struct evaluation *evaluation,
+                                               const struct template_part *part,
+                                               struct slice *value)
 {
     const struct key_format *formats[] = {part->format, NULL};
     if (part->longest > 0 && value->len > part->longest)
@@ -169,8 +171,8 @@ static enum template_result check_format(const struct evaluation *evaluation,
     return TEMPLATE_OK;
 }
 
-static enum template_result value_of(const struct evaluation *evaluation,
-                                     const struct template_part *part, struct slice *ret_value)
+static enum template_result evaluate_part(const struct evaluation *evaluation,
+                                          const struct template_part *part, struct slice *ret_value)
 {
     const struct template_facts *facts = evaluation->facts;
     switch (part->source) {
@@ -178,7 +180,7 @@ static enum template_result value_of(const struct evaluation *evaluation,
     case TEMPLATE_WINDOW:
         return TEMPLATE_OK;
     case TEMPLATE_HEADER:
-        return header_value(evaluation, part, ret_value);
+        return single_header_value(evaluation, part, ret_value);
     case TEMPLATE_BODY:
     case TEMPLATE_MEMBER:
         return body_value(evaluation, part->text, ret_value);
@@ -219,7 +221,7 @@ static enum template_result value_of(const struct evaluation *evaluation,
         *ret_value = template_env_value(facts, part);
         break;
     }
-    return ret_value->len > 0 ? decode(evaluation, part, ret_value) : TEMPLATE_MISSING;
+    return ret_value->len > 0 ? decode_value(evaluation, part, ret_value) : TEMPLATE_MISSING;
 }
 
 /* Fills `values`: of every part that is a source. */
@@ -228,9 +230,9 @@ static enum template_result find_values(struct evaluation *evaluation, struct sl
     CHECK(evaluation->template->n > 0 && evaluation->template->n <= TEMPLATE_PARTS_MAX);
     for (size_t i = 0; i < evaluation->template->n; i++) {
         const struct template_part *part = &evaluation->template->parts[i];
-        enum template_result result = value_of(evaluation, part, &evaluation->values[i]);
+        enum template_result result = evaluate_part(evaluation, part, &evaluation->values[i]);
         if (result == TEMPLATE_OK && evaluation->is_key)
-            result = check_format(evaluation, part, &evaluation->values[i]);
+            result = check_value_format(evaluation, part, &evaluation->values[i]);
         if (result == TEMPLATE_MISSING || result == TEMPLATE_FORMAT)
             *ret_missing = part->written;
         if (result != TEMPLATE_OK)
@@ -342,7 +344,7 @@ void template_explain_missing(const struct template *template, const struct temp
 
 /* ---- text ---- */
 
-static enum template_spelling spelling_of(const struct template_part *part, bool url)
+static enum template_spelling spelling_of_part(const struct template_part *part, bool url)
 {
     if (!url)
         return TEMPLATE_SPELL_KEY;
@@ -368,7 +370,7 @@ static void write_text(const struct evaluation *evaluation, bool url, struct tem
         if (template_part_is_clock(part))
             template_sink_add_clock(sink, evaluation->values[i]);
         else
-            template_sink_spell(sink, spelling_of(part, url), evaluation->values[i]);
+            template_sink_spell(sink, spelling_of_part(part, url), evaluation->values[i]);
         after_source = true;
     }
 }
@@ -388,7 +390,7 @@ static bool looks_digested(struct slice text)
 
 /* In a text with clocks the first half is the digest of everything else: two texts that differ in
  * their clocks only have the same first half. */
-static void add_digest(const struct evaluation *evaluation, struct template_text *text)
+static void add_evaluated_digest(const struct evaluation *evaluation, struct template_text *text)
 {
     char hex[DIGEST_HEX_SIZE + 1];
     struct digest_stream stream, timeless;
@@ -409,7 +411,7 @@ static void add_digest(const struct evaluation *evaluation, struct template_text
     buf_add_slice(text->buf, slice_make(hex, DIGEST_HEX_SIZE));
 }
 
-static void add_key(const struct evaluation *evaluation, struct template_text *text)
+static void add_evaluated_key(const struct evaluation *evaluation, struct template_text *text)
 {
     struct buf *buf = text->buf;
     struct template_sink counter = {.clocks = &text->clocks};
@@ -421,7 +423,7 @@ static void add_key(const struct evaluation *evaluation, struct template_text *t
             return;
         buf_cut(buf, start);
     }
-    add_digest(evaluation, text);
+    add_evaluated_digest(evaluation, text);
 }
 
 enum template_result template_judge_key(const struct template *template,
@@ -429,7 +431,7 @@ enum template_result template_judge_key(const struct template *template,
                                         struct slice *key)
 {
     struct evaluation evaluation = {.template = template, .facts = facts, .arena = arena};
-    return check_format(&evaluation, template_key_header(template), key);
+    return check_value_format(&evaluation, template_key_header(template), key);
 }
 
 enum template_result template_value(const struct template *template,
@@ -454,7 +456,7 @@ enum template_result template_value(const struct template *template,
         enum template_result result = find_values(&evaluation, ret_missing);
         if (result != TEMPLATE_OK)
             return result;
-        add_key(&evaluation, text);
+        add_evaluated_key(&evaluation, text);
     }
     return buf_ok(text->buf) ? TEMPLATE_OK : TEMPLATE_NO_MEMORY;
 }

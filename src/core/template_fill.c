@@ -58,8 +58,9 @@ static enum template_result value_as_json(const struct filler *filler, const str
                                      : TEMPLATE_FORMAT;
 }
 
-static enum template_result value_of(const struct filler *filler, const struct template_part *part,
-                                     struct value *ret_value)
+static enum template_result find_filled_value(const struct filler *filler,
+                                              const struct template_part *part,
+                                              struct value *ret_value)
 {
     const struct template_facts *facts = filler->facts;
     if (template_part_is_clock(part))
@@ -103,7 +104,7 @@ static enum template_result add_content(struct filler *filler, struct slice text
     return TEMPLATE_OK;
 }
 
-static enum template_result add_json(struct filler *filler, const struct value *value)
+static enum template_result add_filled_json(struct filler *filler, const struct value *value)
 {
     struct buf *buf = filler->output->buf;
     if (filler->escaped || !utf8_valid(value->text))
@@ -117,11 +118,11 @@ static enum template_result add_json(struct filler *filler, const struct value *
     return TEMPLATE_OK;
 }
 
-static enum template_result add_value(struct filler *filler, const struct value *value)
+static enum template_result add_filled_value(struct filler *filler, const struct value *value)
 {
     struct buf *buf = filler->output->buf;
     if (filler->filling == TEMPLATE_IN_JSON)
-        return add_json(filler, value);
+        return add_filled_json(filler, value);
     if (filler->filling == TEMPLATE_IN_URL) {
         filled_add_value(&filler->url, value->text);
         return TEMPLATE_OK;
@@ -145,7 +146,7 @@ static void add_literal(struct filler *filler, struct slice text)
     follow_strings(filler, text);
 }
 
-static enum template_result add_part(struct filler *filler, const struct template_part *part)
+static enum template_result add_filled_part(struct filler *filler, const struct template_part *part)
 {
     struct value value = {{NULL, 0}, false};
     if (part->source == TEMPLATE_LITERAL) {
@@ -153,8 +154,8 @@ static enum template_result add_part(struct filler *filler, const struct templat
         return TEMPLATE_OK;
     }
     filler->source = part->written;
-    enum template_result result = value_of(filler, part, &value);
-    return result == TEMPLATE_OK ? add_value(filler, &value) : result;
+    enum template_result result = find_filled_value(filler, part, &value);
+    return result == TEMPLATE_OK ? add_filled_value(filler, &value) : result;
 }
 
 /* `*ret_source`: whose value makes it a fault; the last one of its segment. */
@@ -177,7 +178,7 @@ enum template_result template_fill(const struct template *template,
     enum template_result result = TEMPLATE_OK;
     size_t start = output->buf->len, i = 0;
     while (result == TEMPLATE_OK && i < template->n && filler.url.fault == FILLED_GOOD)
-        result = add_part(&filler, &template->parts[i++]);
+        result = add_filled_part(&filler, &template->parts[i++]);
     if (result == TEMPLATE_MISSING || result == TEMPLATE_FORMAT)
         *ret_missing = template->parts[i - 1].written;
     if (result == TEMPLATE_OK && filling == TEMPLATE_IN_URL)

@@ -30,7 +30,7 @@ void template_sink_add_clock(struct template_sink *sink, struct slice text)
 }
 
 /* How many bytes at the front of `rest` stay as they are; 0: the first is encoded. */
-static size_t stays(enum template_spelling spelling, struct slice rest)
+static size_t plain_length(enum template_spelling spelling, struct slice rest)
 {
     static const char *const marks[] = {
         [TEMPLATE_SPELL_KEY] = SLICE_URL_MARKS "/@+",
@@ -52,7 +52,7 @@ void template_sink_spell(struct template_sink *sink, enum template_spelling spel
     if (sink->filled)
         filled_expect(sink->filled, value);
     while (value.len > 0) {
-        size_t same = stays(spelling, value);
+        size_t same = plain_length(spelling, value);
         if (same == 0)
             percent_write(value.at[0], escape);
         template_sink_add(sink,

@@ -82,7 +82,7 @@ static bool is_credential(struct slice header)
     return SLICE_AMONG(header, names);
 }
 
-static bool read_header(struct template_compiler *compiler, struct template_part *part)
+static bool read_source_header(struct template_compiler *compiler, struct template_part *part)
 {
     static const struct headers none;
     struct slice name = part->text;
@@ -114,7 +114,7 @@ static bool read_header(struct template_compiler *compiler, struct template_part
     return true;
 }
 
-static bool read_pointer(struct template_compiler *compiler, struct slice pointer)
+static bool read_source_pointer(struct template_compiler *compiler, struct slice pointer)
 {
     if (pointer.len > 0 && json_pointer_valid(pointer))
         return true;
@@ -127,7 +127,7 @@ static bool read_zone(struct template_compiler *compiler, struct slice zone)
 {
     bool is_pointer = zone.len > 0 && zone.at[0] == '/';
     if (is_pointer && compiler->use != TEMPLATE_FOR_JOB)
-        return read_pointer(compiler, zone);
+        return read_source_pointer(compiler, zone);
     if (zone_name_valid(zone))
         return true;
     if (compiler->use == TEMPLATE_FOR_JOB)
@@ -147,7 +147,8 @@ static bool starts_with_digit(struct slice name)
 }
 
 /* Keeps the name with the NUL that the environment asks for. */
-static bool read_variable(struct template_compiler *compiler, struct template_part *part)
+static bool read_environment_variable(struct template_compiler *compiler,
+                                      struct template_part *part)
 {
     if (!slice_is_word(part->text, "_") || starts_with_digit(part->text))
         return template_refuse(compiler, "\"%.*s\" is not the name of an environment variable",
@@ -163,9 +164,9 @@ static bool read_argument(struct template_compiler *compiler, const struct sourc
     case ARGUMENT_NONE:
         return true;
     case ARGUMENT_HEADER:
-        return read_header(compiler, part);
+        return read_source_header(compiler, part);
     case ARGUMENT_POINTER:
-        return read_pointer(compiler, part->text);
+        return read_source_pointer(compiler, part->text);
     case ARGUMENT_ZONE:
         return read_zone(compiler, part->text);
     case ARGUMENT_ZONE_OR_NONE:
@@ -173,7 +174,7 @@ static bool read_argument(struct template_compiler *compiler, const struct sourc
     case ARGUMENT_NAME:
         return part->text.len > 0 || template_refuse(compiler, "a name is missing: %s", row->form);
     case ARGUMENT_VARIABLE:
-        return read_variable(compiler, part);
+        return read_environment_variable(compiler, part);
     case ARGUMENT_COOKIE:
         return slice_is_word(part->text, SLICE_TOKEN_MARKS) ||
                template_refuse(compiler, "\"%.*s\" is not the name of a cookie",
@@ -203,8 +204,8 @@ static bool read_longest(struct template_compiler *compiler, struct slice text,
 }
 
 /* `|uuid4` behind a source whose value clients choose. */
-static bool read_format(struct template_compiler *compiler, struct slice format,
-                        struct template_part *part)
+static bool read_source_format(struct template_compiler *compiler, struct slice format,
+                               struct template_part *part)
 {
     struct slice name, problem = {NULL, 0};
     struct slice argument = slice_cut(format, ':', &name);
@@ -248,7 +249,7 @@ static bool read_format(struct template_compiler *compiler, struct slice format,
 #define MEMBER_MARKS "_-."
 
 /* Bytes beyond ASCII are letters. */
-static bool is_member(struct slice name)
+static bool is_member_name(struct slice name)
 {
     bool good = name.len > 0 && !starts_with_digit(name);
     for (size_t i = 0; i < name.len; i++)
@@ -258,10 +259,10 @@ static bool is_member(struct slice name)
 }
 
 /* `{name}`: the part's text is the pointer to it. */
-static bool read_member(struct template_compiler *compiler, struct slice name,
-                        struct template_part *part)
+static bool read_source_member(struct template_compiler *compiler, struct slice name,
+                               struct template_part *part)
 {
-    if (!is_member(name))
+    if (!is_member_name(name))
         return template_refuse(compiler,
                                "\"%.*s\" is not a name of letters, digits, '_', '-' and '.' that "
                                "does not begin with a digit (expected a JSON pointer, {/%.*s})",
@@ -285,9 +286,9 @@ static bool read_of_item(struct template_compiler *compiler, struct slice source
     if (source.len == 0)
         return true;
     if (source.at[0] != '/')
-        return read_member(compiler, source, part);
+        return read_source_member(compiler, source, part);
     part->source = TEMPLATE_BODY;
-    return read_pointer(compiler, source);
+    return read_source_pointer(compiler, source);
 }
 
 /* Whether it is one of these; a name that is a source in this use is that source. */
@@ -304,7 +305,7 @@ bool template_is_placeholder(struct slice written)
     struct slice name, source;
     if (slice_eq(slice_cut(written, '|', &source), SLICE(AS_JSON)))
         written = source;
-    if (written.len == 0 || written.at[0] == '/' || is_member(written))
+    if (written.len == 0 || written.at[0] == '/' || is_member_name(written))
         return true;
     bool has_argument = slice_cut(written, ':', &name).at;
     const struct source_row *row = find_source(name);
@@ -323,7 +324,7 @@ static const char *form_of(const struct template_compiler *compiler, const struc
 static bool refuse_form(struct template_compiler *compiler, const struct source_row *row,
                         struct slice written)
 {
-    bool member = ((1U << compiler->use) & (ITEM | TEXT)) && is_member(written);
+    bool member = ((1U << compiler->use) & (ITEM | TEXT)) && is_member_name(written);
     if (member)
         return template_refuse(compiler, "{%.*s} is written %s; the member of that name is {/%.*s}",
                                SLICE_QUOTED(written), row->form, SLICE_QUOTED(written));
@@ -332,7 +333,8 @@ static bool refuse_form(struct template_compiler *compiler, const struct source_
 }
 
 /* Finds what a name stands for; NULL: it cannot be here. */
-static const struct source_row *read_name(struct template_compiler *compiler, struct slice name)
+static const struct source_row *read_source_name(struct template_compiler *compiler,
+                                                 struct slice name)
 {
     static const char *const uses[] = {"a key",       "a tenant",      "a probe",
                                        "a job's key", "an item's key", "a text"};
@@ -353,7 +355,7 @@ static bool read_named(struct template_compiler *compiler, struct slice source,
 {
     struct slice name;
     struct slice argument = slice_cut(source, ':', &name);
-    const struct source_row *row = read_name(compiler, name);
+    const struct source_row *row = read_source_name(compiler, name);
     if (!row)
         return false;
     bool may_lack = row->argument == ARGUMENT_NONE || row->argument == ARGUMENT_ZONE_OR_NONE;
@@ -378,7 +380,7 @@ bool template_read_source(struct template_compiler *compiler, struct slice writt
     if (of_item && (use & (ITEM | TEXT)) ? !read_of_item(compiler, source, &part)
                                          : !read_named(compiler, source, &part))
         return false;
-    if (format.at && !read_format(compiler, format, &part))
+    if (format.at && !read_source_format(compiler, format, &part))
         return false;
     *ret_part = part;
     return true;

@@ -16,7 +16,7 @@ bool trial_is_due(const struct rule_set *set, const struct rule *rule)
     return trial_of(set, rule) == TRIAL_DUE && trial_is_possible(rule);
 }
 
-static enum trial judge(struct trial_end end)
+static enum trial judge_trial(struct trial_end end)
 {
     int status = end.status;
     if (end.end != EXCHANGE_RESPONDED)
@@ -31,7 +31,7 @@ static enum trial judge(struct trial_end end)
 void trial_ends(struct rule_set *set, const struct rule *rule, struct trial_end end,
                 struct log *log)
 {
-    enum trial trial = judge(end);
+    enum trial trial = judge_trial(end);
     struct log_line line;
     atomic_store(&set->trials[rule - set->rules], (int)trial);
     if (trial == TRIAL_DUE || end.not_found)

@@ -138,7 +138,7 @@ static bool note_name(void *argument, const struct store_row *row, enum record_l
 }
 
 /* Whether there is more, at the other end. */
-static bool look_at(struct store *store, struct lost *lost, bool newest)
+static bool look_at_records(struct store *store, struct lost *lost, bool newest)
 {
     struct store_list list = {
         .most = LOOKED_AT, .newest = newest, .each = note_name, .argument = lost};
@@ -173,8 +173,8 @@ void check_rules_known(struct store *store, const struct config *config,
     struct lost lost = {.rules = config->gateway.rules};
     if (!config_has_gateway(config) || warning_is_allowed(config->allowed, WARNING_RULE_RENAMED))
         return;
-    if (look_at(store, &lost, false))
-        (void)look_at(store, &lost, true);
+    if (look_at_records(store, &lost, false))
+        (void)look_at_records(store, &lost, true);
     report_lost(&lost, report, argument);
 }
 

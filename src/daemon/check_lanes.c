@@ -56,8 +56,8 @@ static bool is_unserved(const struct lanes *lanes, struct slice kind, struct sli
 
 /* ---- what waits ---- */
 
-static void tell(struct slice kind, struct slice name, void (*report)(void *, struct slice),
-                 void *argument)
+static void tell_of_lane(struct slice kind, struct slice name, void (*report)(void *, struct slice),
+                         void *argument)
 {
     BUF_AUTO struct buf line = buf_make(PROBLEM_MAX);
     bool is_webhook = slice_eq(kind, SLICE(WEBHOOK_KIND));
@@ -75,8 +75,8 @@ static void tell(struct slice kind, struct slice name, void (*report)(void *, st
         report(argument, buf_slice(&line));
 }
 
-static enum store_status find(struct lanes *lanes, const struct table_query *query,
-                              struct store_found *ret_found)
+static enum store_status find_lane_rows(struct lanes *lanes, const struct table_query *query,
+                                        struct store_found *ret_found)
 {
     *ret_found = (struct store_found){.arena = &lanes->arena};
     return store_find_rows(lanes->store, query, &lanes->own.parker,
@@ -94,7 +94,7 @@ static bool has_waiting(struct lanes *lanes, const struct store_task *of)
                                       .prefix = 2,
                                       .is_sound_only = true,
                                       .limit = 1};
-    return find(lanes, &query, &found) == STORE_DONE &&
+    return find_lane_rows(lanes, &query, &found) == STORE_DONE &&
            (found.n > 0 || found.next_due != CLOCK_NEVER);
 }
 
@@ -112,11 +112,11 @@ static enum store_status read_page(struct lanes *lanes, const struct store_task 
                                       .is_first_of_each = true,
                                       .is_sound_only = true,
                                       .limit = PAGE};
-    return find(lanes, &query, ret_found);
+    return find_lane_rows(lanes, &query, ret_found);
 }
 
-static void look_at(struct lanes *lanes, struct slice kind, void (*report)(void *, struct slice),
-                    void *argument)
+static void look_at_kind(struct lanes *lanes, struct slice kind,
+                         void (*report)(void *, struct slice), void *argument)
 {
     struct store_task of = {.kind = kind};
     struct store_found found;
@@ -128,7 +128,7 @@ static void look_at(struct lanes *lanes, struct slice kind, void (*report)(void 
             of.lane = ((const struct store_task *)found.rows[i])->lane;
             if (!is_unserved(lanes, kind, of.lane) || !has_waiting(lanes, &of))
                 continue;
-            tell(kind, of.lane, report, argument);
+            tell_of_lane(kind, of.lane, report, argument);
             told++;
         }
     } while (found.n == PAGE && told < TOLD_MOST);
@@ -145,8 +145,8 @@ void check_lanes_served(struct store *store, const struct config *config,
     lanes.census = census_make();
     if (registry_read(store, &lanes.own.parker, &lanes.arena, &lanes.registry) == STORE_DONE &&
         census_read(&lanes.census, store, &lanes.own.parker) == STORE_DONE) {
-        look_at(&lanes, SLICE(WEBHOOK_KIND), report, argument);
-        look_at(&lanes, SLICE(HANDLER_KIND), report, argument);
+        look_at_kind(&lanes, SLICE(WEBHOOK_KIND), report, argument);
+        look_at_kind(&lanes, SLICE(HANDLER_KIND), report, argument);
     }
     census_fini(&lanes.census);
     arena_fini(&lanes.arena);

@@ -256,7 +256,7 @@ static bool stays_what_it_is(const struct daemon *daemon, const struct config *c
     return false;
 }
 
-static bool apply(struct daemon *daemon, const struct config *config)
+static bool apply_config(struct daemon *daemon, const struct config *config)
 {
     size_t n = atomic_load(&daemon->n_started), ready = 0;
     char *problem MEM_AUTO = NULL;
@@ -296,7 +296,7 @@ static struct config *reload_config(struct daemon *daemon)
         return NULL;
     }
     log_config_lines(daemon, LOG_LEVEL_WARN, "config_warning", complaints);
-    if (!apply(daemon, config)) {
+    if (!apply_config(daemon, config)) {
         config_free(config);
         return NULL;
     }
@@ -308,7 +308,7 @@ static struct config *reload_config(struct daemon *daemon)
     return config;
 }
 
-static void reload(struct daemon *daemon)
+static void reload_daemon(struct daemon *daemon)
 {
     notify_manager("RELOADING=1");
     struct config *config = reload_config(daemon);
@@ -327,7 +327,7 @@ static void serve_on(struct daemon *daemon)
     int signal = 0;
     while (signal == 0 || signal == SIGHUP) {
         if (signal == SIGHUP)
-            reload(daemon);
+            reload_daemon(daemon);
         watch_parts(daemon);
         signal = next_signal(daemon, -1, clock_after(clock_boot_us(), WATCH_US));
     }
@@ -367,7 +367,7 @@ static bool drain_parts(struct daemon *daemon, int64_t deadline_us)
 }
 
 /* True: everything ended. False: the time for it is over, or a second signal came. */
-static bool drain(struct daemon *daemon)
+static bool drain_daemon(struct daemon *daemon)
 {
     int64_t drain_at = clock_after(clock_boot_us(), daemon->config->drain_delay_us);
     atomic_store(&daemon->leaving, true);
@@ -383,14 +383,14 @@ static bool drain(struct daemon *daemon)
     return true;
 }
 
-static int complain(char *problem, int code)
+static int complain_of_start(char *problem, int code)
 {
     fprintf(stderr, "pawl serve: %s\n", problem ? problem : "out of memory");
     mem_free(problem);
     return code;
 }
 
-static bool start(struct daemon *daemon, char **ret_problem)
+static bool start_daemon(struct daemon *daemon, char **ret_problem)
 {
     daemon->log = log_new(STDERR_FILENO, LOG_RING_BYTES);
     daemon->metrics = metrics_new();
@@ -398,13 +398,13 @@ static bool start(struct daemon *daemon, char **ret_problem)
     return daemon->log && daemon->metrics && daemon->workers && start_parts(daemon, ret_problem);
 }
 
-static int serve(struct daemon *daemon)
+static int serve_until_signal(struct daemon *daemon)
 {
     char *problem = NULL;
     if (!limits_fit(daemon->config, &problem))
-        return complain(problem, EXIT_USAGE);
-    if (!start(daemon, &problem))
-        return complain(problem, EXIT_UNAVAILABLE);
+        return complain_of_start(problem, EXIT_USAGE);
+    if (!start_daemon(daemon, &problem))
+        return complain_of_start(problem, EXIT_UNAVAILABLE);
     say_ready(daemon);
     say_weaker(daemon);
     check_rules_known(daemon->store, daemon->config, daemon_say_warning, NULL);
@@ -412,7 +412,7 @@ static int serve(struct daemon *daemon)
     daemon_say_notes(daemon->config);
     notify_manager("READY=1");
     serve_on(daemon);
-    bool drained = drain(daemon);
+    bool drained = drain_daemon(daemon);
     int code = store_is_dead(daemon->store) ? EXIT_FAIL_STOP : EXIT_DONE;
     if (drained)
         return code;
@@ -427,7 +427,7 @@ int daemon_run(const struct daemon_options *options)
     daemon.signals = block_signals();
     umask(077);
     fiber_install_guard_handler();
-    int code = serve(&daemon);
+    int code = serve_until_signal(&daemon);
     stop_parts(&daemon);
     log_free(daemon.log);
     metrics_free(daemon.metrics);

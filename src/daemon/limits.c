@@ -17,7 +17,7 @@
 #define MAP_COUNT "/proc/sys/vm/max_map_count"
 #define PROBLEM_MAX ((size_t)512)
 
-static bool complain(char **ret_problem, size_t needed, uint64_t given, const char *what)
+static bool complain_of_limit(char **ret_problem, size_t needed, uint64_t given, const char *what)
 {
     struct buf text = buf_make(PROBLEM_MAX);
     buf_printf(&text, what, needed, (unsigned long long)given);
@@ -39,10 +39,11 @@ static bool descriptors_fit(const struct config *config, char **ret_problem)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_max == RLIM_INFINITY || needed <= limit.rlim_max)
         return true;
-    return complain(ret_problem, needed, limit.rlim_max,
-                    "max_connections, max_in_flight and threads need up to %zu open files, and "
-                    "this process may have %llu (lower them, or raise `ulimit -Hn`, LimitNOFILE= "
-                    "of systemd)");
+    return complain_of_limit(
+        ret_problem, needed, limit.rlim_max,
+        "max_connections, max_in_flight and threads need up to %zu open files, and "
+        "this process may have %llu (lower them, or raise `ulimit -Hn`, LimitNOFILE= "
+        "of systemd)");
 }
 
 /* 0: not known. */
@@ -65,9 +66,10 @@ static bool mappings_fit(const struct config *config, char **ret_problem)
     size_t needed = fibers * MAPPINGS_OF_A_FIBER + MAPPINGS_OTHER;
     if (allowed == 0 || needed <= allowed)
         return true;
-    return complain(ret_problem, needed, allowed,
-                    "max_connections needs up to %zu memory mappings, and a process may have %llu "
-                    "(lower it, or raise `sysctl vm.max_map_count`)");
+    return complain_of_limit(
+        ret_problem, needed, allowed,
+        "max_connections needs up to %zu memory mappings, and a process may have %llu "
+        "(lower it, or raise `sysctl vm.max_map_count`)");
 }
 
 bool limits_fit(const struct config *config, char **ret_problem)

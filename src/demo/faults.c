@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "demo/faults.h"
 
-static bool read_number(struct slice text, uint64_t min, uint64_t max, uint64_t *ret_value)
+static bool read_fault_number(struct slice text, uint64_t min, uint64_t max, uint64_t *ret_value)
 {
     uint64_t value;
     if (!slice_to_u64(text, max, &value) || value < min)
@@ -15,9 +15,9 @@ static bool read_fault(struct slice text, struct demo_faults *faults)
     struct slice name;
     struct slice value = slice_cut(text, '=', &name);
     uint64_t number;
-    if (slice_eq(name, SLICE("delay")) && read_number(value, 0, DEMO_DELAY_MAX_MS, &number))
+    if (slice_eq(name, SLICE("delay")) && read_fault_number(value, 0, DEMO_DELAY_MAX_MS, &number))
         faults->delay_ms = (int64_t)number;
-    else if (slice_eq(name, SLICE("status")) && read_number(value, 400, 599, &number))
+    else if (slice_eq(name, SLICE("status")) && read_fault_number(value, 400, 599, &number))
         faults->status = (int)number;
     else if (slice_eq(text, SLICE("lose")))
         faults->lose = true;

@@ -62,7 +62,8 @@ bool ledger_read_id(enum ledger_kind kind, struct slice id, uint64_t *ret_number
 
 /* The entry, its line and its key are one allocation. NULL: out of memory, or the ledger is full.
  */
-static struct ledger_entry *entry_new(const struct ledger *ledger, const struct ledger_entry *from)
+static struct ledger_entry *ledger_entry_new(const struct ledger *ledger,
+                                             const struct ledger_entry *from)
 {
     struct ledger_entry *entry = ledger->n < LEDGER_ENTRIES_MAX
                                      ? mem_alloc(sizeof *entry + from->line.len + from->key.len)
@@ -80,7 +81,7 @@ static struct ledger_entry *entry_new(const struct ledger *ledger, const struct 
     return entry;
 }
 
-static void enter(struct ledger *ledger, struct ledger_entry *entry)
+static void enter_entry(struct ledger *ledger, struct ledger_entry *entry)
 {
     *(ledger->last ? &ledger->last->next : &ledger->first) = entry;
     ledger->last = entry;
@@ -123,17 +124,18 @@ static bool read_line(struct slice line, struct arena *arena, struct ledger_entr
     return true;
 }
 
-static bool take_line(struct ledger *ledger, struct slice line)
+static bool take_ledger_line(struct ledger *ledger, struct slice line)
 {
     ARENA_AUTO struct arena arena = arena_make(4 * LINE_MAX_LEN);
     struct ledger_entry read;
-    struct ledger_entry *entry = read_line(line, &arena, &read) ? entry_new(ledger, &read) : NULL;
+    struct ledger_entry *entry =
+        read_line(line, &arena, &read) ? ledger_entry_new(ledger, &read) : NULL;
     if (entry != NULL)
-        enter(ledger, entry);
+        enter_entry(ledger, entry);
     return entry != NULL;
 }
 
-static bool read_bytes(int fd, size_t size, struct buf *bytes)
+static bool read_ledger_bytes(int fd, size_t size, struct buf *bytes)
 {
     char *at = buf_room(bytes, size);
     while (at != NULL && bytes->len < size) {
@@ -150,7 +152,7 @@ static bool read_bytes(int fd, size_t size, struct buf *bytes)
 static bool read_entries(struct ledger *ledger, size_t size, struct buf *problem)
 {
     BUF_AUTO struct buf bytes = buf_make(LEDGER_FILE_MAX);
-    if (!read_bytes(ledger->fd, size, &bytes)) {
+    if (!read_ledger_bytes(ledger->fd, size, &bytes)) {
         buf_add_str(problem, "cannot be read");
         return false;
     }
@@ -158,7 +160,7 @@ static bool read_entries(struct ledger *ledger, size_t size, struct buf *problem
     for (size_t n = 1; slice_find(rest, '\n') >= 0; n++) {
         struct slice line;
         rest = slice_cut(rest, '\n', &line);
-        if (!take_line(ledger, line)) {
+        if (!take_ledger_line(ledger, line)) {
             buf_printf(problem, "line %zu is not an entry of a ledger, or out of memory", n);
             return false;
         }
@@ -171,8 +173,8 @@ static bool read_entries(struct ledger *ledger, size_t size, struct buf *problem
     return true;
 }
 
-static bool open_file(struct ledger *ledger, const char *path, size_t *ret_size,
-                      struct buf *problem)
+static bool open_ledger_file(struct ledger *ledger, const char *path, size_t *ret_size,
+                             struct buf *problem)
 {
     struct stat stat;
     ledger->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -201,7 +203,7 @@ struct ledger *ledger_open(const char *path, struct buf *problem)
         buf_add_str(problem, "out of memory");
         return NULL;
     }
-    if (!open_file(ledger, path, &size, problem) || !read_entries(ledger, size, problem)) {
+    if (!open_ledger_file(ledger, path, &size, problem) || !read_entries(ledger, size, problem)) {
         ledger_close(ledger);
         return NULL;
     }
@@ -240,7 +242,7 @@ static void write_json(struct buf *buf, const struct ledger_order *order, uint64
 }
 
 /* All of the line or nothing. */
-static bool write_line(struct ledger *ledger, struct slice line)
+static bool write_ledger_line(struct ledger *ledger, struct slice line)
 {
     if (ledger->torn || (size_t)ledger->size + line.len > LEDGER_FILE_MAX)
         return false;
@@ -263,12 +265,12 @@ const struct ledger_entry *ledger_append(struct ledger *ledger, const struct led
     if (!buf_ok(&line))
         return NULL;
     made.line = slice_make(line.at, line.len - 1);
-    struct ledger_entry *entry = entry_new(ledger, &made);
-    if (entry == NULL || !write_line(ledger, buf_slice(&line))) {
+    struct ledger_entry *entry = ledger_entry_new(ledger, &made);
+    if (entry == NULL || !write_ledger_line(ledger, buf_slice(&line))) {
         mem_free(entry);
         return NULL;
     }
-    enter(ledger, entry);
+    enter_entry(ledger, entry);
     return entry;
 }
 

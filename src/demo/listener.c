@@ -17,7 +17,7 @@ void listener_init(struct listener *listener)
     sigprocmask(SIG_BLOCK, &listener->signals, &listener->before);
 }
 
-static bool read_address(struct slice text, struct sockaddr_storage *address)
+static bool read_listen_address(struct slice text, struct sockaddr_storage *address)
 {
     size_t colon = text.len;
     while (colon > 0 && text.at[colon - 1] != ':')
@@ -47,7 +47,7 @@ bool listener_start(struct listener *listener, struct buf *address)
     };
     const char *why = "not a loopback address and port";
     int error = 0;
-    if (read_address(slice_of(listener->listen), &config.address)) {
+    if (read_listen_address(slice_of(listener->listen), &config.address)) {
         listener->http = http_server_start(&config, &error);
         why = strerror(-error);
     }

@@ -16,7 +16,7 @@ struct receiver {
     struct listener listener;
 };
 
-static bool send_response(struct http_session *session, int status, const char *text)
+static bool send_receiver_response(struct http_session *session, int status, const char *text)
 {
     bool keep = http_session_may_go_on(session);
     BUF_AUTO struct buf head = buf_make(HEAD_MAX), body = buf_make(HEAD_MAX);
@@ -35,15 +35,17 @@ static bool send_response(struct http_session *session, int status, const char *
     return http_session_write(session, &head, buf_slice(&body)) && keep;
 }
 
-static void refuse_request(struct http_session *session, const struct http_complaint *complaint)
+static void refuse_event_request(struct http_session *session,
+                                 const struct http_complaint *complaint)
 {
-    (void)send_response(session, complaint->status, complaint->text);
+    (void)send_receiver_response(session, complaint->status, complaint->text);
 }
 
 /* ---- one request ---- */
 
-static const char *verdict_of(const struct receiver_config *config,
-                              const struct http_request *request, struct slice body, bool *ret_good)
+static const char *verdict_on_event(const struct receiver_config *config,
+                                    const struct http_request *request, struct slice body,
+                                    bool *ret_good)
 {
     const struct signature_received received = {&request->headers, body, clock_wall_us(),
                                                 config->tolerance_us};
@@ -54,8 +56,8 @@ static const char *verdict_of(const struct receiver_config *config,
     return signature_verdict_name(verdict);
 }
 
-static void print(const struct receiver_config *config, const struct http_request *request,
-                  struct slice body, const char *verdict)
+static void print_event(const struct receiver_config *config, const struct http_request *request,
+                        struct slice body, const char *verdict)
 {
     BUF_AUTO struct buf line = buf_make(SIZE_MAX);
     const struct header *id =
@@ -74,7 +76,7 @@ static void print(const struct receiver_config *config, const struct http_reques
     fflush(stdout);
 }
 
-static bool serve(struct http_session *session, struct arena *arena)
+static bool serve_event(struct http_session *session, struct arena *arena)
 {
     const struct receiver *receiver = session->data;
     BUF_AUTO struct buf body = buf_make(BODY_MAX);
@@ -82,19 +84,20 @@ static bool serve(struct http_session *session, struct arena *arena)
     bool good = true;
     (void)arena; /* smaller than what a body takes to be read */
     if (!http_session_read_body(session, &body, &complaint)) {
-        refuse_request(session, &complaint);
+        refuse_event_request(session, &complaint);
         return false;
     }
-    const char *verdict = verdict_of(receiver->config, session->request, buf_slice(&body), &good);
-    print(receiver->config, session->request, buf_slice(&body), verdict);
-    return good ? send_response(session, receiver->config->status, NULL)
-                : send_response(session, 401, verdict);
+    const char *verdict =
+        verdict_on_event(receiver->config, session->request, buf_slice(&body), &good);
+    print_event(receiver->config, session->request, buf_slice(&body), verdict);
+    return good ? send_receiver_response(session, receiver->config->status, NULL)
+                : send_receiver_response(session, 401, verdict);
 }
 
 static const struct http_service service = {
     .session_size = sizeof(struct http_session),
-    .serve = serve,
-    .refuse = refuse_request,
+    .serve = serve_event,
+    .refuse = refuse_event_request,
 };
 
 int receiver_run(const struct receiver_config *config)

@@ -28,16 +28,16 @@ struct demo {
 
 /* ---- responses ---- */
 
-static void response_fini(struct service_response *response)
+static void service_response_fini(struct service_response *response)
 {
     buf_fini(&response->fields);
     buf_fini(&response->body);
 }
-#define RESPONSE_AUTO __attribute__((cleanup(response_fini)))
+#define RESPONSE_AUTO __attribute__((cleanup(service_response_fini)))
 
 /* `half`: the head and half of the body. */
-static bool send_response(struct http_session *session, const struct service_response *response,
-                          bool half)
+static bool send_demo_response(struct http_session *session,
+                               const struct service_response *response, bool half)
 {
     bool keep = !half && http_session_may_go_on(session);
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
@@ -53,11 +53,12 @@ static bool send_response(struct http_session *session, const struct service_res
            http_session_write(session, &head, body) && keep;
 }
 
-static void refuse_request(struct http_session *session, const struct http_complaint *complaint)
+static void refuse_demo_request(struct http_session *session,
+                                const struct http_complaint *complaint)
 {
     RESPONSE_AUTO struct service_response response = service_response_make();
     service_refuse(&response, complaint->status, complaint->text);
-    (void)send_response(session, &response, false);
+    (void)send_demo_response(session, &response, false);
 }
 
 /* ---- one request ---- */
@@ -108,8 +109,8 @@ static bool sync_ledger(const struct demo *demo)
 }
 
 /* Acts on the request. False: nothing is to be answered. */
-static bool act(struct http_session *session, struct slice body, const struct demo_faults *faults,
-                struct service_response *response)
+static bool act_on_faults(struct http_session *session, struct slice body,
+                          const struct demo_faults *faults, struct service_response *response)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct demo *demo = session->data;
@@ -125,7 +126,7 @@ static bool act(struct http_session *session, struct slice body, const struct de
     return !faults->lose;
 }
 
-static bool serve(struct http_session *session, struct arena *arena)
+static bool serve_demo_request(struct http_session *session, struct arena *arena)
 {
     RESPONSE_AUTO struct service_response response = service_response_make();
     BUF_AUTO struct buf body = buf_make(REQUEST_BODY_MAX);
@@ -133,22 +134,22 @@ static bool serve(struct http_session *session, struct arena *arena)
     struct http_complaint complaint;
     (void)arena; /* smaller than what a body takes to be read */
     if (!http_session_read_body(session, &body, &complaint)) {
-        refuse_request(session, &complaint);
+        refuse_demo_request(session, &complaint);
         return false;
     }
     if (!choose_faults(session, &faults))
         service_refuse(&response, 400,
                        "Demo-Fault: delay=MS, status=400..599, lose, lose-before, "
                        "half");
-    else if (!act(session, buf_slice(&body), &faults, &response))
+    else if (!act_on_faults(session, buf_slice(&body), &faults, &response))
         return false;
-    return send_response(session, &response, faults.half);
+    return send_demo_response(session, &response, faults.half);
 }
 
 static const struct http_service demo_service = {
     .session_size = sizeof(struct http_session),
-    .serve = serve,
-    .refuse = refuse_request,
+    .serve = serve_demo_request,
+    .refuse = refuse_demo_request,
 };
 
 /* ---- start and end ---- */
@@ -169,7 +170,7 @@ static bool open_ledger(struct demo *demo, const char *path)
     return false;
 }
 
-static bool start(struct demo *demo, const struct demo_config *config)
+static bool start_demo(struct demo *demo, const struct demo_config *config)
 {
     BUF_AUTO struct buf address = buf_make(1024);
     if (!demo_faults_read(slice_of(config->faults), &demo->faults))
@@ -192,7 +193,7 @@ int demo_run(const struct demo_config *config)
         .listener = {
             .command = "demo", .listen = config->listen, .service = &demo_service, .data = &demo}};
     listener_init(&demo.listener);
-    bool started = start(&demo, config);
+    bool started = start_demo(&demo, config);
     if (started)
         listener_wait(&demo.listener);
     workers_free(demo.workers);

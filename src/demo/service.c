@@ -53,7 +53,7 @@ static struct slice unquote(struct slice value, struct arena *arena)
     return value;
 }
 
-static struct slice read_key(const struct http_request *request, struct arena *arena)
+static struct slice read_demo_key(const struct http_request *request, struct arena *arena)
 {
     const struct header *key = headers_find(&request->headers, SLICE("Idempotency-Key"));
     return key != NULL ? unquote(key->value, arena) : slice_make(NULL, 0);
@@ -62,7 +62,7 @@ static struct slice read_key(const struct http_request *request, struct arena *a
 /* ---- effects ---- */
 
 /* What is wrong with an order, or NULL. */
-static const char *read_order(const struct json *root, struct ledger_order *order)
+static const char *read_order_body(const struct json *root, struct ledger_order *order)
 {
     if (root->type != JSON_OBJECT)
         return "the body is not an object";
@@ -78,7 +78,8 @@ static const char *read_order(const struct json *root, struct ledger_order *orde
     return NULL;
 }
 
-static void add_location(struct buf *fields, struct slice path, const struct ledger_entry *entry)
+static void add_entry_location(struct buf *fields, struct slice path,
+                               const struct ledger_entry *entry)
 {
     buf_add_str(fields, "Location: ");
     buf_add_slice(fields, path);
@@ -105,8 +106,8 @@ static void create(const struct call *call, enum ledger_kind kind, struct slice 
         return;
     }
     struct ledger_order order = {
-        .kind = kind, .key = read_key(call->request, call->arena), .at_us = clock_wall_us()};
-    const char *problem = read_order(root, &order);
+        .kind = kind, .key = read_demo_key(call->request, call->arena), .at_us = clock_wall_us()};
+    const char *problem = read_order_body(root, &order);
     if (problem != NULL) {
         service_refuse(call->response, 422, problem);
         return;
@@ -117,7 +118,7 @@ static void create(const struct call *call, enum ledger_kind kind, struct slice 
         return;
     }
     call->response->effect = true;
-    add_location(&call->response->fields, path, entry);
+    add_entry_location(&call->response->fields, path, entry);
     respond_entry(call->response, 201, entry);
 }
 
@@ -132,7 +133,7 @@ static void show_by_key(const struct call *call, enum ledger_kind kind, struct s
         respond_entry(call->response, 200, ledger_by_key(call->ledger, kind, key));
 }
 
-static void show(const struct call *call, enum ledger_kind kind, struct slice id)
+static void show_entry(const struct call *call, enum ledger_kind kind, struct slice id)
 {
     uint64_t number;
     bool is_id = ledger_read_id(kind, id, &number);
@@ -183,7 +184,7 @@ static void route_kind(const struct call *call, enum ledger_kind kind, size_t pr
     if (slice_starts(rest, by_key))
         show_by_key(call, kind, slice_skip(rest, by_key.len));
     else
-        show(call, kind, rest);
+        show_entry(call, kind, rest);
 }
 
 static bool is_under(struct slice path, struct slice prefix)

@@ -38,7 +38,7 @@ struct child {
 };
 
 /* Says what is wrong; returns `error`. */
-static int fail(char **ret_problem, const char *what, const char *name, int error)
+static int fail_spawn(char **ret_problem, const char *what, const char *name, int error)
 {
     struct buf text = buf_make(PROBLEM_MAX);
     buf_printf(&text, "cannot %s %s: %s", what, name, strerror(error));
@@ -138,7 +138,7 @@ static sigset_t reset_signals(void)
     return set;
 }
 
-static int spawn(struct child *child, int folder)
+static int spawn_in_folder(struct child *child, int folder)
 {
     static const int leads[] = {[CHILD_GROUP_OWN] = POSIX_SPAWN_SETPGROUP,
                                 [CHILD_GROUP_SHARED] = 0,
@@ -165,23 +165,23 @@ static int spawn(struct child *child, int folder)
 }
 
 /* 0 or an error's number. */
-static int start(struct child *child, char **ret_problem)
+static int start_child(struct child *child, char **ret_problem)
 {
     const struct child_spec *spec = child->spec;
     int folder = -1;
     if (spec->folder) {
         folder = raise_above_streams(open(spec->folder, O_PATH | O_DIRECTORY | O_CLOEXEC));
         if (folder < 0)
-            return fail(ret_problem, "enter", spec->folder, errno);
+            return fail_spawn(ret_problem, "enter", spec->folder, errno);
     }
-    int error = open_pipes(child) ? spawn(child, folder) : errno;
+    int error = open_pipes(child) ? spawn_in_folder(child, folder) : errno;
     if (folder >= 0)
         close(folder);
     close_theirs(child);
     if (error == 0)
         return 0;
     close_ours(child);
-    return fail(ret_problem, "run", program_of(spec), error);
+    return fail_spawn(ret_problem, "run", program_of(spec), error);
 }
 
 /* It runs: that there is no descriptor left to watch it by may not be reported as "not started". */
@@ -224,7 +224,7 @@ static bool hears(const struct child *child)
 }
 
 /* To the listener, as long as it takes more. */
-static void pass_on(struct child *child, enum child_stream stream)
+static void pass_on_stream(struct child *child, enum child_stream stream)
 {
     struct child_listener *listener = child->spec->listener;
     struct fiber_io *io = &child->streams[OUTPUT + stream];
@@ -269,7 +269,7 @@ static bool has_exited(struct child *child)
     return info.si_pid != 0;
 }
 
-static void enter(struct child *child, enum state state, int64_t due_us)
+static void enter_child_state(struct child *child, enum state state, int64_t due_us)
 {
     CHECK(child->state < state);
     child->state = state;
@@ -296,11 +296,11 @@ static void escalate(struct child *child, int64_t now_us)
     case RUNNING:
         child->result->timed_out = true;
         signal_group(child, SIGTERM);
-        enter(child, ENDING, clock_after(now_us, child->spec->grace_us));
+        enter_child_state(child, ENDING, clock_after(now_us, child->spec->grace_us));
         return;
     case ENDING:
         signal_group(child, SIGKILL);
-        enter(child, KILLED, CLOCK_NEVER);
+        enter_child_state(child, KILLED, CLOCK_NEVER);
         return;
     case EXITED:
         if (!hears(child) &&
@@ -310,7 +310,7 @@ static void escalate(struct child *child, int64_t now_us)
         }
         child->result->output.truncated |= child->streams[OUTPUT].fd >= 0;
         child->result->error.truncated |= child->streams[ERROR].fd >= 0;
-        enter(child, OVER, CLOCK_NEVER);
+        enter_child_state(child, OVER, CLOCK_NEVER);
         return;
     case KILLED:
     case OVER:
@@ -319,27 +319,27 @@ static void escalate(struct child *child, int64_t now_us)
 }
 
 /* One look at everything: what can be moved is moved, what happened is noted. */
-static void step(struct child *child)
+static void step_child(struct child *child)
 {
     int64_t now_us = clock_boot_us();
     bool late = now_us >= child->due_us;
     if (child->state < EXITED && has_exited(child)) {
         fiber_io_close(&child->streams[INPUT]);
-        enter(child, EXITED, clock_after(now_us, child->spec->grace_us));
+        enter_child_state(child, EXITED, clock_after(now_us, child->spec->grace_us));
     } else if (late) {
         escalate(child, now_us);
     }
     send_input(child);
     if (child->spec->listener) {
-        pass_on(child, CHILD_OUTPUT);
-        pass_on(child, CHILD_ERROR);
+        pass_on_stream(child, CHILD_OUTPUT);
+        pass_on_stream(child, CHILD_ERROR);
     } else {
         read_output(&child->streams[OUTPUT], &child->result->output);
         read_output(&child->streams[ERROR], &child->result->error);
     }
     bool ended = child->streams[OUTPUT].fd < 0 && child->streams[ERROR].fd < 0;
     if (child->state == EXITED && ended)
-        enter(child, OVER, CLOCK_NEVER);
+        enter_child_state(child, OVER, CLOCK_NEVER);
 }
 
 static void wait_for_more(struct child *child)
@@ -399,14 +399,14 @@ int child_run(const struct child_spec *spec, struct child_result *ret_result, ch
     CHECK(fiber_self() != NULL && spec->grace_us >= 0);
     keep_exit_statuses();
     tell_pid(&child, 0);
-    int error = start(&child, ret_problem);
+    int error = start_child(&child, ret_problem);
     if (error != 0)
         return error;
     child.result = &result;
     child.due_us = spec->deadline_us;
     tell_pid(&child, child.pid);
     watch_process(&child);
-    for (step(&child); child.state != OVER; step(&child))
+    for (step_child(&child); child.state != OVER; step_child(&child))
         wait_for_more(&child);
     tell_pid(&child, 0);
     reap(&child);
@@ -420,5 +420,5 @@ bool child_spawn_detached(const struct child_spec *spec, char **ret_problem)
     struct child child = child_of(spec);
     CHECK(spec->input != CHILD_INPUT_BYTES && spec->output_max == 0 && !spec->listener);
     CHECK(spec->group == CHILD_GROUP_SESSION);
-    return start(&child, ret_problem) == 0;
+    return start_child(&child, ret_problem) == 0;
 }

@@ -40,7 +40,7 @@ void guard_stack_leave(void)
     CHECK(sigaltstack(&none, NULL) == 0);
 }
 
-static struct iovec text(const char *from)
+static struct iovec iovec_of(const char *from)
 {
     return (struct iovec){.iov_base = (char *)(uintptr_t)from, .iov_len = strlen(from)};
 }
@@ -52,7 +52,8 @@ static void guard_hit(int signal, siginfo_t *info, void *registers)
     (void)registers;
     const struct fiber *fiber = fiber_self();
     if (info->si_code > 0 && fiber != NULL && stack_guards(&fiber->stack, info->si_addr)) {
-        struct iovec line[] = {text("fiber '"), text(fiber->name), text("' ran out of stack\n")};
+        struct iovec line[] = {iovec_of("fiber '"), iovec_of(fiber->name),
+                               iovec_of("' ran out of stack\n")};
         ssize_t ignored = writev(STDERR_FILENO, line, sizeof line / sizeof *line);
         (void)ignored;
     }

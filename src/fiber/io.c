@@ -152,7 +152,7 @@ void fiber_parts_advance(struct iovec **parts, size_t *n_parts, size_t n)
     (*parts)->iov_len -= n;
 }
 
-static ssize_t write_parts(const struct fiber_io *io, struct iovec *parts, size_t n_parts)
+static ssize_t write_some_parts(const struct fiber_io *io, struct iovec *parts, size_t n_parts)
 {
     size_t n = n_parts < IOV_MAX ? n_parts : IOV_MAX;
     if (!io->stream_socket)
@@ -171,7 +171,7 @@ int fiber_write(struct fiber_io *io, struct iovec *parts, size_t n_parts, int64_
         failed = io_ready(io, FIBER_WRITE, deadline_us);
         if (failed != 0)
             break;
-        ssize_t took = write_parts(io, parts, n_parts);
+        ssize_t took = write_some_parts(io, parts, n_parts);
         if (took >= 0) {
             sent += (size_t)took;
             fiber_parts_advance(&parts, &n_parts, (size_t)took);

@@ -89,7 +89,7 @@ static enum http_call_result result_of_headers(struct http_call *call, enum http
 
 /* Reads up to the headers of the final response. Interim ones that come while the peer still waits
  * for the rest of the request do not count. */
-static enum http_call_result read_headers(struct http_call *call, int64_t until_us)
+static enum http_call_result read_response_headers(struct http_call *call, int64_t until_us)
 {
     while (call->interims < INTERIM_MAX) {
         enum http_read read =
@@ -113,7 +113,8 @@ static enum http_call_result read_headers(struct http_call *call, int64_t until_
 enum http_call_result http_call_receive(struct http_call *call, int64_t until_us)
 {
     CHECK(call->state >= HTTP_CALL_SENT);
-    return call->state == HTTP_CALL_RESPONDED ? HTTP_CALL_DONE : read_headers(call, until_us);
+    return call->state == HTTP_CALL_RESPONDED ? HTTP_CALL_DONE
+                                              : read_response_headers(call, until_us);
 }
 
 /* Who ends a body by closing the connection also closes it when it crashes. */
@@ -141,14 +142,15 @@ static struct iovec part_of(struct slice bytes)
 }
 
 /* Stops where the peer has responded, or closed. */
-static int write_parts(struct http_call *call, struct iovec *parts, size_t n, int64_t until_us)
+static int write_request_parts(struct http_call *call, struct iovec *parts, size_t n,
+                               int64_t until_us)
 {
     int failed = 0;
     do {
         uint64_t before = call->conn->sent;
         failed = http_conn_send(call->conn, parts, n, until_us);
         call->sent += call->conn->sent - before;
-    } while (failed == -EALREADY && read_headers(call, 0) == HTTP_CALL_TIMEOUT);
+    } while (failed == -EALREADY && read_response_headers(call, 0) == HTTP_CALL_TIMEOUT);
     return failed;
 }
 
@@ -160,7 +162,7 @@ static int write_on(struct http_call *call, int64_t until_us)
     if (call->sent == 0 && body.len > WRITE_FIRST_MAX)
         body.len = WRITE_FIRST_MAX;
     struct iovec parts[2] = {part_of(slice_skip(call->headers, of_headers)), part_of(body)};
-    return write_parts(call, parts, body.len > 0 ? 2 : 1, until_us);
+    return write_request_parts(call, parts, body.len > 0 ? 2 : 1, until_us);
 }
 
 static int64_t first_by(const struct http_call *call)
@@ -173,7 +175,8 @@ static enum http_call_result stop_sending(struct http_call *call)
 {
     if (call->sent == 0) { /* under TLS the peer may have said why */
         bool asks = call->conn->tls != NULL && call->state == HTTP_CALL_OPEN;
-        return asks && read_headers(call, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS : HTTP_CALL_BROKEN;
+        return asks && read_response_headers(call, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS
+                                                                       : HTTP_CALL_BROKEN;
     }
     if (call->state == HTTP_CALL_OPEN)
         call->state = HTTP_CALL_SENT;
@@ -183,7 +186,7 @@ static enum http_call_result stop_sending(struct http_call *call)
 bool http_call_write(struct http_call *call, struct iovec *parts, size_t n, int64_t until_us)
 {
     CHECK(call->state >= HTTP_CALL_SENT);
-    return call->state == HTTP_CALL_SENT && write_parts(call, parts, n, until_us) == 0;
+    return call->state == HTTP_CALL_SENT && write_request_parts(call, parts, n, until_us) == 0;
 }
 
 enum http_call_result http_call_send(struct http_call *call, int64_t until_us)

@@ -40,7 +40,7 @@ enum state {
     STATE_REFUSED,
 };
 
-static enum state refuse(struct http_chunks *chunks, enum http_refusal refusal)
+static enum state refuse_chunks(struct http_chunks *chunks, enum http_refusal refusal)
 {
     chunks->refusal = refusal;
     return STATE_REFUSED;
@@ -87,7 +87,7 @@ static enum state on_blanks(struct http_chunks *chunks, char c)
     if (c == ';')
         return STATE_EXTENSION;
     if (!chunks->is_response || (c != ' ' && c != '\t') || ++chunks->n_blanks > BLANKS_MAX)
-        return refuse(chunks, HTTP_REFUSAL_CHUNK);
+        return refuse_chunks(chunks, HTTP_REFUSAL_CHUNK);
     chunks->is_odd = true;
     return STATE_BLANKS;
 }
@@ -99,12 +99,12 @@ static enum state on_size(struct http_chunks *chunks, char c)
 
     if (digit >= 0) {
         if (++chunks->line_len > SIZE_DIGITS_MAX)
-            return refuse(chunks, HTTP_REFUSAL_CHUNK);
+            return refuse_chunks(chunks, HTTP_REFUSAL_CHUNK);
         chunks->left = chunks->left << 4 | (unsigned)digit;
         return STATE_SIZE;
     }
     if (chunks->line_len == 0 || chunks->left > HTTP_LENGTH_MAX)
-        return refuse(chunks, HTTP_REFUSAL_CHUNK);
+        return refuse_chunks(chunks, HTTP_REFUSAL_CHUNK);
     return on_blanks(chunks, c);
 }
 
@@ -113,7 +113,7 @@ static enum state on_extension(struct http_chunks *chunks, char c)
     if (ends_line(chunks, c))
         return end_line(chunks, c, STATE_SIZE_LF);
     if (++chunks->line_len > LINE_MAX_LEN || !header_is_text(slice_make(&c, 1)))
-        return refuse(chunks, HTTP_REFUSAL_CHUNK);
+        return refuse_chunks(chunks, HTTP_REFUSAL_CHUNK);
     return STATE_EXTENSION;
 }
 
@@ -121,7 +121,7 @@ static enum state on_data_end(struct http_chunks *chunks, char c)
 {
     if (ends_line(chunks, c))
         return end_line(chunks, c, STATE_DATA_LF);
-    return refuse(chunks, HTTP_REFUSAL_CHUNK);
+    return refuse_chunks(chunks, HTTP_REFUSAL_CHUNK);
 }
 
 static enum state on_name(struct http_chunks *chunks, char c);
@@ -145,7 +145,7 @@ static enum state on_name(struct http_chunks *chunks, char c)
     if (c == ':' && chunks->line_len > 0 && !is_forbidden(chunks))
         return STATE_VALUE;
     if (!header_is_token(slice_make(&c, 1)))
-        return refuse(chunks, HTTP_REFUSAL_TRAILER);
+        return refuse_chunks(chunks, HTTP_REFUSAL_TRAILER);
     if (chunks->line_len < sizeof chunks->name)
         chunks->name[chunks->line_len] = c;
     if (++chunks->line_len < sizeof chunks->name)
@@ -159,7 +159,7 @@ static enum state on_value(struct http_chunks *chunks, char c)
         return end_line(chunks, c, STATE_VALUE_LF);
     chunks->line_len++;
     if (!header_is_text(slice_make(&c, 1)))
-        return refuse(chunks, HTTP_REFUSAL_TRAILER);
+        return refuse_chunks(chunks, HTTP_REFUSAL_TRAILER);
     return STATE_VALUE;
 }
 
@@ -179,10 +179,10 @@ static enum state on_trailer(struct http_chunks *chunks, char c)
         break;
     default:
         next = c == '\n' ? behind_lf(chunks, (enum state)chunks->state)
-                         : refuse(chunks, HTTP_REFUSAL_TRAILER);
+                         : refuse_chunks(chunks, HTTP_REFUSAL_TRAILER);
     }
     if (chunks->line_len > LINE_MAX_LEN || ++chunks->trailer_len > HTTP_HEADERS_SIZE_MAX)
-        return refuse(chunks, HTTP_REFUSAL_TRAILER);
+        return refuse_chunks(chunks, HTTP_REFUSAL_TRAILER);
     return next;
 }
 
@@ -200,7 +200,7 @@ static enum state on_byte(struct http_chunks *chunks, char c)
     case STATE_SIZE_LF:
     case STATE_DATA_LF:
         return c == '\n' ? behind_lf(chunks, (enum state)chunks->state)
-                         : refuse(chunks, HTTP_REFUSAL_CHUNK);
+                         : refuse_chunks(chunks, HTTP_REFUSAL_CHUNK);
     case STATE_LINE:
     case STATE_NAME:
     case STATE_VALUE:

@@ -213,7 +213,7 @@ struct wanted {
     struct slice method;
 };
 
-static enum http_parse parse(struct http_conn *conn, const struct wanted *wanted)
+static enum http_parse parse_wanted(struct http_conn *conn, const struct wanted *wanted)
 {
     struct slice bytes = buf_slice(&conn->in);
     if (wanted->request != NULL)
@@ -228,8 +228,8 @@ static enum http_parse parse(struct http_conn *conn, const struct wanted *wanted
 }
 
 /* Sees to room for the window. Growing moves the headers, so they are parsed once more. */
-static enum http_read freeze(struct http_conn *conn, const struct wanted *wanted,
-                             size_t headers_len)
+static enum http_read freeze_headers(struct http_conn *conn, const struct wanted *wanted,
+                                     size_t headers_len)
 {
     struct buf *in = &conn->in;
     size_t need = headers_len + WINDOW_MIN;
@@ -237,7 +237,7 @@ static enum http_read freeze(struct http_conn *conn, const struct wanted *wanted
     if (in->cap < need) {
         if (buf_room(in, need - in->len) == NULL)
             return HTTP_READ_NO_MEMORY;
-        CHECK(parse(conn, wanted) == HTTP_PARSE_DONE);
+        CHECK(parse_wanted(conn, wanted) == HTTP_PARSE_DONE);
     }
     conn->headers_len = conn->used = headers_len;
     return HTTP_READ_OK;
@@ -253,12 +253,12 @@ static void begin_body(struct http_conn *conn, enum http_framing framing, uint64
         framing == HTTP_FRAMING_NONE || (framing == HTTP_FRAMING_LENGTH && length == 0);
 }
 
-static enum http_read read_headers(struct http_conn *conn, const struct wanted *wanted,
-                                   int64_t deadline_us)
+static enum http_read read_message_headers(struct http_conn *conn, const struct wanted *wanted,
+                                           int64_t deadline_us)
 {
     CHECK(conn->headers_len == 0);
     enum http_parse parsed = HTTP_PARSE_MORE;
-    while ((parsed = parse(conn, wanted)) == HTTP_PARSE_MORE) {
+    while ((parsed = parse_wanted(conn, wanted)) == HTTP_PARSE_MORE) {
         enum http_read result = receive_headers(conn, deadline_us);
         if (result != HTTP_READ_OK)
             return result;
@@ -274,19 +274,21 @@ static enum http_read read_headers(struct http_conn *conn, const struct wanted *
     else
         begin_body(conn, response->framing, response->content_length, true);
     conn->is_odd = conn->is_odd || (response != NULL && response->is_odd);
-    return freeze(conn, wanted, request != NULL ? request->headers_len : response->headers_len);
+    return freeze_headers(conn, wanted,
+                          request != NULL ? request->headers_len : response->headers_len);
 }
 
 enum http_read http_conn_read_request(struct http_conn *conn, int64_t deadline_us,
                                       struct http_request *ret)
 {
-    return read_headers(conn, &(struct wanted){.request = ret}, deadline_us);
+    return read_message_headers(conn, &(struct wanted){.request = ret}, deadline_us);
 }
 
 enum http_read http_conn_read_response(struct http_conn *conn, struct slice method,
                                        int64_t deadline_us, struct http_response *ret)
 {
-    return read_headers(conn, &(struct wanted){.response = ret, .method = method}, deadline_us);
+    return read_message_headers(conn, &(struct wanted){.response = ret, .method = method},
+                                deadline_us);
 }
 
 /* ---- between messages, and writing ---- */

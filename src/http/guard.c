@@ -46,7 +46,7 @@ const char *http_guard_url_refusal(const struct http_guard *guard, const struct 
 }
 
 /* False: it is of no family that has one. */
-static bool read_address(const struct sockaddr *from, struct network_address *ret_address)
+static bool read_peer_address(const struct sockaddr *from, struct network_address *ret_address)
 {
     if (from && from->sa_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)from;
@@ -68,7 +68,7 @@ static bool list_own(struct network_address own[OWN_MAX], size_t *ret_n)
     if (getifaddrs(&all) != 0)
         return false;
     for (const struct ifaddrs *at = all; at && *ret_n < OWN_MAX; at = at->ifa_next)
-        *ret_n += read_address(at->ifa_addr, &own[*ret_n]);
+        *ret_n += read_peer_address(at->ifa_addr, &own[*ret_n]);
     freeifaddrs(all);
     return true;
 }
@@ -81,7 +81,8 @@ const char *http_guard_refusal(const struct http_guard *guard, const struct addr
     if (!list_own(own, &rules.n_own))
         return "addresses that cannot be told from those of this machine";
     for (const struct addrinfo *at = found; at && !refusal; at = at->ai_next)
-        refusal = read_address(at->ai_addr, &address) ? public_address_refusal(&rules, &address)
-                                                      : "an address of an unknown family";
+        refusal = read_peer_address(at->ai_addr, &address)
+                      ? public_address_refusal(&rules, &address)
+                      : "an address of an unknown family";
     return refusal;
 }

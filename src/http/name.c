@@ -37,7 +37,7 @@ struct http_name {
 /* ---- looking up ---- */
 
 /* The guard judges all of them, also those that are left out. */
-static int ask(const struct http_name *name, struct http_addresses *ret_found)
+static int ask_resolver(const struct http_name *name, struct http_addresses *ret_found)
 {
     struct addrinfo *found = NULL;
     int error = resolver_ask(name->host, name->port, &found);
@@ -52,13 +52,13 @@ static int ask(const struct http_name *name, struct http_addresses *ret_found)
     return error;
 }
 
-static void look_up(void *argument)
+static void look_up_name(void *argument)
 {
     struct http_name *name = argument;
     struct http_addresses found = {0};
     uint64_t one = 1;
     CRASH_POINT(inside_look_up);
-    int error = ask(name, &found);
+    int error = ask_resolver(name, &found);
     mutex_lock(&name->mutex);
     name->error = error;
     name->under_way = false;
@@ -76,7 +76,7 @@ static bool begin_look_up(struct http_name *name, int64_t now_us)
     if (name->under_way)
         return false;
     name->begun_us = now_us;
-    name->under_way = thread_start(&thread, "pawl-resolve", look_up, http_name_ref(name));
+    name->under_way = thread_start(&thread, "pawl-resolve", look_up_name, http_name_ref(name));
     if (name->under_way)
         thread_detach(&thread);
     else
@@ -85,7 +85,7 @@ static bool begin_look_up(struct http_name *name, int64_t now_us)
 }
 
 /* Under the lock. An address stays what it is. */
-static void look_again(struct http_name *name, int64_t age_us)
+static void look_up_again(struct http_name *name, int64_t age_us)
 {
     unsigned char bytes[sizeof(struct in6_addr)];
     int64_t now_us = clock_boot_us();
@@ -97,7 +97,7 @@ static void look_again(struct http_name *name, int64_t age_us)
 void http_name_addresses(struct http_name *name, struct http_addresses *ret_addresses)
 {
     mutex_lock(&name->mutex);
-    look_again(name, name->fresh_us);
+    look_up_again(name, name->fresh_us);
     *ret_addresses = name->addresses;
     mutex_unlock(&name->mutex);
 }
@@ -105,7 +105,7 @@ void http_name_addresses(struct http_name *name, struct http_addresses *ret_addr
 void http_name_failed(struct http_name *name)
 {
     mutex_lock(&name->mutex);
-    look_again(name, APART_US);
+    look_up_again(name, APART_US);
     mutex_unlock(&name->mutex);
 }
 
@@ -137,7 +137,7 @@ static bool await(const struct http_name *name, int stop_fd)
     return (ends[0].revents & POLLIN) != 0;
 }
 
-static bool has_ended(const struct http_name *name)
+static bool name_has_ended(const struct http_name *name)
 {
     struct pollfd ended = {.fd = name->ended, .events = POLLIN};
     return poll(&ended, 1, 0) == 1;
@@ -155,12 +155,12 @@ static bool await_in_fiber(const struct http_name *name, int64_t deadline_us)
         return false;
     }
     enum fiber_wake wake = FIBER_READY;
-    while (wake != FIBER_DEADLINE && !has_ended(name)) {
+    while (wake != FIBER_DEADLINE && !name_has_ended(name)) {
         io.readable = false; /* until the loop says otherwise */
         wake = fiber_wait(&ended, 1, deadline_us);
     }
     fiber_io_close(&io);
-    return has_ended(name);
+    return name_has_ended(name);
 }
 
 /* The first time. False: there is no thread for it. */
@@ -187,8 +187,8 @@ static struct http_name *take_found(struct http_name *name, const char **ret_pro
 }
 
 /* Nobody waits for its look-up any more. */
-static struct http_name *leave(struct http_name *name, const char *problem,
-                               const char **ret_problem)
+static struct http_name *give_up_name(struct http_name *name, const char *problem,
+                                      const char **ret_problem)
 {
     *ret_problem = problem;
     http_name_unref(name);
@@ -203,7 +203,7 @@ struct http_name *http_name_find(const struct http_name_config *config, int stop
     if (!name)
         return NULL;
     if (begin_first(name) && !await(name, stop_fd))
-        return leave(name, "interrupted by a signal", ret_problem);
+        return give_up_name(name, "interrupted by a signal", ret_problem);
     return take_found(name, ret_problem);
 }
 
@@ -215,7 +215,7 @@ struct http_name *http_name_find_in_fiber(const struct http_name_config *config,
     if (!name)
         return NULL;
     if (begin_first(name) && !await_in_fiber(name, deadline_us))
-        return leave(name, "the resolver did not respond in time", ret_problem);
+        return give_up_name(name, "the resolver did not respond in time", ret_problem);
     return take_found(name, ret_problem);
 }
 

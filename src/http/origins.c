@@ -58,7 +58,7 @@ void http_origins_free(struct http_origins *origins)
 
 /* ---- finding ---- */
 
-static void drop(struct http_origins *origins, size_t i)
+static void drop_origin(struct http_origins *origins, size_t i)
 {
     origin_drop(&origins->at[i]);
     origins->n--;
@@ -73,7 +73,7 @@ static struct http_pool *find_kept(struct http_origins *origins, struct slice na
         if (!slice_eq(slice_of(found.name), name))
             continue;
         if (http_pool_refusal(found.pool) != NULL) {
-            drop(origins, i);
+            drop_origin(origins, i);
             return NULL;
         }
         size_t behind = origins->n - i - 1;
@@ -91,7 +91,7 @@ static bool keep(struct http_origins *origins, struct slice name, struct http_po
     if (copy == NULL)
         return false;
     if (origins->n == origins->config.max)
-        drop(origins, 0);
+        drop_origin(origins, 0);
     origins->at[origins->n++] = (struct origin){copy, http_pool_ref(pool)};
     return true;
 }
@@ -108,9 +108,9 @@ static bool reach_socket(const char *path, struct http_addresses *addresses)
 }
 
 /* Fills in part of a zeroed upstream also where it fails. */
-static enum http_call_result reach(const struct http_origins_config *config, const struct url *url,
-                                   int64_t until_us, struct http_upstream *upstream,
-                                   const char **ret_problem)
+static enum http_call_result reach_origin(const struct http_origins_config *config,
+                                          const struct url *url, int64_t until_us,
+                                          struct http_upstream *upstream, const char **ret_problem)
 {
     *ret_problem = NULL;
     if (config->unix_socket != NULL && !reach_socket(config->unix_socket, &upstream->addresses)) {
@@ -139,7 +139,8 @@ static enum http_call_result make_pool(struct http_origins *origins, const struc
                                        const char **ret_problem)
 {
     HTTP_UPSTREAM_AUTO struct http_upstream upstream = {0};
-    enum http_call_result result = reach(&origins->config, url, until_us, &upstream, ret_problem);
+    enum http_call_result result =
+        reach_origin(&origins->config, url, until_us, &upstream, ret_problem);
     if (result != HTTP_CALL_DONE)
         return result;
     *ret_pool = http_pool_new(&upstream, origins->config.max_idle, origins->config.idle_us);

@@ -75,7 +75,7 @@ struct peer peer_of_digest(const struct digest *digest)
     return (struct peer){high_64(digest->bytes), false};
 }
 
-static struct entry **list_of(struct peers *peers, struct peer peer)
+static struct entry **peers_in_slot(struct peers *peers, struct peer peer)
 {
     uint64_t h = (peer.network ^ peers->seed[0]) * (peers->seed[1] | 1);
     h = (h ^ h >> 32) * (peers->seed[0] | 1);
@@ -83,17 +83,17 @@ static struct entry **list_of(struct peers *peers, struct peer peer)
 }
 
 /* Where the entry of `peer` hangs; what hangs there is NULL without one. */
-static struct entry **find(struct peers *peers, struct peer peer)
+static struct entry **find_peer(struct peers *peers, struct peer peer)
 {
-    struct entry **at = list_of(peers, peer);
+    struct entry **at = peers_in_slot(peers, peer);
     while (*at && ((*at)->peer.network != peer.network || (*at)->peer.v4 != peer.v4))
         at = &(*at)->next;
     return at;
 }
 
-static bool enter(struct peers *peers, struct peer peer, size_t limit)
+static bool enter_peer(struct peers *peers, struct peer peer, size_t limit)
 {
-    struct entry **at = find(peers, peer);
+    struct entry **at = find_peer(peers, peer);
     if (limit == 0 || (*at && (*at)->held >= limit))
         return false;
     if (!*at) {
@@ -111,7 +111,7 @@ static bool enter(struct peers *peers, struct peer peer, size_t limit)
 bool peers_enter(struct peers *peers, struct peer peer, size_t limit)
 {
     mutex_lock(&peers->mutex);
-    bool entered = enter(peers, peer, limit);
+    bool entered = enter_peer(peers, peer, limit);
     mutex_unlock(&peers->mutex);
     return entered;
 }
@@ -119,7 +119,7 @@ bool peers_enter(struct peers *peers, struct peer peer, size_t limit)
 void peers_leave(struct peers *peers, struct peer peer)
 {
     mutex_lock(&peers->mutex);
-    struct entry **at = find(peers, peer);
+    struct entry **at = find_peer(peers, peer);
     struct entry *entry = *at;
     CHECK(entry && entry->held > 0);
     if (--entry->held == 0) {

@@ -106,7 +106,7 @@ void http_pool_unref(struct http_pool *pool)
 
 /* ---- take and give ---- */
 
-static struct member *take_kept(struct http_pool *pool)
+static struct member *take_kept_connection(struct http_pool *pool)
 {
     close_expired(pool);
     while (pool->n_idle > 0) {
@@ -184,7 +184,7 @@ int http_pool_take(struct http_pool *pool, bool fresh, int64_t deadline_us,
 {
     /* Counted before it may park: a fiber that looks or connects uses the pool. */
     pool->n_lent++;
-    struct member *member = fresh ? NULL : take_kept(pool);
+    struct member *member = fresh ? NULL : take_kept_connection(pool);
     int failed = member != NULL ? 0 : connect_new(pool, deadline_us, &member, ret_problem);
     if (failed != 0) {
         pool->n_lent--;

@@ -29,7 +29,7 @@ static size_t host_len(struct slice s)
     return n > 0 && n + 1 < s.len && s.at[n + 1] == ']' ? n + 2 : 0;
 }
 
-static bool is_port(struct slice s)
+static bool is_port_text(struct slice s)
 {
     uint64_t port;
 
@@ -37,18 +37,18 @@ static bool is_port(struct slice s)
 }
 
 /* host[:port], the host not empty, no user information. */
-static bool is_authority(struct slice s)
+static bool is_authority_text(struct slice s)
 {
     size_t host = host_len(s);
 
     if (host == 0)
         return false;
-    return host == s.len || (s.at[host] == ':' && is_port(slice_skip(s, host + 1)));
+    return host == s.len || (s.at[host] == ':' && is_port_text(slice_skip(s, host + 1)));
 }
 
 /* A token without lower-case letters. Methods are case-sensitive, yet there are servers that read
  * `post` as POST: it would slip past a rule for POST and act all the same. */
-static bool is_method(struct slice s)
+static bool is_method_token(struct slice s)
 {
     for (size_t i = 0; i < s.len; i++)
         if (s.at[i] >= 'a' && s.at[i] <= 'z')
@@ -80,7 +80,7 @@ static enum http_refusal read_absolute_form(struct slice s, struct http_request 
     while (n < s.len && s.at[n] != '/' && s.at[n] != '?')
         n++;
     request->authority = slice_make(s.at, n);
-    if (!is_authority(request->authority))
+    if (!is_authority_text(request->authority))
         return HTTP_REFUSAL_TARGET;
     split_path(slice_skip(s, n), request);
     if (request->path.len == 0)
@@ -111,7 +111,7 @@ static enum http_refusal read_target(struct http_request *request)
         return read_absolute_form(slice_skip(target, scheme.len), request);
     if (target.len > secure.len && slice_eq_nocase(slice_make(target.at, secure.len), secure))
         return HTTP_REFUSAL_TARGET_HTTPS;
-    if (!slice_eq(request->method, SLICE("CONNECT")) || !is_authority(target))
+    if (!slice_eq(request->method, SLICE("CONNECT")) || !is_authority_text(target))
         return HTTP_REFUSAL_TARGET;
     request->authority = target;
     return HTTP_REFUSAL_NONE;
@@ -127,7 +127,7 @@ static enum http_refusal read_request_line(struct slice line, struct http_reques
 
     if (!version.at)
         return HTTP_REFUSAL_REQUEST_LINE;
-    if (!is_method(request->method))
+    if (!is_method_token(request->method))
         return HTTP_REFUSAL_METHOD;
     if (slice_eq(request->method, SLICE("PRI")) && slice_eq(version, SLICE("HTTP/2.0")))
         return HTTP_REFUSAL_HTTP2;
@@ -141,7 +141,7 @@ static enum http_refusal read_host(struct http_request *request)
 
     if (!host)
         return request->minor_version == 0 ? HTTP_REFUSAL_NONE : HTTP_REFUSAL_HOST;
-    if (headers_count(&request->headers, SLICE("Host")) != 1 || !is_authority(host->value))
+    if (headers_count(&request->headers, SLICE("Host")) != 1 || !is_authority_text(host->value))
         return HTTP_REFUSAL_HOST;
     if (request->authority.len > 0 && !slice_eq_nocase(request->authority, host->value))
         return HTTP_REFUSAL_HOST;
@@ -194,7 +194,7 @@ bool http_body_may_be_ignored(struct slice method)
     return false;
 }
 
-static enum http_refusal read_headers(struct slice headers, struct http_request *request)
+static enum http_refusal read_request_fields(struct slice headers, struct http_request *request)
 {
     enum http_refusal refusal;
 
@@ -237,7 +237,7 @@ enum http_parse http_parse_request(struct slice bytes, size_t *scan, struct http
     if (found != HTTP_PARSE_DONE)
         return found;
     ret->headers_len = *scan + 1;
-    ret->refusal = read_headers(slice_make(bytes.at, ret->headers_len), ret);
+    ret->refusal = read_request_fields(slice_make(bytes.at, ret->headers_len), ret);
     if (ret->refusal)
         return HTTP_PARSE_REFUSED;
     ret->keep_alive = http_persists(&ret->headers, ret->minor_version);

@@ -137,7 +137,7 @@ static bool ends_in_lf(struct slice headers)
     return headers.at[headers.len - 2] != '\r';
 }
 
-static enum http_refusal read_headers(struct slice headers, struct http_response *response)
+static enum http_refusal read_response_fields(struct slice headers, struct http_response *response)
 {
     struct slice lines = skip_line_first(headers);
     enum http_refusal refusal;
@@ -181,7 +181,7 @@ enum http_parse http_parse_response(struct slice bytes, size_t *scan, struct sli
     if (found != HTTP_PARSE_DONE)
         return found;
     ret->headers_len = *scan + 1;
-    ret->refusal = read_headers(slice_make(bytes.at, ret->headers_len), ret);
+    ret->refusal = read_response_fields(slice_make(bytes.at, ret->headers_len), ret);
     if (ret->refusal)
         return HTTP_PARSE_REFUSED;
     ret->keep_alive = !ret->is_odd && http_persists(&ret->headers, ret->minor_version);
@@ -250,7 +250,7 @@ static void write_escaped(struct slice s, struct buf *ret_text)
 }
 
 /* A field by its name, anything else by its start. */
-static void write_line(struct slice line, bool is_field, struct buf *ret_text)
+static void write_field_line(struct slice line, bool is_field, struct buf *ret_text)
 {
     struct slice name = line;
 
@@ -287,7 +287,7 @@ void http_response_refused(struct slice bytes, size_t scan, const struct http_re
         if (response->refusal == HTTP_REFUSAL_LINE_END)
             byte = bytes.at[scan] != '\0' && bytes.at[scan] != '\n' ? "\r" : bytes.at + scan;
     }
-    write_line(line, line.at != skip_line_first(bytes).at, ret_text);
+    write_field_line(line, line.at != skip_line_first(bytes).at, ret_text);
     if (byte)
         buf_printf(ret_text, ", byte 0x%02x", (unsigned)(unsigned char)*byte);
 }

@@ -86,7 +86,7 @@ void http_session_end(struct http_session *session)
     session_free(session);
 }
 
-static void spawn(struct http_session *session)
+static void spawn_session(struct http_session *session)
 {
     struct http_door *door = session->door;
     session->next = door->sessions;
@@ -99,7 +99,7 @@ static void spawn(struct http_session *session)
         http_session_end(session);
 }
 
-static void serve(struct http_door *door, int fd, const struct sockaddr_storage *peer)
+static void serve_peer(struct http_door *door, int fd, const struct sockaddr_storage *peer)
 {
     const struct http_service *service = door->server->config.service;
     struct http_session *session = mem_zalloc(1, service->session_size);
@@ -115,7 +115,7 @@ static void serve(struct http_door *door, int fd, const struct sockaddr_storage 
     if (service->open)
         service->open(session, peer);
     if (may_stay(session, peer))
-        spawn(session);
+        spawn_session(session);
 }
 
 static void accept_all(struct http_door *door)
@@ -124,7 +124,7 @@ static void accept_all(struct http_door *door)
     int fd;
     while ((fd = fiber_accept(&door->listener, &peer, 0)) != -ETIMEDOUT) {
         if (fd >= 0) {
-            serve(door, fd, &peer);
+            serve_peer(door, fd, &peer);
             http_slots_wait(door);
         } else if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
             fiber_sleep_until(clock_boot_us() + NO_DESCRIPTORS_US);

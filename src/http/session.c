@@ -19,7 +19,8 @@ static int64_t within(int64_t duration_us)
     return clock_after(clock_boot_us(), duration_us);
 }
 
-static struct http_complaint complain(const struct http_session *session, enum http_refused why)
+static struct http_complaint complaint_of_session(const struct http_session *session,
+                                                  enum http_refused why)
 {
 #define X(name, status, text) {HTTP_##name, status, text, NULL},
     static const struct http_complaint rows[] = {HTTP_REFUSED(X)};
@@ -96,7 +97,8 @@ bool http_session_read_body(struct http_session *session, struct buf *body,
         read = http_conn_read_body(&session->conn, body->max, UINT64_MAX, deadline, body);
     http_session_had_body(session);
     if (read != HTTP_READ_OK)
-        *ret_complaint = complain(session, session->makes_room ? HTTP_FULL : whys[read]);
+        *ret_complaint =
+            complaint_of_session(session, session->makes_room ? HTTP_FULL : whys[read]);
     return read == HTTP_READ_OK;
 }
 
@@ -114,7 +116,7 @@ bool http_session_write(struct http_session *session, const struct buf *headers,
 void http_session_refuse(struct http_session *session, enum http_refused why,
                          const struct http_request *malformed)
 {
-    struct http_complaint complaint = complain(session, why);
+    struct http_complaint complaint = complaint_of_session(session, why);
     complaint.malformed = malformed;
     session->door->server->config.service->refuse(session, &complaint);
 }
@@ -135,7 +137,7 @@ static bool drop_body(struct http_session *session)
     return read == HTTP_READ_OK;
 }
 
-static bool read_headers(struct http_session *session, struct http_request *request)
+static bool read_session_headers(struct http_session *session, struct http_request *request)
 {
     struct http_conn *conn = &session->conn;
     int64_t deadline = within(session->door->limits.headers_us);
@@ -168,7 +170,7 @@ static bool serve_one(struct http_session *session)
     struct arena arena ARENA_AUTO = arena_make(ARENA_MAX);
     struct http_request *request = arena_alloc(&arena, sizeof *request);
     http_slots_move(session, request ? HTTP_SESSION_READING : HTTP_SESSION_ENDING);
-    if (!request || !read_headers(session, request))
+    if (!request || !read_session_headers(session, request))
         return false;
     session->request = request;
     bool goes_on = service->serve(session, &arena) && drop_body(session);

@@ -191,7 +191,7 @@ static struct http_session *find_going(struct http_door *door)
 
 /* Its fiber sees the end of the stream, as in a drain. A request that came at this moment is
  * served, and the connection closed behind it. The caller counts it as leaving. */
-static bool make_room(struct http_door *door)
+static bool make_slot_room(struct http_door *door)
 {
     struct http_session *going = find_going(door);
     bool waits = going;
@@ -214,7 +214,7 @@ static void make_room_here(void *argument)
 {
     struct http_door *door = argument;
     atomic_store(&door->idle.asked, false);
-    if (door->idle.n_leaving < HTTP_LEAVING_MAX && make_room(door))
+    if (door->idle.n_leaving < HTTP_LEAVING_MAX && make_slot_room(door))
         return;
     atomic_fetch_sub(&door->server->leaving, 1);
     wake_waiting(door->server);
@@ -227,7 +227,7 @@ void http_slots_init(struct http_door *door)
     door->idle.make_room = (struct loop_post){.run = make_room_here, .argument = door};
 }
 
-static void ask(struct http_door *other)
+static void ask_for_slot(struct http_door *other)
 {
     if (atomic_exchange(&other->idle.asked, true))
         return;
@@ -247,21 +247,21 @@ static bool is_coming(const struct http_door *door)
     for (enum http_queue_kind kind = 0; kind < HTTP_QUEUES; kind++) {
         struct http_door *other = find_other(door, kind);
         if (other)
-            ask(other);
+            ask_for_slot(other);
         if (other)
             return true;
     }
     return false;
 }
 
-static bool take(struct http_door *door)
+static bool take_slot(struct http_door *door)
 {
     struct http_server *server = door->server;
     size_t max = server->config.max_connections;
     size_t before = atomic_fetch_add(&server->connections, 1);
     if (before < max)
         return true;
-    if (before < max + HTTP_SLOTS_SPARE && make_room(door)) {
+    if (before < max + HTTP_SLOTS_SPARE && make_slot_room(door)) {
         atomic_fetch_add(&server->leaving, 1);
         return true;
     }
@@ -276,7 +276,7 @@ static bool wait_for_slot(struct http_door *door)
     bool taken;
     atomic_store(&door->needs_slot, true);
     atomic_fetch_add(&door->server->needs_slot, 1);
-    while (!(taken = take(door)) && is_coming(door))
+    while (!(taken = take_slot(door)) && is_coming(door))
         if (!door->acceptor->park(door->acceptor, deadline))
             break;
     atomic_fetch_sub(&door->server->needs_slot, 1);
@@ -286,5 +286,5 @@ static bool wait_for_slot(struct http_door *door)
 
 bool http_slots_take(struct http_door *door)
 {
-    return take(door) || wait_for_slot(door);
+    return take_slot(door) || wait_for_slot(door);
 }

@@ -80,22 +80,22 @@ static const struct cause refusals[] = {
     {SSL_AD_DECRYPT_ERROR, CLIENT_REFUSED}, /* a signature is wrong */
 };
 
-static const char *find(const struct cause *causes, size_t n, int code)
+static const char *find_cause(const struct cause *causes, size_t n, int code)
 {
     for (size_t i = 0; i < n; i++)
         if (causes[i].code == code)
             return causes[i].text;
     return NULL;
 }
-#define FIND(causes, code) find(causes, sizeof(causes) / sizeof *(causes), code)
+#define FIND(causes, code) find_cause(causes, sizeof(causes) / sizeof *(causes), code)
 
-static const char *refusal_of(unsigned long error)
+static const char *tls_refusal_of(unsigned long error)
 {
     return FIND(refusals, ERR_GET_REASON(error) - SSL_AD_REASON_OFFSET);
 }
 
 /* What OpenSSL has just failed at, in a handshake. */
-static const char *problem_of(const struct tls *tls)
+static const char *tls_problem_of(const struct tls *tls)
 {
     long verdict = SSL_get_verify_result(tls->ssl);
     unsigned long error = ERR_peek_error();
@@ -104,7 +104,7 @@ static const char *problem_of(const struct tls *tls)
         return text ? text : X509_verify_cert_error_string(verdict);
     text = FIND(reasons, ERR_GET_REASON(error));
     if (!text && tls->asked)
-        text = refusal_of(error);
+        text = tls_refusal_of(error);
     if (!text)
         text = ERR_reason_error_string(error);
     return text ? text : CLOSED;
@@ -127,7 +127,7 @@ static int note_request(SSL *ssl, void *argument)
     return 1;
 }
 
-static int take_bytes(BIO *bio, char *ret_bytes, int n)
+static int take_bio_bytes(BIO *bio, char *ret_bytes, int n)
 {
     struct tls *tls = BIO_get_data(bio);
     size_t left = tls->in.len - tls->used;
@@ -162,7 +162,7 @@ static long control_bytes(BIO *bio, int command, long number, void *argument)
 static bool make_method(struct tls_client *client)
 {
     client->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "pawl");
-    return client->method && BIO_meth_set_read(client->method, take_bytes) &&
+    return client->method && BIO_meth_set_read(client->method, take_bio_bytes) &&
            BIO_meth_set_write(client->method, put_bytes) &&
            BIO_meth_set_ctrl(client->method, control_bytes);
 }
@@ -193,7 +193,7 @@ static bool make_context(struct tls_client *client, bool insecure)
 
 /* ---- its files ---- */
 
-static bool complain(struct tls_complaint *complaint, const char *file, const char *text)
+static bool complain_of_tls(struct tls_complaint *complaint, const char *file, const char *text)
 {
     unsigned long error = ERR_get_error();
     bool unread = ERR_SYSTEM_ERROR(error);
@@ -209,7 +209,7 @@ static bool read_roots(SSL_CTX *context, const char *ca, struct tls_complaint *c
         return SSL_CTX_set_default_verify_paths(context) == 1;
     X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
     return SSL_CTX_load_verify_file(context, ca) == 1 ||
-           complain(complaint, ca, "contains no PEM certificate");
+           complain_of_tls(complaint, ca, "contains no PEM certificate");
 }
 
 static bool read_identity(SSL_CTX *context, const struct tls_config *config,
@@ -218,14 +218,14 @@ static bool read_identity(SSL_CTX *context, const struct tls_config *config,
     if (!config->cert)
         return true;
     if (SSL_CTX_use_certificate_chain_file(context, config->cert) != 1)
-        return complain(complaint, config->cert, "contains no PEM certificate");
+        return complain_of_tls(complaint, config->cert, "contains no PEM certificate");
     if (SSL_CTX_use_PrivateKey_file(context, config->key, SSL_FILETYPE_PEM) == 1)
         return true;
     bool misfit = ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH ||
                   ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_TYPE_MISMATCH;
-    return complain(complaint, config->key,
-                    misfit ? "does not match the certificate"
-                           : "contains no unencrypted PEM private key");
+    return complain_of_tls(complaint, config->key,
+                           misfit ? "does not match the certificate"
+                                  : "contains no unencrypted PEM private key");
 }
 
 struct tls_client *tls_client_new(const struct tls_config *config,
@@ -283,7 +283,7 @@ void tls_client_unref(struct tls_client *client)
 /* ---- bytes ---- */
 
 /* As fiber_read, into `in`. */
-static ptrdiff_t fill(struct tls *tls, int64_t deadline_us)
+static ptrdiff_t fill_from_socket(struct tls *tls, int64_t deadline_us)
 {
     CHECK(tls->in.len == 0);
     char *at = buf_room(&tls->in, READ_AT_ONCE);
@@ -298,7 +298,7 @@ static ptrdiff_t fill(struct tls *tls, int64_t deadline_us)
 }
 
 /* As fiber_write, of `out`; `*ret_sent`: bytes that were held and count from now on. */
-static int drain(struct tls *tls, int64_t deadline_us, size_t *ret_sent)
+static int drain_to_socket(struct tls *tls, int64_t deadline_us, size_t *ret_sent)
 {
     struct iovec part = {tls->out.at, tls->out.len};
     size_t took = 0;
@@ -318,13 +318,13 @@ static void send_own(struct tls *tls)
 {
     size_t none;
     if (tls->held == 0 && tls->out.len > 0)
-        (void)drain(tls, 0, &none);
+        (void)drain_to_socket(tls, 0, &none);
 }
 
-static void note_refusal(struct tls *tls)
+static void note_tls_refusal(struct tls *tls)
 {
     if (tls->asked && !tls->heard && SSL_version(tls->ssl) == TLS1_3_VERSION)
-        tls->refusal = refusal_of(ERR_peek_error());
+        tls->refusal = tls_refusal_of(ERR_peek_error());
 }
 
 /* What comes may be no byte for the reader, without end: the deadline counts between two reads. */
@@ -335,7 +335,7 @@ ptrdiff_t tls_read(struct tls *tls, void *ret_bytes, size_t n, int64_t deadline_
         ERR_clear_error();
         int error = SSL_get_error(tls->ssl, SSL_read_ex(tls->ssl, ret_bytes, n, &got));
         if (error == SSL_ERROR_SSL)
-            note_refusal(tls);
+            note_tls_refusal(tls);
         send_own(tls);
         if (error == SSL_ERROR_NONE) {
             tls->heard = true;
@@ -346,7 +346,7 @@ ptrdiff_t tls_read(struct tls *tls, void *ret_bytes, size_t n, int64_t deadline_
             return error == SSL_ERROR_ZERO_RETURN ? 0 : -EPROTO;
         if (again && clock_boot_us() >= deadline_us)
             return -ETIMEDOUT;
-        ptrdiff_t filled = fill(tls, deadline_us);
+        ptrdiff_t filled = fill_from_socket(tls, deadline_us);
         if (filled <= 0)
             return filled == 0 ? -ECONNRESET : filled;
     }
@@ -378,7 +378,7 @@ int tls_write(struct tls *tls, struct iovec *parts, size_t n_parts, int64_t dead
         if (tls->out.len == 0)
             failed = encrypt(tls, parts, n_parts);
         if (failed == 0)
-            failed = drain(tls, deadline_us, &sent);
+            failed = drain_to_socket(tls, deadline_us, &sent);
         fiber_parts_advance(&parts, &n_parts, sent);
         *ret_sent += sent;
     }
@@ -437,14 +437,14 @@ static int shake_hands(struct tls *tls, int64_t deadline_us, const char **ret_pr
         int error = SSL_get_error(tls->ssl, SSL_do_handshake(tls->ssl));
         bool failed = error != SSL_ERROR_NONE && error != SSL_ERROR_WANT_READ;
         if (failed)
-            *ret_problem = problem_of(tls);
-        ptrdiff_t moved = drain(tls, failed ? 0 : deadline_us, &none);
+            *ret_problem = tls_problem_of(tls);
+        ptrdiff_t moved = drain_to_socket(tls, failed ? 0 : deadline_us, &none);
         if (failed)
             return -EPROTO;
         if (moved == 0 && error == SSL_ERROR_NONE)
             return 0;
         if (moved == 0)
-            moved = fill(tls, deadline_us);
+            moved = fill_from_socket(tls, deadline_us);
         if (moved <= 0) {
             *ret_problem = moved == -ETIMEDOUT ? "TLS: no handshake in time" : CLOSED;
             return moved == 0 ? -ECONNRESET : (int)moved;

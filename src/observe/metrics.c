@@ -65,7 +65,8 @@ static size_t first_slot(struct slice name)
 
 /* The rule of that name, or NULL with the empty slot where it would stand. There always is one:
  * three quarters of the slots stay empty. */
-static struct metrics_rule *find(struct metrics *metrics, struct slice name, size_t *ret_slot)
+static struct metrics_rule *find_rule_slot(struct metrics *metrics, struct slice name,
+                                           size_t *ret_slot)
 {
     for (size_t slot = first_slot(name);; slot = (slot + 1) % METRICS_SLOTS) {
         struct metrics_rule *rule =
@@ -77,10 +78,10 @@ static struct metrics_rule *find(struct metrics *metrics, struct slice name, siz
     }
 }
 
-static struct metrics_rule *add(struct metrics *metrics, struct slice name)
+static struct metrics_rule *add_metrics_rule(struct metrics *metrics, struct slice name)
 {
     size_t slot = 0;
-    struct metrics_rule *rule = find(metrics, name, &slot);
+    struct metrics_rule *rule = find_rule_slot(metrics, name, &slot);
     size_t n = atomic_load(&metrics->n_named);
     if (rule)
         return rule;
@@ -98,18 +99,18 @@ struct metrics_rule *metrics_rule(struct metrics *metrics, struct slice name)
     size_t slot;
     if (name.len == 0)
         return metrics->unruled;
-    struct metrics_rule *rule = find(metrics, name, &slot);
+    struct metrics_rule *rule = find_rule_slot(metrics, name, &slot);
     if (rule)
         return rule;
     if (atomic_load_explicit(&metrics->n_named, memory_order_relaxed) == METRICS_RULES_MAX)
         return metrics->other;
     mutex_lock(&metrics->adding);
-    rule = add(metrics, name);
+    rule = add_metrics_rule(metrics, name);
     mutex_unlock(&metrics->adding);
     return rule;
 }
 
-static void count(atomic_ullong *counter, unsigned long long n)
+static void count_up(atomic_ullong *counter, unsigned long long n)
 {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
@@ -117,7 +118,7 @@ static void count(atomic_ullong *counter, unsigned long long n)
 void metrics_count(struct metrics_rule *rule, enum metrics_outcome outcome)
 {
     CHECK(outcome < METRICS_OUTCOME_COUNT);
-    count(&rule->outcomes[outcome], 1);
+    count_up(&rule->outcomes[outcome], 1);
 }
 
 static void observe(struct histogram *histogram, int64_t span_us)
@@ -127,8 +128,8 @@ static void observe(struct histogram *histogram, int64_t span_us)
         span_us = 0;
     while (i < METRICS_BUCKET_COUNT && span_us > bounds[i])
         i++;
-    count(&histogram->bucket[i], 1);
-    count(&histogram->sum_us, (unsigned long long)span_us);
+    count_up(&histogram->bucket[i], 1);
+    count_up(&histogram->sum_us, (unsigned long long)span_us);
 }
 
 void metrics_request_took(struct metrics_rule *rule, int64_t span_us)
@@ -143,72 +144,72 @@ void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us)
 
 void metrics_participant_missed(struct metrics_rule *rule)
 {
-    count(&rule->participant_missing, 1);
+    count_up(&rule->participant_missing, 1);
 }
 
 void metrics_hold_ended(struct metrics_rule *rule)
 {
-    count(&rule->holds_ended, 1);
+    count_up(&rule->holds_ended, 1);
 }
 
 void metrics_begin_unproved(struct metrics_rule *rule)
 {
-    count(&rule->unproved, 1);
+    count_up(&rule->unproved, 1);
 }
 
 void metrics_retry_began(struct metrics *metrics, enum retry_profile profile)
 {
     CHECK(profile < RETRY_PROFILE_COUNT);
-    count(&metrics->retry_operations[profile], 1);
+    count_up(&metrics->retry_operations[profile], 1);
 }
 
 void metrics_retried(struct metrics *metrics, enum retry_profile profile, int64_t wait_us)
 {
     CHECK(profile < RETRY_PROFILE_COUNT);
-    count(&metrics->retry_attempts[profile], 1);
+    count_up(&metrics->retry_attempts[profile], 1);
     observe(&metrics->retry_delay, wait_us);
 }
 
 void metrics_retry_exhausted(struct metrics *metrics, enum retry_profile profile)
 {
     CHECK(profile < RETRY_PROFILE_COUNT);
-    count(&metrics->retry_exhausted[profile], 1);
+    count_up(&metrics->retry_exhausted[profile], 1);
 }
 
 void metrics_upstream_responded(struct metrics *metrics, int status)
 {
     CHECK(status >= 100);
     int class = status < 600 ? status / 100 : METRICS_CLASSES; /* in doubt as 5xx */
-    count(&metrics->responses[class - 1], 1);
+    count_up(&metrics->responses[class - 1], 1);
 }
 
 void metrics_upstream_failed(struct metrics *metrics, enum metrics_failure failure)
 {
     CHECK(failure < METRICS_FAILURE_COUNT);
-    count(&metrics->failures[failure], 1);
+    count_up(&metrics->failures[failure], 1);
 }
 
 void metrics_probed(struct metrics *metrics, enum metrics_probe result)
 {
     CHECK(result < METRICS_PROBE_COUNT);
-    count(&metrics->probes[result], 1);
+    count_up(&metrics->probes[result], 1);
 }
 
 void metrics_limited(struct metrics *metrics, enum metrics_limit limit)
 {
     CHECK(limit < METRICS_LIMIT_COUNT);
-    count(&metrics->limits[limit], 1);
+    count_up(&metrics->limits[limit], 1);
 }
 
 void metrics_admin_refused(struct metrics *metrics, int status)
 {
     CHECK(status == 401 || status == 403);
-    count(&metrics->admin_refused[status == 403], 1);
+    count_up(&metrics->admin_refused[status == 403], 1);
 }
 
 void metrics_reloaded(struct metrics *metrics, bool successful)
 {
-    count(&metrics->reloads[successful], 1);
+    count_up(&metrics->reloads[successful], 1);
     atomic_store(&metrics->reload_failed, !successful);
 }
 

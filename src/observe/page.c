@@ -51,7 +51,7 @@ static const char *const bounds[METRICS_BUCKET_COUNT] = {
 
 typedef unsigned long long number;
 
-static number load(const atomic_ullong *counter)
+static number load_number(const atomic_ullong *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
@@ -124,7 +124,7 @@ static void add_outcomes(struct buf *buf, const struct page_series *series,
 {
     for (size_t i = 0; i < METRICS_OUTCOME_COUNT; i++) {
         start_rule(buf, series, "", rule);
-        buf_printf(buf, ",outcome=\"%s\"} %llu\n", outcomes[i], load(&rule->outcomes[i]));
+        buf_printf(buf, ",outcome=\"%s\"} %llu\n", outcomes[i], load_number(&rule->outcomes[i]));
     }
 }
 
@@ -133,7 +133,7 @@ static void add_missing(struct buf *buf, const struct page_series *series,
 {
     CHECK(rule);
     start_rule(buf, series, "", rule);
-    buf_printf(buf, "} %llu\n", load(&rule->participant_missing));
+    buf_printf(buf, "} %llu\n", load_number(&rule->participant_missing));
 }
 
 static void add_holds(struct buf *buf, const struct page_series *series,
@@ -141,24 +141,24 @@ static void add_holds(struct buf *buf, const struct page_series *series,
 {
     CHECK(rule);
     start_rule(buf, series, "", rule);
-    buf_printf(buf, "} %llu\n", load(&rule->holds_ended));
+    buf_printf(buf, "} %llu\n", load_number(&rule->holds_ended));
 }
 
-static void add_unproved(struct buf *buf, const struct page_series *series,
-                         const struct metrics_rule *rule)
+static void add_unproved_series(struct buf *buf, const struct page_series *series,
+                                const struct metrics_rule *rule)
 {
     CHECK(rule);
     start_rule(buf, series, "", rule);
-    buf_printf(buf, "} %llu\n", load(&rule->unproved));
+    buf_printf(buf, "} %llu\n", load_number(&rule->unproved));
 }
 
 /* `rule` NULL: the series has no rules. */
 static void add_buckets(struct buf *buf, const struct page_series *series,
                         const struct histogram *histogram, const struct metrics_rule *rule)
 {
-    number sum_us = load(&histogram->sum_us), so_far = 0;
+    number sum_us = load_number(&histogram->sum_us), so_far = 0;
     for (size_t i = 0; i <= METRICS_BUCKET_COUNT; i++) {
-        so_far += load(&histogram->bucket[i]);
+        so_far += load_number(&histogram->bucket[i]);
         start_rule(buf, series, "_bucket", rule);
         buf_printf(buf, "%sle=\"%s\"} %llu\n", rule ? "," : "{",
                    i < METRICS_BUCKET_COUNT ? bounds[i] : "+Inf", so_far);
@@ -202,7 +202,7 @@ static void write_counts(struct buf *buf, const struct page_series *series, stru
 {
     page_begin(buf, series);
     for (size_t i = 0; i < counts.n; i++)
-        page_sample(buf, series, counts.label, counts.values[i], load(&counts.counts[i]));
+        page_sample(buf, series, counts.label, counts.values[i], load_number(&counts.counts[i]));
 }
 
 /* What commands counted in the store. */
@@ -241,7 +241,7 @@ void page_metrics(struct buf *page, struct metrics *metrics)
     write_rules(page, metrics, SERIES(UPSTREAM_DURATION), add_histogram);
     write_rules(page, metrics, SERIES(PARTICIPANT_MISSING), add_missing);
     write_rules(page, metrics, SERIES(HOLDS_ENDED), add_holds);
-    write_rules(page, metrics, SERIES(UNPROVED), add_unproved);
+    write_rules(page, metrics, SERIES(UNPROVED), add_unproved_series);
     write_counts(page, SERIES(PROBES),
                  (struct counts){METRICS_PROBE_COUNT, "result", probes, metrics->probes});
     write_retries(page, metrics);

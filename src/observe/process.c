@@ -62,7 +62,7 @@ static double count_descriptors(void)
     return (double)(n > 0 ? n - 1 : 0); /* one is the folder's own */
 }
 
-static double seconds_of(struct timeval time)
+static double seconds_of_timeval(struct timeval time)
 {
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
@@ -76,7 +76,8 @@ void page_process(struct buf *page)
     (void)getrlimit(RLIMIT_NOFILE, &limit);
     bool read = read_stat(stat);
     double started = (double)stat[FIELD_START_TIME] / (double)sysconf(_SC_CLK_TCK);
-    page_value(page, SERIES(CPU), seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
+    page_value(page, SERIES(CPU),
+               seconds_of_timeval(usage.ru_utime) + seconds_of_timeval(usage.ru_stime));
     page_value(page, SERIES(RESIDENT),
                (double)stat[FIELD_RESIDENT] * (double)sysconf(_SC_PAGESIZE));
     page_value(page, SERIES(VIRTUAL), (double)stat[FIELD_VIRTUAL]);

@@ -80,7 +80,7 @@ static void queue_gauge(struct postgres_backend *postgres, const struct backend_
     postgres_queue(postgres, "SELECT * FROM pawl.gauge($1, $2, $3)", &postgres->params);
 }
 
-static void read_gauges(struct postgres_backend *postgres, struct backend_chores *chores)
+static void read_postgres_gauges(struct postgres_backend *postgres, struct backend_chores *chores)
 {
     const PGresult *gauge = postgres->results[AT_CHORE];
     chores->gauges = (struct backend_gauges){
@@ -197,7 +197,7 @@ enum backend_status postgres_maintain(struct backend *backend, struct backend_ch
     if (status == BACKEND_OK && chores->sweep_most > 0)
         status = do_chore(postgres, chores, queue_sweep, read_swept);
     if (status == BACKEND_OK && chores->gauge)
-        status = do_chore(postgres, chores, queue_gauge, read_gauges);
+        status = do_chore(postgres, chores, queue_gauge, read_postgres_gauges);
     if (status == BACKEND_OK && chores->gauge)
         status = do_chore(postgres, chores, queue_decisions, read_decisions);
     if (status == BACKEND_OK && chores->gauge && postgres->may_find_odd)

@@ -23,7 +23,7 @@ int64_t postgres_test_time(void)
 /* ---- what went wrong ---- */
 
 /* One line, however many the server wrote, without the severity before it. */
-static void add_line(struct buf *line, const char *what)
+static void add_problem_line(struct buf *line, const char *what)
 {
     static const char severity[] = "ERROR:  ";
     struct slice rest = slice_of(what);
@@ -41,7 +41,7 @@ static void add_line(struct buf *line, const char *what)
 void postgres_explain(struct postgres_backend *postgres, const char *what)
 {
     struct buf line BUF_AUTO = buf_make(SIZE_MAX);
-    add_line(&line, what);
+    add_problem_line(&line, what);
     snprintf(postgres->backend.problem, sizeof postgres->backend.problem, "%s: %.*s",
              postgres->place, SLICE_ARG(buf_slice(&line)));
 }
@@ -68,7 +68,7 @@ static enum backend_status lose(struct postgres_backend *postgres, const char *w
 }
 
 /* By SQLSTATE, the longest prefix first. What is not here is tried again. */
-static enum backend_status status_of(const char *state)
+static enum backend_status status_of_state(const char *state)
 {
     static const struct {
         const char *prefix;
@@ -86,7 +86,7 @@ static enum backend_status status_of(const char *state)
 }
 
 /* A value, a constraint, or a limit that no row can exceed: the same again fails again. */
-static bool is_refusal(const char *state)
+static bool is_refusal_state(const char *state)
 {
     return strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 ||
            strncmp(state, "54", 2) == 0 || strncmp(state, "P0001", 5) == 0;
@@ -299,7 +299,7 @@ static int64_t since_of(const PGresult *result)
 }
 
 /* The first statement that failed says why. */
-static enum backend_status judge(struct postgres_backend *postgres)
+static enum backend_status judge_connection(struct postgres_backend *postgres)
 {
     size_t at = 0;
     while (at < postgres->n_results && !is_failure(postgres->results[at]))
@@ -316,14 +316,14 @@ static enum backend_status judge(struct postgres_backend *postgres)
             "as the owner of the schema run `SELECT pawl.admit_gateway('ROLE')` for this role");
     postgres->failure = (struct postgres_failure){
         .at = state ? at : postgres->n_results,
-        .refused = state && is_refusal(state),
+        .refused = state && is_refusal_state(state),
         .blocked = state && strcmp(state, "55P03") == 0,
         .went_back = state && strcmp(state, "PW011") == 0,
         .since = since_of(result),
     };
     if (!state || is_leaving(state) || PQstatus(postgres->conn) != CONNECTION_OK)
         postgres_disconnect(postgres);
-    return state ? status_of(state) : BACKEND_BUSY;
+    return state ? status_of_state(state) : BACKEND_BUSY;
 }
 
 static const char *why_lost(const struct postgres_backend *postgres)
@@ -340,7 +340,7 @@ enum backend_status postgres_finish(struct postgres_backend *postgres)
         postgres->failure.at = postgres->n_results;
         return lose(postgres, why_lost(postgres));
     }
-    return judge(postgres);
+    return judge_connection(postgres);
 }
 
 enum backend_status postgres_start_transaction(struct postgres_backend *postgres)
@@ -353,7 +353,7 @@ enum backend_status postgres_start_transaction(struct postgres_backend *postgres
 
 /* What fails in a pipeline skips the COMMIT, too. The problem of the transaction stays explained.
  */
-static void roll_back(struct postgres_backend *postgres)
+static void roll_back_postgres(struct postgres_backend *postgres)
 {
     struct postgres_failure failure = postgres->failure;
     if (!postgres->conn || PQtransactionStatus(postgres->conn) == PQTRANS_IDLE)
@@ -376,7 +376,7 @@ enum backend_status postgres_commit(struct postgres_backend *postgres)
     postgres_queue(postgres, "COMMIT", NULL);
     enum backend_status status = postgres_finish(postgres);
     if (status != BACKEND_OK) {
-        roll_back(postgres);
+        roll_back_postgres(postgres);
         return postgres->failure.at >= commit ? BACKEND_UNSURE : status;
     }
     bool committed = strcmp(PQcmdStatus(postgres->results[commit]), "COMMIT") == 0;

@@ -10,7 +10,7 @@
 struct libpq libpq;
 static const char *problem;
 
-static void load(void)
+static void load_libpq(void)
 {
     static const struct library_function functions[] = {
 #define X(name) {"PQ" #name, offsetof(struct libpq, name)},
@@ -29,6 +29,6 @@ static void load(void)
 const char *libpq_load(void)
 {
     static once_flag once = ONCE_FLAG_INIT;
-    call_once(&once, load);
+    call_once(&once, load_libpq);
     return problem;
 }

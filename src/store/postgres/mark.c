@@ -49,8 +49,8 @@ static void begin_mark(struct postgres_backend *postgres)
     postgres->mark_at = postgres->now;
 }
 
-static void add_mark(struct postgres_backend *postgres, struct postgres_params *params,
-                     int64_t value)
+static void add_mark_param(struct postgres_backend *postgres, struct postgres_params *params,
+                           int64_t value)
 {
     const struct postgres_mark *mark = &postgres->mark, *held = &postgres->held_mark;
     const int64_t numbers[] = {mark->by,          lowest(mark),
@@ -71,7 +71,7 @@ void postgres_add_mark(struct postgres_backend *postgres, struct postgres_params
     begin_mark(postgres);
     if (postgres->mark.low != 0 && may_be_missing(postgres))
         postgres->backend.back.blanks++;
-    add_mark(postgres, params, ++postgres->mark.high);
+    add_mark_param(postgres, params, ++postgres->mark.high);
 }
 
 /* Those of its own epoch that this process drew are below those that are drawn from now on. */
@@ -115,7 +115,7 @@ void postgres_queue_see_mark(struct postgres_backend *postgres)
         postgres_queue(postgres, "SELECT 0::pg_catalog.int8", params);
         return;
     }
-    add_mark(postgres, params, 0);
+    add_mark_param(postgres, params, 0);
     postgres_queue(postgres, "SELECT pawl.see_mark($1)", params);
 }
 

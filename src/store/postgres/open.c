@@ -53,7 +53,7 @@ static const char *option(const PQconninfoOption *options, const char *name)
 }
 
 /* Which store it is, without what is secret of it. */
-static char *place_of(const PQconninfoOption *options)
+static char *place_of_server(const PQconninfoOption *options)
 {
     struct buf place BUF_AUTO = buf_make(4096);
     const char *user = option(options, "user"), *port = option(options, "port");
@@ -64,7 +64,7 @@ static char *place_of(const PQconninfoOption *options)
 
 /* On a connection of its own: a script of many statements goes through no pipeline. What stands
  * before its transaction is for psql and for stores with records. */
-static bool install(struct postgres_backend *postgres)
+static bool install_postgres_schema(struct postgres_backend *postgres)
 {
     struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
     postgres_schema_write(postgres->tables, postgres->n_tables, &sql);
@@ -98,7 +98,7 @@ static bool connect_first(struct postgres_backend *postgres, const struct store_
     enum backend_status status = postgres_connect(postgres);
     if (status == BACKEND_OK || !postgres->lacks_schema || config->read_only_file)
         return status == BACKEND_OK;
-    return install(postgres) && postgres_connect(postgres) == BACKEND_OK;
+    return install_postgres_schema(postgres) && postgres_connect(postgres) == BACKEND_OK;
 }
 
 /* With an @ or a / in the password as they stand, part of it becomes one of these. */
@@ -131,7 +131,7 @@ static bool take_config(struct postgres_backend *postgres, const struct store_co
     const char *refused = options ? misread(options) : NULL;
     if (refused)
         *ret_problem = mem_copy(refused, strlen(refused));
-    postgres->place = options && !refused ? place_of(options) : NULL;
+    postgres->place = options && !refused ? place_of_server(options) : NULL;
     postgres->names_session = options && *option(options, "target_session_attrs");
     postgres->url = mem_copy(config->path, strlen(config->path));
     if (wrong)

@@ -56,7 +56,7 @@ static void put_sized_number(struct buf *buf, int64_t number)
 
 /* ---- parameters ---- */
 
-static void begin(struct postgres_params *params, Oid type)
+static void begin_param(struct postgres_params *params, Oid type)
 {
     CHECK(params->n < POSTGRES_PARAMS_MAX);
     params->types[params->n] = type;
@@ -66,13 +66,13 @@ static void begin(struct postgres_params *params, Oid type)
 
 void postgres_add_number(struct postgres_params *params, int64_t number)
 {
-    begin(params, POSTGRES_INT8);
+    begin_param(params, POSTGRES_INT8);
     put64(&params->bytes, number);
 }
 
 void postgres_add_bytes(struct postgres_params *params, struct slice bytes)
 {
-    begin(params, POSTGRES_BYTEA);
+    begin_param(params, POSTGRES_BYTEA);
     buf_add_slice(&params->bytes, bytes);
 }
 
@@ -86,7 +86,7 @@ void postgres_add_filter(struct postgres_params *params, struct slice bytes)
 void postgres_array_begin(struct postgres_params *params, Oid element)
 {
     struct buf *bytes = &params->bytes;
-    begin(params, 0);
+    begin_param(params, 0);
     params->array = bytes->len;
     params->elements = 0;
     put32(bytes, 1);

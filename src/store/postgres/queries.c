@@ -13,7 +13,7 @@ struct statement {
     struct buf *sql;
 };
 
-static void add_columns(struct statement *statement, const char *of)
+static void add_selected_columns(struct statement *statement, const char *of)
 {
     const struct table *table = statement->query->table;
     buf_printf(statement->sql, "SELECT %sid, %sversion", of, of);
@@ -26,13 +26,13 @@ static void add_from(struct statement *statement)
     if (statement->query->is_count)
         buf_add_str(statement->sql, "SELECT count(*) FROM (SELECT 1");
     else
-        add_columns(statement, "");
+        add_selected_columns(statement, "");
     buf_printf(statement->sql, " FROM pawl.%s WHERE ",
                postgres_table_name(statement->query->table));
 }
 
-static void add_value(struct statement *statement, const struct table_column *column,
-                      const struct table_row *row)
+static void add_statement_value(struct statement *statement, const struct table_column *column,
+                                const struct table_row *row)
 {
     if (column->kind == TABLE_INT)
         postgres_add_number(statement->params, table_number(column, row));
@@ -41,13 +41,13 @@ static void add_value(struct statement *statement, const struct table_column *co
     buf_printf(statement->sql, "$%zu", statement->params->n);
 }
 
-static void add_number(struct statement *statement, int64_t number)
+static void add_statement_number(struct statement *statement, int64_t number)
 {
     postgres_add_number(statement->params, number);
     buf_printf(statement->sql, "$%zu", statement->params->n);
 }
 
-static void add_key(struct statement *statement)
+static void add_statement_key(struct statement *statement)
 {
     const struct table *table = statement->query->table;
     buf_add_str(statement->sql, "true");
@@ -55,7 +55,7 @@ static void add_key(struct statement *statement)
         if (table->columns[i].role != TABLE_KEY)
             continue;
         buf_printf(statement->sql, " AND \"%s\" = ", table->columns[i].name);
-        add_value(statement, &table->columns[i], statement->query->like);
+        add_statement_value(statement, &table->columns[i], statement->query->like);
     }
 }
 
@@ -75,7 +75,7 @@ static void add_prefix(struct statement *statement)
         buf_add_str(statement->sql, "true");
     for (size_t i = 0; i < query->prefix; i++) {
         buf_printf(statement->sql, " AND \"%s\" = ", column_at(statement, i)->name);
-        add_value(statement, column_at(statement, i), query->like);
+        add_statement_value(statement, column_at(statement, i), query->like);
     }
     if (query->is_sound_only) {
         buf_add_str(statement->sql, " AND ");
@@ -93,14 +93,14 @@ static void add_behind(struct statement *statement)
         buf_printf(sql, "\"%s\", ", column_at(statement, i)->name);
     buf_printf(sql, "id) %c (", query->is_backward ? '<' : '>');
     for (size_t i = query->prefix; i < query->index->n_columns; i++) {
-        add_value(statement, column_at(statement, i), query->behind);
+        add_statement_value(statement, column_at(statement, i), query->behind);
         buf_add_str(sql, ", ");
     }
-    add_number(statement, query->behind->id);
+    add_statement_number(statement, query->behind->id);
     buf_add_char(sql, ')');
 }
 
-static void add_order(struct statement *statement)
+static void add_statement_order(struct statement *statement)
 {
     const struct table_query *query = statement->query;
     const char *direction = query->is_backward ? " DESC" : "";
@@ -115,7 +115,7 @@ static void add_limit(struct statement *statement)
 {
     const struct table_query *query = statement->query;
     int64_t limit = query->limit < INT64_MAX ? (int64_t)query->limit : INT64_MAX - 1;
-    add_number(statement, limit + (table_query_due(query) ? 1 : 0));
+    add_statement_number(statement, limit + (table_query_due(query) ? 1 : 0));
 }
 
 /* From one value to the next: the index is entered once for each. */
@@ -130,20 +130,20 @@ static void add_firsts(struct statement *statement)
     add_prefix(statement);
     if (query->behind) {
         buf_printf(sql, " AND \"%s\" %c ", value, than);
-        add_value(statement, column_at(statement, query->prefix), query->behind);
+        add_statement_value(statement, column_at(statement, query->prefix), query->behind);
     }
-    add_order(statement);
+    add_statement_order(statement);
     buf_add_str(sql, "1) UNION ALL SELECT n.* FROM f CROSS JOIN LATERAL (");
     add_from(statement);
     add_prefix(statement);
     buf_printf(sql, " AND \"%s\" %c f.\"%s\"", value, than, value);
-    add_order(statement);
+    add_statement_order(statement);
     buf_add_str(sql, "1) n)");
-    add_columns(statement, "");
+    add_selected_columns(statement, "");
     buf_add_str(sql, " FROM f");
 }
 
-static void add_index(struct statement *statement)
+static void add_keyset(struct statement *statement)
 {
     if (statement->query->is_first_of_each) {
         add_firsts(statement);
@@ -153,25 +153,25 @@ static void add_index(struct statement *statement)
     add_prefix(statement);
     if (statement->query->behind)
         add_behind(statement);
-    add_order(statement);
+    add_statement_order(statement);
     add_limit(statement);
     if (statement->query->is_count)
         buf_add_str(statement->sql, ") c");
 }
 
-static void add_query(struct statement *statement)
+static void add_table_query(struct statement *statement)
 {
     if (statement->query->by == TABLE_BY_INDEX) {
-        add_index(statement);
+        add_keyset(statement);
         return;
     }
     add_from(statement);
     if (statement->query->by == TABLE_BY_KEY) {
-        add_key(statement);
+        add_statement_key(statement);
         return;
     }
     buf_add_str(statement->sql, "id > ");
-    add_number(statement, statement->query->after);
+    add_statement_number(statement, statement->query->after);
     buf_add_str(statement->sql, " ORDER BY id LIMIT ");
     add_limit(statement);
 }
@@ -179,8 +179,8 @@ static void add_query(struct statement *statement)
 /* ---- rows ---- */
 
 /* One that no pawl wrote is what its table makes of it. */
-static void read_row(const PGresult *result, int at, const struct table *table,
-                     struct table_row *ret_row)
+static void read_result_row(const PGresult *result, int at, const struct table *table,
+                            struct table_row *ret_row)
 {
     bool is_sound = true;
     ret_row->id = postgres_number(result, at, 0);
@@ -199,15 +199,15 @@ static void read_row(const PGresult *result, int at, const struct table *table,
 }
 
 /* The first one that is not due ends a query by time, but not one for the first of each value. */
-static void read_rows(const PGresult *result, const struct table_query *query, int64_t now,
-                      int64_t *ret_next)
+static void read_result_rows(const PGresult *result, const struct table_query *query, int64_t now,
+                             int64_t *ret_next)
 {
     _Alignas(max_align_t) unsigned char bytes[TABLE_ROW_MAX] = {0};
     struct table_row *row = (struct table_row *)bytes;
     const struct table_column *due = table_query_due(query);
     size_t shown = 0;
     for (int at = 0; at < PQntuples(result); at++) {
-        read_row(result, at, query->table, row);
+        read_result_row(result, at, query->table, row);
         bool is_over = query->by == TABLE_BY_INDEX && shown == query->limit;
         bool is_early = due && table_number(due, row) > now;
         if (due && (is_over || is_early))
@@ -237,7 +237,7 @@ enum backend_status postgres_query(struct backend *backend, const struct table_q
     if (status != BACKEND_OK)
         return status;
     postgres_params_clear(&postgres->params);
-    add_query(&statement);
+    add_table_query(&statement);
     buf_add_char(&sql, 0);
     CHECK(!sql.too_large);
     if (!buf_ok(&sql))
@@ -248,6 +248,6 @@ enum backend_status postgres_query(struct backend *backend, const struct table_q
     if (status == BACKEND_OK && query->is_count)
         show_count(postgres->results[1], query);
     else if (status == BACKEND_OK)
-        read_rows(postgres->results[1], query, now, ret_next);
+        read_result_rows(postgres->results[1], query, now, ret_next);
     return status;
 }

@@ -26,7 +26,7 @@
 
 enum { AT_LAST, AT_SEEN, AT_BEAT, AT_ROW };
 
-static void add_list(struct postgres_params *params, const struct store_list *list)
+static void add_list_params(struct postgres_params *params, const struct store_list *list)
 {
     int64_t most = list->most < INT64_MAX ? (int64_t)list->most : INT64_MAX;
     postgres_params_clear(params);
@@ -40,8 +40,8 @@ static void add_list(struct postgres_params *params, const struct store_list *li
 }
 
 /* False: no more is wanted. */
-static bool show(struct postgres_backend *postgres, const PGresult *result, int at,
-                 const struct store_list *list, const struct record_world *world)
+static bool show_scanned_row(struct postgres_backend *postgres, const PGresult *result, int at,
+                             const struct store_list *list, const struct record_world *world)
 {
     struct store_row row;
     postgres_read_row(postgres, result, at, AT_ROW, &row);
@@ -60,7 +60,7 @@ enum backend_status postgres_list(struct backend *backend, const struct store_li
     enum backend_status status = postgres_start(postgres);
     if (status != BACKEND_OK)
         return status;
-    add_list(&postgres->params, list);
+    add_list_params(&postgres->params, list);
     postgres_queue_limits(postgres, POSTGRES_READS);
     bool unknown = list->statuses == 1U << RECORD_UNKNOWN;
     postgres_queue(postgres,
@@ -75,7 +75,7 @@ enum backend_status postgres_list(struct backend *backend, const struct store_li
     int64_t last = postgres_number(result, 0, AT_LAST);
     bool ended = (uint64_t)postgres_number(result, 0, AT_SEEN) < list->most;
     for (int at = 0; at < PQntuples(result) && !PQgetisnull(result, at, AT_ROW); at++)
-        if (!show(postgres, result, at, list, world)) {
+        if (!show_scanned_row(postgres, result, at, list, world)) {
             *ret_seen = postgres_number(result, at, AT_ROW);
             return BACKEND_OK;
         }

@@ -14,7 +14,7 @@ void postgres_schema_write(const struct table *const *tables, size_t n, struct b
     buf_add_str(sql, end);
 }
 
-static enum backend_status refuse(struct postgres_backend *postgres, const char *what)
+static enum backend_status refuse_schema(struct postgres_backend *postgres, const char *what)
 {
     snprintf(postgres->backend.problem, sizeof postgres->backend.problem, "%s: %s", postgres->place,
              what);
@@ -23,7 +23,7 @@ static enum backend_status refuse(struct postgres_backend *postgres, const char 
 
 /* Asks for nothing but what every database knows: is there a store, and is it whole; our types; has
  * it our indexes of odd rows, without which nobody looks for any. */
-static void queue_check(struct postgres_backend *postgres)
+static void queue_schema_check(struct postgres_backend *postgres)
 {
     struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
     buf_add_str(&sql, "SELECT pg_catalog.to_regclass('pawl.store') IS NOT NULL, true");
@@ -49,7 +49,7 @@ static void queue_check(struct postgres_backend *postgres)
         postgres_queue(postgres, sql.at, NULL);
 }
 
-static enum backend_status ask(struct postgres_backend *postgres, const char *sql)
+static enum backend_status ask_for_schema(struct postgres_backend *postgres, const char *sql)
 {
     enum backend_status status = postgres_start(postgres);
     if (status != BACKEND_OK)
@@ -57,7 +57,7 @@ static enum backend_status ask(struct postgres_backend *postgres, const char *sq
     if (sql)
         postgres_queue(postgres, sql, NULL);
     else
-        queue_check(postgres);
+        queue_schema_check(postgres);
     return postgres_finish(postgres);
 }
 
@@ -66,7 +66,8 @@ static enum backend_status ask(struct postgres_backend *postgres, const char *sq
 static enum backend_status keep_secret(struct postgres_backend *postgres, const char *secret)
 {
     if (postgres->knows_secret && memcmp(postgres->backend.secret, secret, DIGEST_SIZE) != 0)
-        return refuse(postgres, "another store is there now; restart pawl if it is to use that");
+        return refuse_schema(postgres,
+                             "another store is there now; restart pawl if it is to use that");
     if (!postgres->knows_secret)
         memcpy(postgres->backend.secret, secret, DIGEST_SIZE);
     postgres->knows_secret = true;
@@ -79,29 +80,29 @@ static enum backend_status read_store(struct postgres_backend *postgres)
     static const char sql[] =
         "SELECT format, secret, pg_catalog.jsonb_extract_path_text(pg_catalog.to_jsonb(s),"
         " 'revision')::pg_catalog.int8 FROM pawl.store s";
-    enum backend_status status = ask(postgres, sql);
+    enum backend_status status = ask_for_schema(postgres, sql);
     if (status != BACKEND_OK)
         return status;
     const PGresult *store = postgres->results[0];
     bool is_one = PQntuples(store) == 1;
     struct slice secret = is_one ? postgres_bytes(store, 0, 1) : (struct slice){0};
     if (secret.len != DIGEST_SIZE)
-        return refuse(postgres, "its secret is missing or damaged; restore a backup");
+        return refuse_schema(postgres, "its secret is missing or damaged; restore a backup");
     int64_t format = postgres_number(store, 0, 0);
     if (format > POSTGRES_FORMAT)
-        return refuse(postgres, "its schema was made by a newer pawl; run that version");
+        return refuse_schema(postgres, "its schema was made by a newer pawl; run that version");
     bool lacks_columns = postgres_number(store, 0, 2) < POSTGRES_REVISION;
     if (format < POSTGRES_FORMAT || lacks_columns) {
         postgres->lacks_schema = format == POSTGRES_FORMAT;
-        return refuse(postgres, "its schema is of an older pawl; as its owner run"
-                                " `pawl schema postgres | psql`");
+        return refuse_schema(postgres, "its schema is of an older pawl; as its owner run"
+                                       " `pawl schema postgres | psql`");
     }
     return keep_secret(postgres, secret.at);
 }
 
 enum backend_status postgres_schema_check(struct postgres_backend *postgres)
 {
-    enum backend_status status = ask(postgres, NULL);
+    enum backend_status status = ask_for_schema(postgres, NULL);
     if (status != BACKEND_OK)
         return status;
     const PGresult *there = postgres->results[0];
@@ -113,12 +114,12 @@ enum backend_status postgres_schema_check(struct postgres_backend *postgres)
     postgres->may_find_odd = postgres_number(there, 0, TYPE_COUNT + 2) != 0;
     postgres->lacks_schema = !any;
     if (!any)
-        return refuse(postgres, "there is no pawl store in this database; as its owner run"
-                                " `pawl schema postgres | psql`");
+        return refuse_schema(postgres, "there is no pawl store in this database; as its owner run"
+                                       " `pawl schema postgres | psql`");
     status = read_store(postgres);
     if (status != BACKEND_OK || whole)
         return status;
     postgres->lacks_schema = true;
-    return refuse(postgres, "its schema is not whole; as its owner run"
-                            " `pawl schema postgres | psql`");
+    return refuse_schema(postgres, "its schema is not whole; as its owner run"
+                                   " `pawl schema postgres | psql`");
 }

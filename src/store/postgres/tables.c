@@ -280,8 +280,8 @@ static const char *const acts[] = {[TABLE_INSERT] = "insert",
                                    [TABLE_REMOVE] = "remove",
                                    [TABLE_ADD] = "add"};
 
-static void write_act(const struct tables *tables, const struct table *table, enum table_act act,
-                      struct buf *sql)
+static void write_table_act(const struct tables *tables, const struct table *table,
+                            enum table_act act, struct buf *sql)
 {
     switch (act) {
     case TABLE_INSERT:
@@ -314,7 +314,7 @@ static void write_functions(const struct tables *tables, const struct table *tab
                    "CREATE OR REPLACE FUNCTION pawl.%s_%s(v bytea[], OUT touched bigint)"
                    " LANGUAGE plpgsql VOLATILE AS $$\n#variable_conflict use_column\nBEGIN\n    ",
                    acts[act], postgres_table_name(table));
-        write_act(tables, table, act, sql);
+        write_table_act(tables, table, act, sql);
         buf_add_str(sql, act == TABLE_INSERT || act == TABLE_REMOVE
                              ? ";\nEND $$;\n"
                              : ";\n    GET DIAGNOSTICS touched = ROW_COUNT;\nEND $$;\n");
@@ -335,7 +335,7 @@ void postgres_table_statement(const struct table_change *change, struct buf *sql
     buf_printf(sql, "SELECT pawl.%s_%s($1)", acts[change->act], postgres_table_name(change->table));
 }
 
-static void add_value(struct postgres_params *params, int64_t place, struct slice value)
+static void add_text_param(struct postgres_params *params, int64_t place, struct slice value)
 {
     postgres_row_begin(params);
     postgres_column_number(params, place);
@@ -343,25 +343,25 @@ static void add_value(struct postgres_params *params, int64_t place, struct slic
     postgres_row_end(params);
 }
 
-static void add_decimal(struct postgres_params *params, int64_t place, int64_t number)
+static void add_decimal_param(struct postgres_params *params, int64_t place, int64_t number)
 {
     char text[24];
     int n = snprintf(text, sizeof text, "%lld", (long long)number);
-    add_value(params, place, slice_make(text, (size_t)n));
+    add_text_param(params, place, slice_make(text, (size_t)n));
 }
 
 void postgres_table_values(const struct table_change *change, int64_t place,
                            struct postgres_params *params)
 {
     const struct table *table = change->table;
-    add_decimal(params, place, change->row->id);
-    add_decimal(params, place, change->row->version);
-    add_decimal(params, place, table->is_log ? 0 : change->version);
+    add_decimal_param(params, place, change->row->id);
+    add_decimal_param(params, place, change->row->version);
+    add_decimal_param(params, place, table->is_log ? 0 : change->version);
     for (size_t i = 0; i < table->n_columns; i++)
         if (table->columns[i].kind == TABLE_INT)
-            add_decimal(params, place, table_number(&table->columns[i], change->row));
+            add_decimal_param(params, place, table_number(&table->columns[i], change->row));
         else
-            add_value(params, place, table_text(&table->columns[i], change->row));
+            add_text_param(params, place, table_text(&table->columns[i], change->row));
 }
 
 /* ---- sweeping ---- */

@@ -39,7 +39,7 @@ static struct faults_file *faults_of(sqlite3_file *file)
 }
 
 /* SQLITE_OK: the call may go on; `code` is what its kind of I/O error is called. */
-static int pass(enum sqlite_fault_calls call, int code)
+static int pass_call(enum sqlite_fault_calls call, int code)
 {
     if (!(atomic_load(&armed_calls) & call) || atomic_load(&calls_left) <= 0 ||
         atomic_fetch_sub(&calls_left, 1) != 1)
@@ -53,7 +53,7 @@ static int pass(enum sqlite_fault_calls call, int code)
 
 static int faults_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
 {
-    int code = pass(SQLITE_FAULT_READ, SQLITE_IOERR_READ);
+    int code = pass_call(SQLITE_FAULT_READ, SQLITE_IOERR_READ);
     return code ? code : faults_of(file)->system->xRead(file, to, n, at);
 }
 
@@ -67,13 +67,13 @@ static int faults_write(sqlite3_file *file, const void *from, int n, sqlite3_int
         CRASH_POINT(inside_commit);
     if (faults->is_main)
         CRASH_POINT(inside_checkpoint);
-    int code = pass(SQLITE_FAULT_WRITE, SQLITE_IOERR_WRITE);
+    int code = pass_call(SQLITE_FAULT_WRITE, SQLITE_IOERR_WRITE);
     return code ? code : faults->system->xWrite(file, from, n, at);
 }
 
 static int faults_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-    int code = pass(SQLITE_FAULT_TRUNCATE, SQLITE_IOERR_TRUNCATE);
+    int code = pass_call(SQLITE_FAULT_TRUNCATE, SQLITE_IOERR_TRUNCATE);
     return code ? code : faults_of(file)->system->xTruncate(file, size);
 }
 
@@ -84,16 +84,16 @@ static int faults_sync(sqlite3_file *file, int flags)
         CRASH_POINT(before_commit_sync);
     if (faults->is_main)
         CRASH_POINT(before_checkpoint_sync);
-    int code = pass(SQLITE_FAULT_SYNC, SQLITE_IOERR_FSYNC);
+    int code = pass_call(SQLITE_FAULT_SYNC, SQLITE_IOERR_FSYNC);
     return code ? code : faults->system->xSync(file, flags);
 }
 
 static int faults_shm_map(sqlite3_file *file, int page, int size, int extend,
                           void volatile **ret_at)
 {
-    int code = pass(SQLITE_FAULT_READ, SQLITE_IOERR_SHMMAP);
+    int code = pass_call(SQLITE_FAULT_READ, SQLITE_IOERR_SHMMAP);
     if (extend && page > 0 && code == SQLITE_OK)
-        code = pass(SQLITE_FAULT_WRITE, SQLITE_IOERR_SHMSIZE);
+        code = pass_call(SQLITE_FAULT_WRITE, SQLITE_IOERR_SHMSIZE);
     return code ? code : faults_of(file)->system->xShmMap(file, page, size, extend, ret_at);
 }
 
@@ -104,7 +104,7 @@ static int faults_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, i
 {
     (void)vfs;
     file->pMethods = NULL;
-    int code = pass(SQLITE_FAULT_READ, SQLITE_CANTOPEN);
+    int code = pass_call(SQLITE_FAULT_READ, SQLITE_CANTOPEN);
     if (code == SQLITE_OK)
         code = system_vfs()->xOpen(system_vfs(), name, file, flags, ret_flags);
     if (code != SQLITE_OK)

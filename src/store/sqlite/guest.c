@@ -24,7 +24,7 @@ static struct guest *guest_of(struct backend *backend)
 
 /* ---- the connection, for the time of a call ---- */
 
-static void hold(struct guest *guest)
+static void hold_guest_lock(struct guest *guest)
 {
     if (guest->entered)
         return;
@@ -44,14 +44,14 @@ static void let_go(struct guest *guest)
 
 /* ---- entering ---- */
 
-static enum sqlite_guest_state refuse(struct guest *guest, const char *why)
+static enum sqlite_guest_state refuse_guest(struct guest *guest, const char *why)
 {
     struct backend *backend = &guest->sqlite.backend;
     snprintf(backend->problem, sizeof backend->problem, "%s: %s", guest->sqlite.path, why);
     return SQLITE_GUEST_CLOSED;
 }
 
-static void explain(struct sqlite_backend *sqlite)
+static void explain_guest(struct sqlite_backend *sqlite)
 {
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s", sqlite->path,
              sqlite3_errmsg(sqlite->db));
@@ -64,13 +64,13 @@ static enum sqlite_guest_state failed(int code)
     return busy ? SQLITE_GUEST_BUSY : SQLITE_GUEST_FAILED;
 }
 
-static enum sqlite_guest_state fail(struct guest *guest, int code)
+static enum sqlite_guest_state fail_guest(struct guest *guest, int code)
 {
-    explain(&guest->sqlite);
+    explain_guest(&guest->sqlite);
     return failed(code);
 }
 
-static unsigned version_of(const struct guest *guest)
+static unsigned guest_data_version(const struct guest *guest)
 {
     unsigned version = 0;
     sqlite3_file_control(guest->sqlite.db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
@@ -84,7 +84,7 @@ static int install_whole(struct sqlite_backend *sqlite)
     sqlite3_stmt *undo = NULL, *end = NULL;
     int code = sqlite3_exec(sqlite->db, "SAVEPOINT pawl_schema", NULL, NULL, NULL);
     if (code != SQLITE_OK) {
-        explain(sqlite);
+        explain_guest(sqlite);
         return code;
     }
     code = sqlite3_prepare_v2(sqlite->db, "ROLLBACK TO pawl_schema", -1, &undo, NULL);
@@ -93,7 +93,7 @@ static int install_whole(struct sqlite_backend *sqlite)
     if (code == SQLITE_OK && !sqlite_foreign_install(sqlite))
         code = sqlite3_errcode(sqlite->db);
     if (code != SQLITE_OK)
-        explain(sqlite); /* before what undoes it says that all is well */
+        explain_guest(sqlite); /* before what undoes it says that all is well */
     if (code != SQLITE_OK && undo)
         sqlite3_step(undo);
     if (end)
@@ -103,20 +103,20 @@ static int install_whole(struct sqlite_backend *sqlite)
     return code;
 }
 
-static enum sqlite_guest_state install(struct guest *guest)
+static enum sqlite_guest_state install_guest(struct guest *guest)
 {
     struct sqlite_backend *sqlite = &guest->sqlite;
     int64_t application = 0;
     int code = sqlite_ask_number(sqlite->db, "PRAGMA main.application_id", &application);
     if (code == SQLITE_OK && application == PAWL_APPLICATION_ID)
-        return refuse(guest, "it is a store of pawl's own; keep the record in your own file");
+        return refuse_guest(guest, "it is a store of pawl's own; keep the record in your own file");
     if (code != SQLITE_OK)
-        return fail(guest, code);
+        return fail_guest(guest, code);
     code = install_whole(sqlite);
     if (code != SQLITE_OK)
         return failed(code);
     guest->made = true;
-    guest->made_at = version_of(guest);
+    guest->made_at = guest_data_version(guest);
     return SQLITE_GUEST_READY;
 }
 
@@ -125,12 +125,12 @@ static enum sqlite_guest_state find_schema(struct guest *guest)
     bool there = false;
     int code = sqlite_foreign_find(&guest->sqlite, &there);
     if (code != SQLITE_OK)
-        return fail(guest, code);
-    return there ? SQLITE_GUEST_READY : install(guest);
+        return fail_guest(guest, code);
+    return there ? SQLITE_GUEST_READY : install_guest(guest);
 }
 
 /* Prepares what reads it. At first, and after the application took back the schema. */
-static enum sqlite_guest_state prepare(struct guest *guest)
+static enum sqlite_guest_state prepare_guest(struct guest *guest)
 {
     struct sqlite_backend *sqlite = &guest->sqlite;
     enum sqlite_guest_state state = find_schema(guest);
@@ -140,19 +140,19 @@ static enum sqlite_guest_state prepare(struct guest *guest)
     int code = sqlite3_prepare_v3(sqlite->db, "SELECT format, secret FROM pawl_state, pawl_secret",
                                   -1, SQLITE_PREPARE_PERSISTENT, &guest->enter, NULL);
     if (code == SQLITE_ERROR)
-        return refuse(guest, "it is a store of pawl's own; keep the record in your own file");
-    return code == SQLITE_OK ? SQLITE_GUEST_READY : fail(guest, code);
+        return refuse_guest(guest, "it is a store of pawl's own; keep the record in your own file");
+    return code == SQLITE_OK ? SQLITE_GUEST_READY : fail_guest(guest, code);
 }
 
 static enum sqlite_guest_state judge_format(struct guest *guest, int64_t format)
 {
     const char *problem = sqlite_foreign_format_problem(format);
-    return problem ? refuse(guest, problem) : SQLITE_GUEST_READY;
+    return problem ? refuse_guest(guest, problem) : SQLITE_GUEST_READY;
 }
 
 /* Reads format and secret: what another connection did to the tables, or a rollback, is seen here
  * and nowhere else. */
-static enum sqlite_guest_state read_format(struct guest *guest, int *ret_code)
+static enum sqlite_guest_state read_guest_format(struct guest *guest, int *ret_code)
 {
     unsigned char *secret = guest->sqlite.backend.secret;
     int code = *ret_code = sqlite3_step(guest->enter);
@@ -161,7 +161,7 @@ static enum sqlite_guest_state read_format(struct guest *guest, int *ret_code)
         memcpy(secret, sqlite3_column_blob(guest->enter, 1), DIGEST_SIZE);
         state = judge_format(guest, sqlite3_column_int64(guest->enter, 0));
     } else if (code == SQLITE_ROW || code == SQLITE_DONE) {
-        state = refuse(guest, "its tables are damaged: pawl_secret");
+        state = refuse_guest(guest, "its tables are damaged: pawl_secret");
     }
     sqlite3_reset(guest->enter);
     return state;
@@ -170,11 +170,12 @@ static enum sqlite_guest_state read_format(struct guest *guest, int *ret_code)
 /* Whether schema and secret are still those that were read. A version is one of a snapshot, which
  * must have been taken. What this version made a rollback may have taken back, and that leaves the
  * version as it is. */
-static bool is_settled(const struct guest *guest)
+static bool is_settled_guest(const struct guest *guest)
 {
     bool has_snapshot = sqlite3_txn_state(guest->sqlite.db, "main") != SQLITE_TXN_NONE;
     bool may_be_gone = guest->made && guest->made_at == guest->version;
-    return guest->enter && has_snapshot && !may_be_gone && version_of(guest) == guest->version;
+    return guest->enter && has_snapshot && !may_be_gone &&
+           guest_data_version(guest) == guest->version;
 }
 
 /* Of another connection's transaction in a shared cache, which may yet be rolled back. */
@@ -189,26 +190,27 @@ static enum sqlite_guest_state refuse_dirty_reads(struct guest *guest)
     bool on = code == SQLITE_ROW && sqlite3_column_int(guest->dirty, 0) != 0;
     sqlite3_reset(guest->dirty);
     if (code != SQLITE_ROW)
-        return fail(guest, code);
-    return on ? refuse(guest, "PRAGMA read_uncommitted is on; turn it off") : SQLITE_GUEST_READY;
+        return fail_guest(guest, code);
+    return on ? refuse_guest(guest, "PRAGMA read_uncommitted is on; turn it off")
+              : SQLITE_GUEST_READY;
 }
 
-static enum sqlite_guest_state enter(struct guest *guest)
+static enum sqlite_guest_state enter_guest(struct guest *guest)
 {
     int code = SQLITE_OK;
     if (sqlite3_get_autocommit(guest->sqlite.db))
         return SQLITE_GUEST_IDLE;
     enum sqlite_guest_state state = refuse_dirty_reads(guest);
-    if (state == SQLITE_GUEST_READY && is_settled(guest))
+    if (state == SQLITE_GUEST_READY && is_settled_guest(guest))
         return SQLITE_GUEST_READY;
     if (state == SQLITE_GUEST_READY && !guest->enter)
-        state = prepare(guest);
+        state = prepare_guest(guest);
     if (state != SQLITE_GUEST_READY)
         return state;
-    state = read_format(guest, &code);
-    if (code == SQLITE_ERROR && prepare(guest) == SQLITE_GUEST_READY)
-        state = read_format(guest, &code);
-    return state == SQLITE_GUEST_FAILED ? fail(guest, code) : state;
+    state = read_guest_format(guest, &code);
+    if (code == SQLITE_ERROR && prepare_guest(guest) == SQLITE_GUEST_READY)
+        state = read_guest_format(guest, &code);
+    return state == SQLITE_GUEST_FAILED ? fail_guest(guest, code) : state;
 }
 
 /* The snapshot is taken: by now the version is that of this transaction. One that was rolled back
@@ -216,7 +218,7 @@ static enum sqlite_guest_state enter(struct guest *guest)
 static void draw_self(struct guest *guest)
 {
     struct backend_owner *self = &guest->sqlite.backend.self;
-    unsigned version = version_of(guest);
+    unsigned version = guest_data_version(guest);
     if (self->incarnation == 0 || version != guest->version)
         self->incarnation = (int64_t)(random_u64() >> 2) | 1;
     guest->version = version;
@@ -225,8 +227,8 @@ static void draw_self(struct guest *guest)
 enum sqlite_guest_state sqlite_guest_enter(struct backend *backend)
 {
     struct guest *guest = guest_of(backend);
-    hold(guest);
-    enum sqlite_guest_state state = enter(guest);
+    hold_guest_lock(guest);
+    enum sqlite_guest_state state = enter_guest(guest);
     if (state == SQLITE_GUEST_READY)
         draw_self(guest);
     let_go(guest);
@@ -271,7 +273,7 @@ bool sqlite_guest_find(struct backend *backend, int64_t id, struct store_row *re
 {
     struct guest *guest = guest_of(backend);
     struct sqlite_backend *sqlite = sqlite_call(backend);
-    hold(guest);
+    hold_guest_lock(guest);
     arena_reset(&sqlite->texts);
     sqlite_find_row(sqlite, id, &sqlite->texts, ret_row);
     let_go(guest);
@@ -285,7 +287,7 @@ static void guest_abandon(struct backend *backend)
     let_go(guest_of(backend));
 }
 
-static enum backend_status conclude(struct guest *guest)
+static enum backend_status conclude_guest(struct guest *guest)
 {
     if (!sqlite_ok(&guest->sqlite))
         guest_abandon(&guest->sqlite.backend);
@@ -297,7 +299,7 @@ static bool take_up(struct guest *guest)
     struct sqlite_backend *sqlite = &guest->sqlite;
     if (guest->entered) /* by maintain */
         return true;
-    hold(guest);
+    hold_guest_lock(guest);
     sqlite->maintained = false;
     sqlite->is_unguarded = !sqlite_guest_is_guarded(&sqlite->backend);
     sqlite_read_state(sqlite);
@@ -311,7 +313,7 @@ static enum backend_status guest_maintain(struct backend *backend, struct backen
     if (take_up(guest))
         sqlite_do_chores(sqlite, chores);
     sqlite->maintained = chores->swept > 0;
-    return conclude(guest);
+    return conclude_guest(guest);
 }
 
 static enum backend_status guest_load(struct backend *backend, struct backend_name *names, size_t n,
@@ -324,7 +326,7 @@ static enum backend_status guest_load(struct backend *backend, struct backend_na
         sqlite_find(sqlite, &names[i], arena);
     if (sqlite_ok(sqlite))
         sqlite_fill_read(sqlite, names, n, ret_read);
-    return conclude(guest);
+    return conclude_guest(guest);
 }
 
 /* However much failed before; where SQLite has rolled back all, there is nothing to undo. */

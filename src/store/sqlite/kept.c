@@ -3,7 +3,7 @@
 #include "store/sqlite/sqlite.h"
 
 /* A packed body stays packed. NULL: no memory. */
-static struct outcome *read_outcome(sqlite3_stmt *s, bool packed)
+static struct outcome *read_kept_outcome(sqlite3_stmt *s, bool packed)
 {
     int status = sqlite3_column_int(s, 1);
     bool failed = sqlite3_column_int(s, 0) == RECORD_FAILED;
@@ -31,7 +31,7 @@ enum backend_status sqlite_outcome(struct backend *backend, const struct store_r
     *ret_size = sizeof(struct outcome) + sqlite_column_bytes(s, 2).len + body_size;
     bool fits = *ret_size <= most;
     if (fits)
-        *ret_outcome = read_outcome(s, packed);
+        *ret_outcome = read_kept_outcome(s, packed);
     sqlite3_reset(s);
     return fits && !*ret_outcome ? BACKEND_NO_MEMORY : BACKEND_OK;
 }

@@ -32,7 +32,7 @@ void key_run_clear(struct key_run *run)
     run->n = 0;
 }
 
-static size_t bucket_of(const unsigned char *key)
+static size_t run_bucket_of(const unsigned char *key)
 {
     return (size_t)key[0] << 8 | key[1];
 }
@@ -50,7 +50,7 @@ static const struct key_run_entry *entry_at(const struct key_run *run, uint32_t 
 static const struct key_run_entry *skip_others(const struct key_run *run,
                                                const struct key_run_entry *entry, size_t bucket)
 {
-    while (entry && bucket_of(entry->key) != bucket)
+    while (entry && run_bucket_of(entry->key) != bucket)
         entry = entry_at(run, entry->next);
     return entry;
 }
@@ -63,12 +63,13 @@ const struct key_run_entry *key_run_first(const struct key_run *run, size_t buck
 const struct key_run_entry *key_run_next(const struct key_run *run,
                                          const struct key_run_entry *entry)
 {
-    return skip_others(run, entry_at(run, entry->next), bucket_of(entry->key));
+    return skip_others(run, entry_at(run, entry->next), run_bucket_of(entry->key));
 }
 
-static const struct key_run_entry *find(const struct key_run *run, const unsigned char *key)
+static const struct key_run_entry *find_run_entry(const struct key_run *run,
+                                                  const unsigned char *key)
 {
-    const struct key_run_entry *entry = entry_at(run, *chain_of(run, bucket_of(key)));
+    const struct key_run_entry *entry = entry_at(run, *chain_of(run, run_bucket_of(key)));
     while (entry && memcmp(entry->key, key, KEY_RUN_KEY_SIZE) != 0)
         entry = entry_at(run, entry->next);
     return entry;
@@ -76,7 +77,7 @@ static const struct key_run_entry *find(const struct key_run *run, const unsigne
 
 bool key_run_find(const struct key_run *run, const unsigned char *key, int64_t *ret_row)
 {
-    const struct key_run_entry *entry = find(run, key);
+    const struct key_run_entry *entry = find_run_entry(run, key);
     if (!entry)
         return false;
     *ret_row = entry->row;
@@ -85,14 +86,14 @@ bool key_run_find(const struct key_run *run, const unsigned char *key, int64_t *
 
 bool key_run_set(struct key_run *run, const unsigned char *key, int64_t row)
 {
-    const struct key_run_entry *known = find(run, key);
+    const struct key_run_entry *known = find_run_entry(run, key);
     if (known) {
         run->entries[known - run->entries].row = row;
         return true;
     }
     if (run->n == KEY_RUN_MAX)
         return false;
-    uint32_t *chain = chain_of(run, bucket_of(key));
+    uint32_t *chain = chain_of(run, run_bucket_of(key));
     struct key_run_entry *entry = &run->entries[run->n++];
     memcpy(entry->key, key, KEY_RUN_KEY_SIZE);
     entry->row = row;

@@ -56,7 +56,7 @@ void sqlite_keys_fini(struct sqlite_keys *keys)
     key_filter_fini(&keys->filter);
 }
 
-static void bind_key(struct sqlite_binding *binding, const unsigned char *key)
+static void bind_key_hash(struct sqlite_binding *binding, const unsigned char *key)
 {
     sqlite_bind_bytes(binding, slice_make((const char *)key, KEY_RUN_KEY_SIZE));
 }
@@ -173,7 +173,7 @@ void sqlite_keys_rollback(struct sqlite_backend *sqlite)
 static int64_t find_in_index(struct sqlite_backend *sqlite, const unsigned char *key)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_KEY_FIND);
-    bind_key(&binding, key);
+    bind_key_hash(&binding, key);
     int64_t row = sqlite_step(&binding) ? sqlite3_column_int64(binding.statement, 0) : 0;
     sqlite3_reset(binding.statement);
     return row;
@@ -184,7 +184,7 @@ static bool put_entry(struct sqlite_backend *sqlite, enum sqlite_statement name,
                       const unsigned char *key, int64_t row)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, name);
-    bind_key(&binding, key);
+    bind_key_hash(&binding, key);
     if (row)
         sqlite_bind_number(&binding, row);
     return sqlite_change(&binding);
@@ -361,7 +361,7 @@ static void scan_index(struct sqlite_backend *sqlite)
 {
     struct sqlite_keys *keys = &sqlite->keys;
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_KEY_SCAN);
-    bind_key(&binding, keys->scanned);
+    bind_key_hash(&binding, keys->scanned);
     /* The first one was the last one of the slice before. */
     const int slice = (int)(keys->usual / SCAN_SHARE) + 2;
     sqlite_bind_number(&binding, slice);

@@ -103,7 +103,7 @@ static int byte_of(enum store_role role)
     return BYTE_LIFE + (int)(role - STORE_SERVE);
 }
 
-static off_t place_of(enum store_role role)
+static off_t place_of_role(enum store_role role)
 {
     return (off_t)PID_TEXT_SIZE * (off_t)(role - STORE_SERVE);
 }
@@ -116,7 +116,7 @@ int store_lock_life(struct store_lock *lock, enum store_role role)
     lock->role = role;
     char text[PID_TEXT_SIZE + 1];
     snprintf(text, sizeof text, "%-*ld\n", PID_TEXT_SIZE - 1, (long)getpid());
-    if (pwrite(lock->fd, text, PID_TEXT_SIZE, place_of(role)) == PID_TEXT_SIZE)
+    if (pwrite(lock->fd, text, PID_TEXT_SIZE, place_of_role(role)) == PID_TEXT_SIZE)
         return 0;
     /* On a full disk the pid is not known; the lock holds. */
     return errno == ENOSPC || errno == EDQUOT ? 0 : -errno;
@@ -136,6 +136,6 @@ bool store_lock_life_held(struct store_lock *lock, enum store_role role)
 int64_t store_lock_holder(struct store_lock *lock, enum store_role role)
 {
     char text[PID_TEXT_SIZE + 1] = {0};
-    ssize_t n = pread(lock->fd, text, PID_TEXT_SIZE, place_of(role));
+    ssize_t n = pread(lock->fd, text, PID_TEXT_SIZE, place_of_role(role));
     return n > 0 ? strtol(text, NULL, 10) : 0;
 }

@@ -52,7 +52,7 @@ struct weakness sqlite_medium_judge(uint32_t type)
 }
 
 /* 0: of none that is known here. */
-static uint32_t type_of(const char *path)
+static uint32_t file_system_type(const char *path)
 {
     struct statfs info;
     if (statfs(path, &info) == 0)
@@ -69,5 +69,5 @@ struct weakness sqlite_medium_look(const char *path)
     if (!said || strcmp(said, "real") != 0)
         return sqlite_medium_judge(said ? (uint32_t)strtoul(said, NULL, 16) : 0);
 #endif
-    return sqlite_medium_judge(type_of(path));
+    return sqlite_medium_judge(file_system_type(path));
 }

@@ -247,7 +247,7 @@ static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int p
 }
 
 /* Everything that writes the file happens under the batch lock. */
-static bool open_database(struct sqlite_backend *sqlite, enum store_role role)
+static bool open_store_database(struct sqlite_backend *sqlite, enum store_role role)
 {
     if (!set_pragmas(sqlite)) {
         explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
@@ -284,7 +284,7 @@ static bool open_all(struct sqlite_backend *sqlite, const struct store_config *c
                         "another pawl process has kept the store locked for too long; try again");
         return false;
     }
-    bool ok = open_database(sqlite, config->role);
+    bool ok = open_store_database(sqlite, config->role);
     store_lock_free(&sqlite->lock);
     return ok;
 }

@@ -29,7 +29,7 @@ static void add_place(struct buf *sql, const struct table_query *query, enum cur
     buf_printf(sql, "%s)", cursor == BEHIND_VALUE ? "" : end > at ? ", ?" : "?");
 }
 
-static void add_order(struct buf *sql, const struct table_query *query)
+static void add_order_sql(struct buf *sql, const struct table_query *query)
 {
     const char *direction = query->is_backward ? " DESC" : "";
     buf_add_str(sql, " ORDER BY ");
@@ -39,7 +39,7 @@ static void add_order(struct buf *sql, const struct table_query *query)
     buf_printf(sql, "id%s LIMIT ?", direction);
 }
 
-static void add_query(struct buf *sql, const struct table_query *query, enum cursor cursor)
+static void add_query_sql(struct buf *sql, const struct table_query *query, enum cursor cursor)
 {
     const struct table *table = query->table;
     const struct table_index *index = query->index;
@@ -58,7 +58,7 @@ static void add_query(struct buf *sql, const struct table_query *query, enum cur
         buf_add_str(sql, " AND ");
         table_write_sound(table, TABLE_SQLITE, sql);
     }
-    add_order(sql, query);
+    add_order_sql(sql, query);
     if (query->is_count)
         buf_add_char(sql, ')');
 }
@@ -92,7 +92,7 @@ static struct sqlite_binding bind_query(struct sqlite_backend *sqlite,
     struct sqlite_query *found = find_query(sqlite_table_find(sqlite, query->table), &shape);
     if (!found->statement) {
         struct buf sql BUF_AUTO = buf_make(SQLITE_TABLE_SQL_MAX);
-        add_query(&sql, query, cursor);
+        add_query_sql(&sql, query, cursor);
         sqlite_note(sqlite, sqlite_table_prepare(sqlite, &sql, &found->statement));
     }
     struct sqlite_binding binding = {.sqlite = sqlite, .statement = found->statement};
@@ -115,8 +115,8 @@ static void bind_place(struct sqlite_binding *binding, const struct table_query 
 /* ---- rows ---- */
 
 /* A number as its field has it. False: it is none that the field can hold. */
-static bool read_number(sqlite3_stmt *s, int at, const struct table_column *column,
-                        struct table_row *ret_row)
+static bool read_column_number(sqlite3_stmt *s, int at, const struct table_column *column,
+                               struct table_row *ret_row)
 {
     int64_t number = sqlite3_column_int64(s, at);
     table_set_number(column, ret_row, number);
@@ -124,8 +124,8 @@ static bool read_number(sqlite3_stmt *s, int at, const struct table_column *colu
 }
 
 /* One that no pawl wrote is what its table makes of it. */
-static void read_row(const struct sqlite_binding *binding, const struct table *table,
-                     struct table_row *ret_row)
+static void read_query_row(const struct sqlite_binding *binding, const struct table *table,
+                           struct table_row *ret_row)
 {
     sqlite3_stmt *s = binding->statement;
     bool is_sound = true;
@@ -134,7 +134,7 @@ static void read_row(const struct sqlite_binding *binding, const struct table *t
     ret_row->version = table->is_log ? 0 : sqlite3_column_int64(s, at++);
     for (size_t i = 0; i < table->n_columns; i++, at++)
         if (table->columns[i].kind == TABLE_INT)
-            is_sound = read_number(s, at, &table->columns[i], ret_row) && is_sound;
+            is_sound = read_column_number(s, at, &table->columns[i], ret_row) && is_sound;
         else
             table_set_text(&table->columns[i], ret_row,
                            table->columns[i].kind == TABLE_TEXT
@@ -145,14 +145,14 @@ static void read_row(const struct sqlite_binding *binding, const struct table *t
 }
 
 /* The rows of a bound query; `*ret_next`: see backend.h. */
-static void read_rows(const struct sqlite_binding *binding, const struct table_query *query,
-                      int64_t now, int64_t *ret_next)
+static void read_query_rows(const struct sqlite_binding *binding, const struct table_query *query,
+                            int64_t now, int64_t *ret_next)
 {
     _Alignas(max_align_t) unsigned char bytes[TABLE_ROW_MAX] = {0};
     struct table_row *row = (struct table_row *)bytes;
     const struct table_column *due = table_query_due(query);
     for (size_t n = 0; sqlite_step(binding); n++) {
-        read_row(binding, query->table, row);
+        read_query_row(binding, query->table, row);
         if (due && (n == query->limit || table_number(due, row) > now)) {
             *ret_next = table_number(due, row);
             break;
@@ -198,7 +198,7 @@ struct firsts {
 
 /* The first row of the next value: shows it if it is due, and keeps its value. False: there is
  * none, or it was not to be shown any more. */
-static bool read_first(struct firsts *firsts, struct table_row *place, struct buf *text)
+static bool read_first_row(struct firsts *firsts, struct table_row *place, struct buf *text)
 {
     _Alignas(max_align_t) unsigned char bytes[TABLE_ROW_MAX] = {0};
     struct table_row *row = (struct table_row *)bytes;
@@ -210,7 +210,7 @@ static bool read_first(struct firsts *firsts, struct table_row *place, struct bu
     sqlite_bind_number(&binding, 1);
     bool found = sqlite_step(&binding);
     if (found)
-        read_row(&binding, query->table, row);
+        read_query_row(&binding, query->table, row);
     int64_t due_at = found && due ? table_number(due, row) : 0;
     bool is_left_out = due_at > firsts->now || firsts->n == query->limit;
     if (found && is_left_out && due)
@@ -235,12 +235,12 @@ static int64_t read_firsts(struct sqlite_backend *sqlite, const struct table_que
     struct buf text BUF_AUTO = buf_make(SIZE_MAX);
     struct firsts firsts = {
         .sqlite = sqlite, .query = query, .behind = query->behind, .now = now, .next = CLOCK_NEVER};
-    while (read_first(&firsts, (struct table_row *)bytes, &text))
+    while (read_first_row(&firsts, (struct table_row *)bytes, &text))
         ;
     return firsts.next;
 }
 
-static void bind_key(struct sqlite_binding *binding, const struct table_query *query)
+static void bind_query_key(struct sqlite_binding *binding, const struct table_query *query)
 {
     for (size_t i = 0; i < query->table->n_columns; i++)
         if (query->table->columns[i].role == TABLE_KEY)
@@ -261,7 +261,7 @@ static struct sqlite_binding bind_rows(struct sqlite_backend *sqlite,
     if (query->by == TABLE_BY_INDEX)
         bind_place(&binding, query, cursor, query->behind);
     else if (by_key)
-        bind_key(&binding, query);
+        bind_query_key(&binding, query);
     else
         sqlite_bind_number(&binding, query->after);
     if (!by_key)
@@ -282,6 +282,6 @@ enum backend_status sqlite_query(struct backend *backend, const struct table_que
     if (query->is_count)
         read_count(&binding, query);
     else
-        read_rows(&binding, query, now, ret_next);
+        read_query_rows(&binding, query, now, ret_next);
     return sqlite->status;
 }

@@ -21,7 +21,7 @@ static const size_t offsets[] = {SQLITE_IDENTITY(OFFSET) SQLITE_CLAIM(OFFSET)
                                      offsetof(struct store_row, once)};
 #define N_TEXTS (sizeof offsets / sizeof *offsets)
 
-static struct slice *text_of(struct store_row *row, size_t i)
+static struct slice *text_of_row(struct store_row *row, size_t i)
 {
     return (struct slice *)((char *)row + offsets[i]);
 }
@@ -31,7 +31,7 @@ static size_t move_texts(struct store_row *row, char *to)
 {
     size_t size = 0;
     for (size_t i = 0; i < N_TEXTS; i++) {
-        struct slice *text = text_of(row, i);
+        struct slice *text = text_of_row(row, i);
         if (to && text->len > 0)
             text->at = memcpy(to + size, text->at, text->len);
         else if (to)
@@ -91,7 +91,7 @@ void sqlite_recent_clear(struct sqlite_backend *sqlite)
 }
 
 /* Changes with every commit, of whichever process. */
-static unsigned version_of(const struct sqlite_backend *sqlite)
+static unsigned recent_data_version(const struct sqlite_backend *sqlite)
 {
     unsigned version = 0;
     sqlite3_file_control(sqlite->db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
@@ -100,11 +100,11 @@ static unsigned version_of(const struct sqlite_backend *sqlite)
 
 void sqlite_recent_begin(struct sqlite_backend *sqlite)
 {
-    if (version_of(sqlite) != sqlite->recent_version)
+    if (recent_data_version(sqlite) != sqlite->recent_version)
         sqlite_recent_clear(sqlite);
 }
 
 void sqlite_recent_committed(struct sqlite_backend *sqlite)
 {
-    sqlite->recent_version = version_of(sqlite);
+    sqlite->recent_version = recent_data_version(sqlite);
 }

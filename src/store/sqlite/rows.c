@@ -70,7 +70,7 @@ struct columns {
 };
 
 /* Whatever is no number is read as one: 0, if it does not begin with a digit. */
-static int64_t read_number(struct columns *columns)
+static int64_t read_int64(struct columns *columns)
 {
     int at = columns->at++;
     int64_t number = sqlite3_column_int64(columns->statement, at);
@@ -79,7 +79,7 @@ static int64_t read_number(struct columns *columns)
     return number;
 }
 
-static void read_bytes(struct columns *columns, void *ret_bytes, size_t n)
+static void read_row_bytes(struct columns *columns, void *ret_bytes, size_t n)
 {
     struct slice bytes = sqlite_column_bytes(columns->statement, columns->at++);
     bool fits = bytes.len == n;
@@ -88,7 +88,7 @@ static void read_bytes(struct columns *columns, void *ret_bytes, size_t n)
         memcpy(ret_bytes, bytes.at, n);
 }
 
-static struct slice read_text(struct columns *columns)
+static struct slice read_slice(struct columns *columns)
 {
     struct slice text = sqlite_column_text(columns->sqlite, columns->statement, columns->at++);
     if (text.len == 0)
@@ -101,18 +101,18 @@ static struct slice read_text(struct columns *columns)
 /* What its field cannot hold is odd, too. */
 #define READ_INT(columns, ret)                                                                     \
     {                                                                                              \
-        int64_t number = read_number(columns);                                                     \
+        int64_t number = read_int64(columns);                                                      \
         (ret) = (__typeof__(ret))number;                                                           \
         (columns)->ok &= (int64_t)(ret) == number;                                                 \
     }
 #define READ_LEASE(columns, ret) READ_INT(columns, ret)
-#define READ_BYTES(columns, ret) read_bytes(columns, ret, sizeof(ret))
-#define READ_TEXT(columns, ret) ret = read_text(columns)
+#define READ_BYTES(columns, ret) read_row_bytes(columns, ret, sizeof(ret))
+#define READ_TEXT(columns, ret) ret = read_slice(columns)
 #define READ_RARE(columns, ret) READ_TEXT(columns, ret)
 #define READ(kind, column, field) READ_##kind(columns, row->field);
 
 /* The once value; false: none, and the columns behind it are empty. */
-static bool read_once(struct columns *columns, struct store_row *row)
+static bool read_row_once(struct columns *columns, struct store_row *row)
 {
     if (sqlite3_column_type(columns->statement, columns->at) == SQLITE_NULL)
         return false;
@@ -130,7 +130,7 @@ static bool read_pending(struct columns *columns, struct store_row *row)
         SQLITE_CLAIM_OF_RULE(READ)
     }
     SQLITE_IDENTITY(READ)
-    if (read_once(columns, row)) {
+    if (read_row_once(columns, row)) {
         SQLITE_CLAIM_ONCE(READ)
     }
     /* What is provisional is in both tables. */
@@ -146,7 +146,7 @@ static bool read_final(struct columns *columns, struct store_row *row)
     READ_TEXT(columns, row->location);
     SQLITE_FINAL(READ)
     SQLITE_IDENTITY(READ)
-    if (read_once(columns, row)) {
+    if (read_row_once(columns, row)) {
         SQLITE_FINAL_ONCE(READ)
     }
     return columns->ok && record_is_final(row->record.status);
@@ -154,8 +154,8 @@ static bool read_final(struct columns *columns, struct store_row *row)
 
 /* ---- one row ---- */
 
-static void read_row(const struct sqlite_binding *binding, bool is_final, struct arena *texts,
-                     struct store_row *row)
+static void read_columns(const struct sqlite_binding *binding, bool is_final, struct arena *texts,
+                         struct store_row *row)
 {
     struct columns columns = {
         .sqlite = binding->sqlite, .texts = texts, .statement = binding->statement, .ok = true};
@@ -177,14 +177,14 @@ static bool is_in_both(struct sqlite_backend *sqlite, int64_t id)
 }
 
 /* Whether it is there. */
-static bool find_in(struct sqlite_backend *sqlite, enum sqlite_statement name, struct arena *texts,
+static bool find_at(struct sqlite_backend *sqlite, enum sqlite_statement name, struct arena *texts,
                     struct store_row *row)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, name);
     sqlite_bind_number(&binding, row->id);
     bool found = sqlite_step(&binding);
     if (found)
-        read_row(&binding, name == SQL_OUTCOME_FIND, texts, row);
+        read_columns(&binding, name == SQL_OUTCOME_FIND, texts, row);
     sqlite3_reset(binding.statement);
     return found;
 }
@@ -195,9 +195,9 @@ bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *te
     if (sqlite_recent_find(sqlite, id, texts, ret_row))
         return sqlite_judge_lease(sqlite, &ret_row->record);
     *ret_row = (struct store_row){.id = id};
-    bool is_open = find_in(sqlite, SQL_PENDING_FIND, texts, ret_row);
+    bool is_open = find_at(sqlite, SQL_PENDING_FIND, texts, ret_row);
     bool provisional = ret_row->record.provisional;
-    bool is_final = (!is_open || provisional) && find_in(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
+    bool is_final = (!is_open || provisional) && find_at(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
     bool is_odd = ret_row->record.odd || (provisional && !is_final) ||
                   (is_open && !provisional && is_in_both(sqlite, id)) ||
                   !backend_row_is_sound(ret_row);
@@ -215,12 +215,12 @@ static struct store_row *find_id(struct sqlite_backend *sqlite, int64_t id, stru
     return row && sqlite_find_row(sqlite, id, arena, row) ? row : NULL;
 }
 
-static bool is_of(const struct store_row *row, const struct digest *key)
+static bool is_keyed(const struct store_row *row, const struct digest *key)
 {
     return row->record.status != RECORD_ABSENT && digest_eq(&row->key_hash, key);
 }
 
-static struct backend_bound *read_bound(const struct sqlite_binding *binding, struct arena *arena)
+static struct backend_bound *read_claim(const struct sqlite_binding *binding, struct arena *arena)
 {
     struct columns of_bound = {
         .sqlite = binding->sqlite, .texts = arena, .statement = binding->statement, .ok = true};
@@ -260,7 +260,7 @@ static void follow_bound(struct sqlite_backend *sqlite, struct backend_name *nam
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_BOUND_FIND);
     sqlite_bind_number(&binding, id);
-    struct backend_bound *bound = sqlite_step(&binding) ? read_bound(&binding, arena) : NULL;
+    struct backend_bound *bound = sqlite_step(&binding) ? read_claim(&binding, arena) : NULL;
     sqlite3_reset(binding.statement);
     name->bound = bound;
     name->row = bound && sqlite_ok(sqlite) ? find_id(sqlite, bound->holder, arena) : NULL;
@@ -297,7 +297,8 @@ static void follow_name(struct sqlite_backend *sqlite, struct backend_name *name
         follow_bound(sqlite, name, id, arena);
     else if (row->record.status == RECORD_ABSENT)
         hold_lost(sqlite, name, id, arena);
-    else if (name->is_once ? !sqlite_is_named(sqlite, row, &name->hash) : !is_of(row, &name->hash))
+    else if (name->is_once ? !sqlite_is_named(sqlite, row, &name->hash)
+                           : !is_keyed(row, &name->hash))
         hold_misnamed(sqlite, name, row);
 }
 
@@ -306,7 +307,7 @@ static void follow_name(struct sqlite_backend *sqlite, struct backend_name *name
 static void try_hint(struct sqlite_backend *sqlite, struct backend_name *name, struct arena *arena)
 {
     struct store_row *row = find_id(sqlite, name->hint, arena);
-    if (!row || !is_of(row, &name->hash))
+    if (!row || !is_keyed(row, &name->hash))
         return;
     name->hinted = row;
     name->row = record_is_final(row->record.status) ? NULL : row;
@@ -520,8 +521,8 @@ static void rewrite_row(struct sqlite_backend *sqlite, const struct backend_chan
 
 /* Enters the names of a new row; of an existing row only a new `once` value, in place of the old.
  */
-static void name_row(struct sqlite_backend *sqlite, const struct backend_change *change,
-                     bool new_value)
+static void save_row_names(struct sqlite_backend *sqlite, const struct backend_change *change,
+                           bool new_value)
 {
     const struct store_row *row = change->row;
     if (change->before == RECORD_ABSENT)
@@ -537,7 +538,7 @@ static void save_row(struct sqlite_backend *sqlite, const struct backend_change 
     const struct store_row *row = change->row;
     bool new_value = !digest_is_none(&change->once_name);
     bool finished = record_is_final(row->record.status);
-    name_row(sqlite, change, new_value);
+    save_row_names(sqlite, change, new_value);
     if (new_value && change->before != RECORD_ABSENT && !finished)
         hold_pending(sqlite, row);
     if (change->was_odd)

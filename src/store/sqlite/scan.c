@@ -134,8 +134,8 @@ enum backend_status sqlite_list(struct backend *backend, const struct store_list
 }
 
 /* The numbers of one row; 0 where there is none. `ret_second` NULL: there is one number. */
-static void read_numbers(const struct sqlite_binding *binding, int64_t *ret_first,
-                         int64_t *ret_second)
+static void read_two_numbers(const struct sqlite_binding *binding, int64_t *ret_first,
+                             int64_t *ret_second)
 {
     bool any = sqlite_step(binding);
     *ret_first = any ? sqlite3_column_int64(binding->statement, 0) : 0;
@@ -146,7 +146,7 @@ static void read_numbers(const struct sqlite_binding *binding, int64_t *ret_firs
 
 /* Leases are counted by owner: of another process once its longest has lapsed, or as a dead serve.
  */
-static void read_gauges(struct sqlite_backend *sqlite, struct backend_gauges *ret_gauges)
+static void read_sqlite_gauges(struct sqlite_backend *sqlite, struct backend_gauges *ret_gauges)
 {
     const int64_t now = sqlite->state.now;
     struct backend_gauges gauges = {0};
@@ -155,13 +155,13 @@ static void read_gauges(struct sqlite_backend *sqlite, struct backend_gauges *re
     sqlite_bind_number(&stale, now);
     sqlite_bind_number(&stale, sqlite->state.serve.alive);
     sqlite_bind_number(&stale, store_lock_life_held(&sqlite->lock, STORE_DRAINER));
-    read_numbers(&stale, &gauges.stale, NULL);
+    read_two_numbers(&stale, &gauges.stale, NULL);
     struct sqlite_binding oldest = sqlite_bind(sqlite, SQL_UNKNOWN_OLDEST);
-    read_numbers(&oldest, &gauges.unknown_oldest, NULL);
+    read_two_numbers(&oldest, &gauges.unknown_oldest, NULL);
     struct sqlite_binding expired = sqlite_bind(sqlite, SQL_EXPIRED_COUNT);
     sqlite_bind_number(&expired, now);
     sqlite_bind_number(&expired, STORE_EXPIRED_MOST);
-    read_numbers(&expired, &gauges.expired, &gauges.expired_oldest);
+    read_two_numbers(&expired, &gauges.expired, &gauges.expired_oldest);
     if (sqlite_ok(sqlite))
         *ret_gauges = gauges;
 }
@@ -190,7 +190,7 @@ void sqlite_do_chores(struct sqlite_backend *sqlite, struct backend_chores *chor
     if (chores->sweep_most > 0)
         chores->swept = sweep_all(sqlite, chores->sweep_most);
     if (chores->gauge)
-        read_gauges(sqlite, &chores->gauges);
+        read_sqlite_gauges(sqlite, &chores->gauges);
     if (!chores->gauge)
         return;
     sqlite_find_odd(sqlite);

@@ -130,7 +130,7 @@ static const char *const revisions[SQLITE_REVISION] = {
     "ALTER TABLE pawl_pending ADD COLUMN hold_us INTEGER NOT NULL DEFAULT 0;",
     "ALTER TABLE pawl_pending ADD COLUMN asking INTEGER NOT NULL DEFAULT 0;"};
 
-static int add_columns(struct sqlite_backend *sqlite)
+static int add_missing_columns(struct sqlite_backend *sqlite)
 {
     int64_t there = 0, revision = 0;
     int code = sqlite_ask_number(
@@ -180,7 +180,7 @@ int sqlite_secret_insert(struct sqlite_backend *sqlite)
     return sqlite3_finalize(statement);
 }
 
-static int read_secret(struct sqlite_backend *sqlite)
+static int read_store_secret(struct sqlite_backend *sqlite)
 {
     sqlite3_stmt *statement = NULL;
     int code =
@@ -216,7 +216,7 @@ static const char *migrate(struct sqlite_backend *sqlite)
             sqlite_secret_insert(sqlite) != SQLITE_OK)
             return sqlite3_errmsg(sqlite->db);
     }
-    int code = add_columns(sqlite);
+    int code = add_missing_columns(sqlite);
     if (code == SQLITE_DONE)
         return "its row of pawl_state is missing; restore a backup";
     return code == SQLITE_OK ? NULL : sqlite3_errmsg(sqlite->db);
@@ -229,7 +229,7 @@ const char *sqlite_schema_install(struct sqlite_backend *sqlite)
         return problem;
     if (sqlite_tables_install(sqlite) != SQLITE_OK)
         return sqlite3_errmsg(sqlite->db);
-    if (read_secret(sqlite) != SQLITE_OK)
+    if (read_store_secret(sqlite) != SQLITE_OK)
         return "its secret is missing or damaged; restore a backup";
     return NULL;
 }

@@ -10,7 +10,7 @@
 /* By what the store holds: every process of one boot comes to the same. Only while the store is
  * held, and the wall clock first: a boot time from before a wait would put that wait on top of the
  * store's time, and the next process adds its own. */
-static void read_time(struct sqlite_backend *sqlite)
+static void read_state_time(struct sqlite_backend *sqlite)
 {
     struct sqlite_state *state = &sqlite->state;
     struct backend_clock *clock = &sqlite->backend.clock;
@@ -59,7 +59,7 @@ static void check_state(struct sqlite_backend *sqlite)
 #define READ_STATE(kind, column, field) field = sqlite3_column_int64(s, at++);
 #define BIND_STATE(kind, column, field) sqlite_bind_number(&binding, field);
 
-static void read_terms(struct sqlite_backend *sqlite)
+static void read_state_terms(struct sqlite_backend *sqlite)
 {
     struct terms *terms = &sqlite->state.terms;
     if (sqlite->is_foreign)
@@ -132,8 +132,8 @@ void sqlite_read_state(struct sqlite_backend *sqlite)
         check_token(sqlite);
     if (!sqlite_ok(sqlite))
         return;
-    read_terms(sqlite);
-    read_time(sqlite);
+    read_state_terms(sqlite);
+    read_state_time(sqlite);
     sqlite->owner = (struct backend_owner){.incarnation = 0};
     sqlite_keys_begin(sqlite, marks,
                       counts->pending + counts->complete + counts->failed + counts->unknown);

@@ -14,7 +14,7 @@ static bool lacks_space(int code)
     return no_room && (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE);
 }
 
-static enum backend_status status_of(int code)
+static enum backend_status status_of_code(int code)
 {
     switch (code & 0xff) {
     case SQLITE_BUSY:
@@ -36,14 +36,14 @@ bool sqlite_fail(struct sqlite_backend *sqlite, int code)
     if (!sqlite_ok(sqlite))
         return false;
     code = lacks_space(code) ? SQLITE_FULL : code;
-    sqlite->status = status_of(code);
+    sqlite->status = status_of_code(code);
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem, "%s: %s%s", sqlite->path,
              code == SQLITE_ERROR ? sqlite3_errmsg(sqlite->db) : sqlite3_errstr(code),
              code == SQLITE_CORRUPT ? "; restore a backup" : "");
     return false;
 }
 
-static int prepare(struct sqlite_backend *sqlite, enum sqlite_statement name)
+static int prepare_statement(struct sqlite_backend *sqlite, enum sqlite_statement name)
 {
 #define X(name, sql) [SQL_##name] = sql,
 #define OWN(sql) sql
@@ -67,20 +67,20 @@ static bool is_needless(const struct sqlite_backend *sqlite, int name)
 bool sqlite_prepare_all(struct sqlite_backend *sqlite)
 {
     for (int name = 0; name < SQL_COUNT; name++)
-        if (!is_needless(sqlite, name) && prepare(sqlite, name) != SQLITE_OK)
+        if (!is_needless(sqlite, name) && prepare_statement(sqlite, name) != SQLITE_OK)
             return false;
     return true;
 }
 
 bool sqlite_prepare_rollback(struct sqlite_backend *sqlite)
 {
-    return prepare(sqlite, SQL_ROLLBACK) == SQLITE_OK;
+    return prepare_statement(sqlite, SQL_ROLLBACK) == SQLITE_OK;
 }
 
 struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name)
 {
     if (!sqlite->statements[name] && sqlite_ok(sqlite))
-        sqlite_note(sqlite, prepare(sqlite, name));
+        sqlite_note(sqlite, prepare_statement(sqlite, name));
     return (struct sqlite_binding){.sqlite = sqlite, .statement = sqlite->statements[name]};
 }
 

@@ -10,7 +10,7 @@
 
 /* ---- SQL ---- */
 
-static void add_key(struct buf *sql, const struct table *table)
+static void add_primary_key(struct buf *sql, const struct table *table)
 {
     const char *between = "";
     for (size_t i = 0; i < table->n_columns; i++) {
@@ -63,7 +63,7 @@ static void add_sum(struct buf *sql, const struct table *table)
     const char *sum = table_column_of(table, TABLE_SUM)->name;
     add_insert(sql, table);
     buf_add_str(sql, " ON CONFLICT(");
-    add_key(sql, table);
+    add_primary_key(sql, table);
     buf_printf(sql,
                ") DO UPDATE SET version=excluded.version, %s=%s+excluded.%s"
                " WHERE version<>excluded.version",
@@ -79,7 +79,8 @@ static void add_update(struct buf *sql, const struct table *table)
     buf_add_str(sql, " WHERE id=? AND CAST(version AS INTEGER) IN (?, ?)");
 }
 
-static void add_query(struct buf *sql, const struct table *table, enum sqlite_table_statement which)
+static void add_statement_sql(struct buf *sql, const struct table *table,
+                              enum sqlite_table_statement which)
 {
     buf_add_str(sql, "SELECT ");
     sqlite_table_names(table, sql);
@@ -89,7 +90,7 @@ static void add_query(struct buf *sql, const struct table *table, enum sqlite_ta
         return;
     }
     buf_add_char(sql, '(');
-    add_key(sql, table);
+    add_primary_key(sql, table);
     buf_add_str(sql, ") = (");
     for (size_t i = 0, n = 0; i < table->n_columns; i++)
         if (table->columns[i].role == TABLE_KEY)
@@ -166,7 +167,7 @@ static void add_statement(struct buf *sql, const struct table *table,
         return;
     case TABLE_SQL_LIST:
     case TABLE_SQL_FIND:
-        add_query(sql, table, which);
+        add_statement_sql(sql, table, which);
         return;
     case TABLE_SQL_SWEEP:
         add_sweep(sql, table);
@@ -183,7 +184,8 @@ static void add_statement(struct buf *sql, const struct table *table,
 
 /* ---- the schema ---- */
 
-static void add_index(struct buf *sql, const struct table *table, const struct table_index *index)
+static void add_index_sql(struct buf *sql, const struct table *table,
+                          const struct table_index *index)
 {
     const struct table_column *last = NULL;
     buf_printf(sql, "CREATE %sINDEX IF NOT EXISTS %s_%s ON %s(", index->is_unique ? "UNIQUE " : "",
@@ -243,12 +245,12 @@ static void add_table(struct buf *sql, const struct table *table)
     if (table_column_of(table, TABLE_KEY)) {
         buf_printf(sql, "CREATE UNIQUE INDEX IF NOT EXISTS %s_key ON %s(", table->name,
                    table->name);
-        add_key(sql, table);
+        add_primary_key(sql, table);
         buf_add_str(sql, ");");
     }
     add_time_index(sql, table);
     for (size_t i = 0; i < table->n_indexes; i++)
-        add_index(sql, table, &table->indexes[i]);
+        add_index_sql(sql, table, &table->indexes[i]);
 }
 
 void sqlite_tables_init(struct sqlite_backend *sqlite, const struct table *const *tables)
@@ -441,7 +443,7 @@ static void bind_change(struct sqlite_binding *binding, const struct table_chang
 }
 
 /* False: it did not fit. */
-static bool write_row(struct sqlite_backend *sqlite, struct table_change *change)
+static bool write_table_row(struct sqlite_backend *sqlite, struct table_change *change)
 {
     static const enum sqlite_table_statement which[] = {[TABLE_INSERT] = TABLE_SQL_INSERT,
                                                         [TABLE_UPDATE] = TABLE_SQL_UPDATE,
@@ -463,7 +465,7 @@ const struct backend_change *sqlite_write_rows(struct sqlite_backend *sqlite,
     const struct backend_change *change = group->changes;
     sqlite_run_named(sqlite, SQL_SAVEPOINT);
     for (; sqlite_ok(sqlite) && change && change->brought; change = change->next)
-        if (!write_row(sqlite, change->brought)) {
+        if (!write_table_row(sqlite, change->brought)) {
             group->result = GROUP_CONFLICT;
             sqlite_run_named(sqlite, SQL_ROLLBACK_TO);
             break;

@@ -84,7 +84,7 @@ static void look_at_space(struct sqlite_backend *sqlite, int64_t boot)
 }
 
 /* However much failed before. */
-static void roll_back(struct sqlite_backend *sqlite)
+static void roll_back_sqlite(struct sqlite_backend *sqlite)
 {
     sqlite3_stmt *s = sqlite->statements[SQL_ROLLBACK];
     if (sqlite3_get_autocommit(sqlite->db))
@@ -96,7 +96,7 @@ static void roll_back(struct sqlite_backend *sqlite)
 static void sqlite_abandon(struct backend *backend)
 {
     struct sqlite_backend *sqlite = (struct sqlite_backend *)backend;
-    roll_back(sqlite);
+    roll_back_sqlite(sqlite);
     sqlite_keys_rollback(sqlite);
     sqlite_recent_clear(sqlite);
     store_lock_free(&sqlite->lock);
@@ -254,7 +254,7 @@ static enum backend_status sqlite_look(struct backend *backend, struct backend_w
     sqlite_run_named(sqlite, SQL_READ);
     for (size_t i = 0; i < n && sqlite_ok(sqlite); i++)
         watch_row(sqlite, alive, &watches[i]);
-    roll_back(sqlite);
+    roll_back_sqlite(sqlite);
     if (!sqlite_ok(sqlite))
         sqlite->data_version = 0; /* to be looked at again */
     return sqlite->status;

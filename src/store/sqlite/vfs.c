@@ -27,7 +27,7 @@ static struct held_file *held_of(sqlite3_file *file)
 
 /* ---- the log ---- */
 
-static int write_held(sqlite3_file *file)
+static int write_held_lock(sqlite3_file *file)
 {
     struct held_file *held = held_of(file);
     if (held->n == 0)
@@ -38,11 +38,11 @@ static int write_held(sqlite3_file *file)
     return code;
 }
 
-static int log_write(sqlite3_file *file, const void *from, int n, sqlite3_int64 at)
+static int write_logged(sqlite3_file *file, const void *from, int n, sqlite3_int64 at)
 {
     struct held_file *held = held_of(file);
     bool goes_on = at == held->at + (sqlite3_int64)held->n && held->n + (size_t)n <= HELD_MAX;
-    int code = goes_on ? SQLITE_OK : write_held(file);
+    int code = goes_on ? SQLITE_OK : write_held_lock(file);
     if (code != SQLITE_OK)
         return code;
     if ((size_t)n > HELD_MAX)
@@ -58,25 +58,25 @@ static int log_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
 {
     struct held_file *held = held_of(file);
     bool overlap = at < held->at + (sqlite3_int64)held->n && held->at < at + n;
-    int code = overlap ? write_held(file) : SQLITE_OK;
+    int code = overlap ? write_held_lock(file) : SQLITE_OK;
     return code == SQLITE_OK ? held->system->xRead(file, to, n, at) : code;
 }
 
 static int log_sync(sqlite3_file *file, int flags)
 {
-    int code = write_held(file);
+    int code = write_held_lock(file);
     return code == SQLITE_OK ? held_of(file)->system->xSync(file, flags) : code;
 }
 
 static int log_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-    int code = write_held(file);
+    int code = write_held_lock(file);
     return code == SQLITE_OK ? held_of(file)->system->xTruncate(file, size) : code;
 }
 
 static int log_size(sqlite3_file *file, sqlite3_int64 *ret_size)
 {
-    int code = write_held(file);
+    int code = write_held_lock(file);
     return code == SQLITE_OK ? held_of(file)->system->xFileSize(file, ret_size) : code;
 }
 
@@ -115,7 +115,7 @@ static void take_over(sqlite3_file *file, struct held_file *held)
     file->pMethods = &held->methods;
 }
 
-static int open_database(const char *name, sqlite3_file *file, int flags, int *ret_flags)
+static int open_vfs_file(const char *name, sqlite3_file *file, int flags, int *ret_flags)
 {
     struct held_file *held = held_of(file);
     int code = system_vfs->xOpen(system_vfs, name, file, flags, ret_flags);
@@ -145,7 +145,7 @@ static int open_log(const char *name, sqlite3_file *file, int flags, int *ret_fl
     take_over(file, held);
     held->methods.xClose = log_close;
     held->methods.xRead = log_read;
-    held->methods.xWrite = log_write;
+    held->methods.xWrite = write_logged;
     held->methods.xTruncate = log_truncate;
     held->methods.xSync = log_sync;
     held->methods.xFileSize = log_size;
@@ -158,7 +158,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
     (void)vfs;
     file->pMethods = NULL;
     if (flags & SQLITE_OPEN_MAIN_DB)
-        return open_database(name, file, flags, ret_flags);
+        return open_vfs_file(name, file, flags, ret_flags);
     if (flags & SQLITE_OPEN_WAL)
         return open_log(name, file, flags, ret_flags);
     return system_vfs->xOpen(system_vfs, name, file, flags, ret_flags);
