@@ -115,6 +115,7 @@ static int acquire(struct query *query, struct engine *engine, bool *ret_acquire
     probe_fill(&query->probe);
     enum engine_verdict verdict = engine_begin(engine, attempt, &query->session->parker.parker,
                                                clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
+    attempt_fini(attempt);
     switch (verdict) {
     case ENGINE_PROBE:
         *ret_acquired = true;
@@ -125,14 +126,10 @@ static int acquire(struct query *query, struct engine *engine, bool *ret_acquire
         return keys_say(query->session, query->row, KEYS_LIVE,
                         "the record is in use; wait until its lease ends");
     case ENGINE_REPLAY:
-        outcome_unref(attempt->result.found);
-        return settled_already(query, &attempt->result.record);
     case ENGINE_RESULT_EXPIRED:
     case ENGINE_RESULT_NOT_KEPT:
         return settled_already(query, &attempt->result.record);
     case ENGINE_OTHER_RECIPE:
-        mem_free(attempt->result.found_recipe);
-        break;
     case ENGINE_MISMATCH:
     case ENGINE_OUTCOME_UNKNOWN:
     case ENGINE_DUPLICATE:

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl queue settle`: what a person found out of an operation, or of a step or an undo of a list.
  * The record that `pawl send` looks at is written in the commit of the act. */
-#include "base/mem.h"
 #include "cli/input.h"
 #include "cli/queue_lists.h"
 #include "client/fields.h"
@@ -80,10 +79,7 @@ static enum store_status make_record(struct settling *settling)
     }
     memset(attempt, 0, sizeof *attempt);
     enum store_status status = begin_record(settling, attempt, &arena);
-    outcome_unref(attempt->result.found);
-    mem_free(attempt->result.found_recipe);
-    mem_free(attempt->result.found_key);
-    mem_free(attempt->result.found_origin);
+    attempt_fini(attempt);
     arena_fini(&arena);
     return status;
 }

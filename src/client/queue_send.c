@@ -265,16 +265,10 @@ static struct courier_verdict verdict_of(struct sending *sending, enum engine_ve
     case ENGINE_PROCEED:
         return (struct courier_verdict){.claim = COURIER_CLAIMED};
     case ENGINE_REPLAY:
-        outcome_unref(result->found);
-        result->found = NULL;
-        return settle_replay(&result->record);
     case ENGINE_RESULT_NOT_KEPT:
     case ENGINE_RESULT_EXPIRED:
         return settle_replay(&result->record);
     case ENGINE_OTHER_RECIPE:
-        mem_free(result->found_recipe);
-        result->found_recipe = NULL;
-        return settle(TASK_DEAD, TASK_REASON_PAYLOAD_MISMATCH);
     case ENGINE_MISMATCH:
         return settle(TASK_DEAD, TASK_REASON_PAYLOAD_MISMATCH);
     case ENGINE_IN_PROGRESS:
@@ -304,6 +298,7 @@ static struct courier_verdict claim(const struct courier_kind *kind,
     enum engine_verdict begun = engine_begin(sender->engine, &sending->attempt, delivery->parker,
                                              clock_after(clock_boot_us(), STORE_US));
     sending->attempt.n_brings = 0;
+    attempt_fini(&sending->attempt);
     if (begun == ENGINE_PROCEED)
         CRASH_POINT(after_claim_commit);
     return verdict_of(sending, begun);

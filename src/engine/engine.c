@@ -191,6 +191,18 @@ static void take_result(struct attempt *attempt)
     op->found_origin = NULL;
 }
 
+void attempt_fini(struct attempt *attempt)
+{
+    struct attempt_result *result = &attempt->result;
+    CHECK(!result->holds);
+    outcome_unref(result->found);
+    mem_free(result->found_recipe);
+    mem_free(result->found_key);
+    mem_free(result->found_origin);
+    result->found = NULL;
+    result->found_recipe = result->found_key = result->found_origin = NULL;
+}
+
 static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_us)
 {
     attempt->record_hash = attempt->key_hash;

@@ -6,10 +6,10 @@
  *
  * An attempt is one arrival of an operation. Its life:
  *
- *      attempt_init -> engine_begin -> proceed | probe -> (engine_may_send, forward)
- *                          ^                                     |
- *                          |  stale: decide again                v
- *                          '-------------------- engine_write, engine_wait: stored
+ *      filled in -> engine_begin -> proceed | probe -> (engine_may_send, forward)
+ *                    ^   '-> replay, mismatch, ...                |
+ *                    |  stale: decide again                       v
+ *                    '------------------------ engine_write, engine_wait: stored
  *
  * With ENGINE_ASK the write is a new acquisition, for a probe (ENGINE_ASKS).
  *
@@ -53,11 +53,11 @@ struct attempt_result {
     enum record_lease lease; /* of that record, now */
     int64_t lease_left_us;   /* of a live lease */
     int64_t store_now;       /* when it was decided */
-    struct outcome *found;   /* a reference of the caller's, who unpacks its body; NULL: none */
+    struct outcome *found;   /* attempt_fini; its user unpacks its body; NULL: none */
     bool holds;              /* `found` is held in attempt->room, by the caller (outcome_hold) */
-    char *found_recipe;      /* ENGINE_OTHER_RECIPE: the record's; mem_free */
-    char *found_key;         /* acquired under another key text: the record's; mem_free */
-    char *found_origin;      /* in progress, and lapsed: begin.asks_first; mem_free */
+    char *found_recipe;      /* ENGINE_OTHER_RECIPE: the record's; attempt_fini */
+    char *found_key;         /* acquired under another key text: the record's; attempt_fini */
+    char *found_origin;      /* in progress, and lapsed: begin.asks_first; attempt_fini */
     bool by_once;            /* decided by the once value, not by the record of its own key */
     bool acknowledges;       /* replay: that it was done, and no more */
     bool kept;               /* finish: its outcome could be kept */
@@ -130,6 +130,10 @@ enum engine_verdict {
     ENGINE_STORE_DOWN, /* not decided, nothing acquired */
     ENGINE_GONE,       /* the parker was interrupted, or the deadline passed: nothing acquired */
 };
+
+/* Frees what its last result holds, before the next begin or act, which overwrite it. What that
+ * says of the record stays. */
+void attempt_fini(struct attempt *attempt);
 
 /* Whether the cache could decide a begin that came now. */
 bool engine_has_copy(struct engine *engine, const struct attempt *attempt);

@@ -217,11 +217,7 @@ static bool acquire(const struct prober *prober, struct probe *probe)
     enum engine_verdict verdict = engine_begin(prober->config.engine, attempt, fiber_parker(),
                                                clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     CHECK(verdict != ENGINE_PROCEED);
-    outcome_unref(attempt->result.found);
-    mem_free(attempt->result.found_recipe);
-    mem_free(attempt->result.found_key);
-    attempt->result.found = NULL;
-    attempt->result.found_recipe = attempt->result.found_key = NULL;
+    attempt_fini(attempt);
     return verdict == ENGINE_PROBE;
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "base/crash.h"
-#include "base/mem.h"
 
 #define DECISIONS_MAX 64                               /* begins of one run */
 #define BEGIN_US (10 * CLOCK_US_PER_S)                 /* for one decision of the store */
@@ -83,13 +82,12 @@ static enum runner_result result_of(struct runner *runner, enum engine_verdict v
     switch (verdict) {
     case ENGINE_REPLAY:
         runner->outcome = runner->attempt.result.found;
+        runner->attempt.result.found = NULL;
         return RUNNER_REPLAYED;
     case ENGINE_RESULT_NOT_KEPT:
     case ENGINE_RESULT_EXPIRED:
         return RUNNER_REPLAYED;
     case ENGINE_OTHER_RECIPE: /* nobody has hashed this request as that one was */
-        mem_free(runner->attempt.result.found_recipe);
-        return RUNNER_MISMATCH;
     case ENGINE_MISMATCH:
         return RUNNER_MISMATCH;
     case ENGINE_IN_PROGRESS:
@@ -120,10 +118,11 @@ static enum runner_result result_of(struct runner *runner, enum engine_verdict v
 static enum step look_at_lapsed(struct runner *runner)
 {
     struct attempt *attempt = &runner->attempt;
-    char *origin MEM_AUTO = attempt->result.found_origin;
+    struct slice origin = slice_of(attempt->result.found_origin);
     int64_t token = attempt->result.record.token;
-    attempt->result.found_origin = NULL;
-    if (!runner->executor->goes_on(runner->executor, slice_of(origin), token)) {
+    bool goes_on = runner->executor->goes_on(runner->executor, origin, token);
+    attempt_fini(attempt);
+    if (!goes_on) {
         attempt->begin.overtakes = token;
         return STEP_BEGIN;
     }
@@ -432,5 +431,6 @@ enum runner_result runner_run(struct runner *runner)
         else
             step = wait_until_due(runner);
     }
+    attempt_fini(&runner->attempt);
     return result;
 }

@@ -160,7 +160,7 @@ static void the_cache_of_an_engine_changes_its_size_while_it_is_used(void **stat
         for (int j = 0; j < 2; j++) {
             assert_int_equal(engine_begin(engine, &attempt, &bed->parker.parker, CLOCK_NEVER),
                              ENGINE_REPLAY);
-            outcome_unref(attempt.result.found);
+            attempt_fini(&attempt);
         }
     }
     engine_free(engine);

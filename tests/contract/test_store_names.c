@@ -232,7 +232,7 @@ static void an_attempt_writes_to_the_record_it_was_decided_on(void **state)
     assert_true(digest_eq(&new.record_hash, &old.key_hash));
     assert_int_equal(write_done(bed, engine, &new, ENGINE_FINISH), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &old), ENGINE_REPLAY);
-    outcome_unref(old.result.found);
+    attempt_fini(&old);
     assert_int_equal(check_counts(bed), 1);
     engine_free(engine);
 }
@@ -245,7 +245,7 @@ static void no_replay_under_a_former_name_outlives_its_record(void **state)
     assert_int_equal(begin(bed, engine, &old), ENGINE_PROCEED);
     assert_int_equal(write_done(bed, engine, &old, ENGINE_FINISH), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &new), ENGINE_REPLAY);
-    outcome_unref(new.result.found);
+    attempt_fini(&new);
     size_t n_former = new.n_former;
     new.n_former = 0;
     assert_int_equal(begin(bed, engine, &new), ENGINE_PROCEED);

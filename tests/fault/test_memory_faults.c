@@ -131,7 +131,7 @@ static bool is_replayed(struct fault_bed *bed, struct engine *engine, struct sli
     if (begin(bed, engine, &attempt) != ENGINE_REPLAY)
         return false;
     bool same = slice_eq(attempt.result.found->body, key);
-    outcome_unref(attempt.result.found);
+    attempt_fini(&attempt);
     return same;
 }
 

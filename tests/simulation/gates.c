@@ -335,11 +335,7 @@ void strand_told(struct strand *strand, struct attempt *attempt, const struct er
         SIM_CHECK(strand->gate->world, sscanf(body, "%d %d", &rule, &op) == 2);
         SIM_CHECK(strand->gate->world, rule == errand->rule && op == errand->op);
     }
-    outcome_unref(found);
-    mem_free(attempt->result.found_recipe);
-    mem_free(attempt->result.found_key);
-    mem_free(attempt->result.found_origin);
-    attempt->result.found = NULL;
+    attempt_fini(attempt);
 }
 
 void strand_settles(struct strand *strand)

@@ -126,8 +126,7 @@ static void replays(struct owner *owner, const char *body)
     assert_int_equal(begins(owner), ENGINE_REPLAY);
     struct outcome *found = owner->attempt.result.found;
     assert_true(slice_eq(found->body, slice_of(body)));
-    outcome_unref(found);
-    owner->attempt.result.found = NULL;
+    attempt_fini(&owner->attempt);
 }
 
 /* Under `token`, as seen when the operator looked. */
