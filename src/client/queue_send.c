@@ -13,7 +13,6 @@
 #include "store/find.h"
 
 #define STORE_US (10 * CLOCK_US_PER_S)       /* for one operation of the store */
-#define WRITE_GRACE_US (15 * CLOCK_US_PER_S) /* for the end of an attempt to be stored */
 #define UNREADABLE_US (30 * CLOCK_US_PER_S)  /* until a file of headers is read again */
 #define ARENA_MAX (CLIENT_BODY_MAX * 41)     /* client_name_record */
 #define BODY_MAX ((uint64_t)CLIENT_BODY_MAX) /* of a response */
@@ -465,17 +464,12 @@ static enum store_status end(const struct courier_kind *kind, struct courier_del
     const struct queue_sender *sender = sender_of(kind);
     struct sending *sending = sending_of(delivery);
     struct attempt *record = &sending->attempt;
-    struct engine_act act = runner_act(&sending->end);
+    struct engine_act act = runner_act(&sending->end, false);
     if (n > 0)
         memcpy(sending->changes, changes, n * sizeof *changes);
     record->brings = sending->changes;
     record->n_brings = n > 0 ? add_counters(sending, delivery, changes, n) : 0;
-    CRASH_POINT(before_outcome_commit);
-    engine_write(sender->engine, record, &act, delivery->parker);
-    while (!engine_wait(record, delivery->parker, clock_after(clock_boot_us(), WRITE_GRACE_US)))
-        ;
-    CRASH_POINT(after_outcome_commit);
-    switch (engine_written(sender->engine, record)) {
+    switch (engine_store(sender->engine, record, &act, delivery->parker)) {
     case ENGINE_STORED:
     case ENGINE_ASKS:
         return STORE_DONE;

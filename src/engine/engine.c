@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include "base/check.h"
+#include "base/crash.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "engine/cache.h"
@@ -322,6 +323,33 @@ static const enum store_op_kind kinds[] = {
     [ENGINE_ASK] = STORE_ASK,
 };
 
+struct engine_act engine_act_of(enum disposition_write write, bool is_probe)
+{
+    static const struct engine_act acts[] = {
+        [WRITE_COMPLETE] = {.kind = ENGINE_FINISH, .final = RECORD_COMPLETE},
+        [WRITE_FAIL] = {.kind = ENGINE_FINISH, .final = RECORD_FAILED},
+        [WRITE_RELEASE] = {.kind = ENGINE_RELEASE},
+        [WRITE_TURN] = {.kind = ENGINE_TURN},
+        [WRITE_DROP] = {.kind = ENGINE_DROP},
+        [WRITE_DOUBT] = {.kind = ENGINE_DOUBT},
+        [WRITE_NOTHING] = {.kind = ENGINE_DOUBT},
+    };
+    struct engine_act act = acts[write];
+    if (is_probe && act.kind == ENGINE_RELEASE)
+        act.kind = ENGINE_RELEASE_SETTLED;
+    return act;
+}
+
+static void reach_crash_point(enum engine_act_kind kind)
+{
+    if (kind == ENGINE_FINISH)
+        CRASH_POINT(before_outcome_commit);
+    else if (kind == ENGINE_DOUBT || kind == ENGINE_ASK)
+        CRASH_POINT(before_doubt_commit);
+    else
+        CRASH_POINT(before_release_commit);
+}
+
 void engine_write(struct engine *engine, struct attempt *attempt, const struct engine_act *act,
                   struct parker *parker)
 {
@@ -339,6 +367,7 @@ void engine_write(struct engine *engine, struct attempt *attempt, const struct e
     attempt->op.event_data = act->event_data;
     attempt->op.kept = act->outcome;
     attempt->op.parker = parker;
+    reach_crash_point(act->kind);
     store_submit(engine->store, &attempt->op);
 }
 
@@ -394,6 +423,7 @@ enum engine_written engine_written(struct engine *engine, struct attempt *attemp
 {
     struct store_op *op = &attempt->op;
     CHECK(store_op_ended(op));
+    CRASH_POINT(after_outcome_commit);
     take_result(attempt);
     if (op->status != STORE_DONE)
         return ENGINE_LOST;
@@ -415,4 +445,13 @@ enum engine_written engine_written(struct engine *engine, struct attempt *attemp
         return ENGINE_STALE;
     }
     UNREACHABLE();
+}
+
+enum engine_written engine_store(struct engine *engine, struct attempt *attempt,
+                                 const struct engine_act *act, struct parker *parker)
+{
+    engine_write(engine, attempt, act, parker);
+    bool ended = engine_wait(attempt, parker, CLOCK_NEVER);
+    CHECK(ended);
+    return engine_written(engine, attempt);
 }

@@ -19,6 +19,7 @@
 #ifndef PAWL_ENGINE_ENGINE_H
 #define PAWL_ENGINE_ENGINE_H
 
+#include "core/disposition.h"
 #include "store/store.h"
 
 struct engine;
@@ -171,6 +172,10 @@ struct engine_act {
                                  ended; NULL: nothing is */
 };
 
+/* The act that writes a disposition; its status, its outcome and its cause are the caller's. Where
+ * the record has not moved on, what refused the token is wrong: WRITE_NOTHING is a doubt. */
+struct engine_act engine_act_of(enum disposition_write write, bool is_probe);
+
 /* Submits the act under attempt->token. It is never refused and never given up while the process
  * lives: an outcome that cannot be stored is tried again by the store until it is. */
 void engine_write(struct engine *engine, struct attempt *attempt, const struct engine_act *act,
@@ -189,5 +194,9 @@ enum engine_written {
 
 /* What became of an act that ended. */
 enum engine_written engine_written(struct engine *engine, struct attempt *attempt);
+
+/* All three: writes, waits for as long as it takes, and says what became of it. */
+enum engine_written engine_store(struct engine *engine, struct attempt *attempt,
+                                 const struct engine_act *act, struct parker *parker);
 
 #endif

@@ -160,42 +160,33 @@ static void note(const struct prober *prober, const struct plan *plan, const str
     log_line_end(prober->config.log, &line);
 }
 
-static enum engine_written write_act(const struct prober *prober, struct probe *probe,
-                                     const struct engine_act *act)
-{
-    struct engine *engine = prober->config.engine;
-    engine_write(engine, &probe->attempt, act, fiber_parker());
-    while (!engine_wait(&probe->attempt, fiber_parker(), CLOCK_NEVER))
-        ;
-    return engine_written(engine, &probe->attempt);
-}
-
 /* Stale: somebody acquired since, and settles it. */
 static bool settle(const struct job *job, struct probe *probe, enum metrics_probe *ret_result)
 {
-    const struct prober *prober = job->prober;
-    struct engine_act act = {.kind = ENGINE_DOUBT};
+    struct engine *engine = job->prober->config.engine;
     enum disposition_write write = probe_end(probe);
-    if (write == WRITE_COMPLETE && trial_of(job->plan->settings.rules, job->rule) == TRIAL_FAILED)
+    bool is_believed = trial_of(job->plan->settings.rules, job->rule) != TRIAL_FAILED;
+    struct outcome *outcome = NULL;
+    int status = 0;
+    if (write == WRITE_COMPLETE && is_believed)
+        outcome = probe_outcome(probe, &status);
+    if (write == WRITE_COMPLETE && !outcome)
         write = WRITE_DOUBT;
-    *ret_result = METRICS_PROBE_INCONCLUSIVE;
-    if (write == WRITE_COMPLETE)
-        act.outcome = probe_outcome(probe, &act.http_status);
-    if (act.outcome) {
-        act.kind = ENGINE_FINISH;
-        act.final = RECORD_COMPLETE;
-        act.event_data = origin_event_data(probe->row->origin, act.outcome->body);
-        *ret_result = METRICS_PROBE_DONE;
-    } else if (write == WRITE_RELEASE) {
-        act.kind = ENGINE_RELEASE_SETTLED;
-        *ret_result = METRICS_PROBE_NOT_DONE;
-    }
-    enum engine_written written = write_act(prober, probe, &act);
-    outcome_unref(act.outcome);
+    struct engine_act act = engine_act_of(write, true);
+    act.http_status = status;
+    act.outcome = outcome;
+    if (outcome)
+        act.event_data = origin_event_data(probe->row->origin, outcome->body);
+    enum engine_written written = engine_store(engine, &probe->attempt, &act, fiber_parker());
+    outcome_unref(outcome);
     if (written == ENGINE_EARLY) {
-        *ret_result = METRICS_PROBE_INCONCLUSIVE;
-        written = write_act(prober, probe, &(struct engine_act){.kind = ENGINE_DOUBT});
+        write = WRITE_DOUBT;
+        act = engine_act_of(write, true);
+        written = engine_store(engine, &probe->attempt, &act, fiber_parker());
     }
+    *ret_result = write == WRITE_COMPLETE  ? METRICS_PROBE_DONE
+                  : write == WRITE_RELEASE ? METRICS_PROBE_NOT_DONE
+                                           : METRICS_PROBE_INCONCLUSIVE;
     return written == ENGINE_STORED;
 }
 

@@ -168,37 +168,13 @@ static enum step decide(struct runner *runner, enum runner_result *ret_result)
 
 /* ---- an attempt, and what is stored of it ---- */
 
-struct engine_act runner_act(const struct runner_end *end)
+struct engine_act runner_act(const struct runner_end *end, bool is_probe)
 {
-    switch (end->write) {
-    case WRITE_COMPLETE:
-    case WRITE_FAIL:
-        return (struct engine_act){.kind = ENGINE_FINISH,
-                                   .final =
-                                       end->write == WRITE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
-                                   .http_status = end->status,
-                                   .outcome = end->outcome};
-    case WRITE_RELEASE:
-        return (struct engine_act){.kind = ENGINE_RELEASE};
-    case WRITE_DROP:
-        return (struct engine_act){.kind = ENGINE_DROP};
-    case WRITE_DOUBT:
-    case WRITE_NOTHING: /* where the record has not moved on, who refused the token is wrong */
-        return (struct engine_act){.kind = ENGINE_DOUBT, .cause = end->cause};
-    case WRITE_TURN: /* act_of_probe */
-        break;
-    }
-    UNREACHABLE();
-}
-
-static void reach_crash_point(enum disposition_write write)
-{
-    if (write == WRITE_COMPLETE || write == WRITE_FAIL)
-        CRASH_POINT(before_outcome_commit);
-    else if (write == WRITE_RELEASE || write == WRITE_DROP)
-        CRASH_POINT(before_release_commit);
-    else
-        CRASH_POINT(before_doubt_commit);
+    struct engine_act act = engine_act_of(end->write, is_probe);
+    act.http_status = end->status;
+    act.cause = end->cause;
+    act.outcome = end->outcome;
+    return act;
 }
 
 /* `ends`: no attempt follows; `again`: one might have. */
@@ -224,7 +200,6 @@ static void count(struct runner *runner, bool ends, bool again)
 static bool store_end(struct runner *runner, const struct engine_act *act,
                       enum engine_written *ret_written)
 {
-    reach_crash_point(runner->end.write);
     engine_write(runner->engine, &runner->attempt, act, runner->parker);
     if (act->kind != ENGINE_TURN)
         leave(runner);
@@ -235,7 +210,6 @@ static bool store_end(struct runner *runner, const struct engine_act *act,
         return false;
     *ret_written = engine_written(runner->engine, &runner->attempt);
     runner->attempt.n_brings = 0;
-    CRASH_POINT(after_outcome_commit);
     return true;
 }
 
@@ -320,7 +294,7 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
         runner->gate->closed = true;
     if (runner->engine)
         count(runner, ends, again);
-    struct engine_act act = runner_act(&runner->end);
+    struct engine_act act = runner_act(&runner->end, false);
     *ret_result = RUNNER_NOT_STORED;
     if (!runner->engine)
         leave(runner);
@@ -358,12 +332,10 @@ static void count_found(struct runner *runner)
 /* An inquiry that found nothing out leaves no doubt. */
 static struct engine_act act_of_probe(const struct runner *runner, bool inquires)
 {
-    struct engine_act act = runner_act(&runner->end);
-    if (act.kind == ENGINE_RELEASE)
-        act.kind = inquires ? ENGINE_TURN : ENGINE_RELEASE_SETTLED;
-    else if (act.kind == ENGINE_DOUBT && inquires)
-        act = (struct engine_act){.kind = ENGINE_RELEASE};
-    return act;
+    struct runner_end end = runner->end;
+    if (inquires && end.write != WRITE_COMPLETE)
+        end.write = end.write == WRITE_RELEASE ? WRITE_TURN : WRITE_RELEASE;
+    return runner_act(&end, !inquires);
 }
 
 static enum step after_probe(enum engine_act_kind kind, enum engine_written written)

@@ -54,7 +54,7 @@ struct runner_end {
 };
 
 /* What is written of it. */
-struct engine_act runner_act(const struct runner_end *end);
+struct engine_act runner_act(const struct runner_end *end, bool is_probe);
 
 struct runner_executor {
     /* Runs one attempt to its end. The struct is the beginning of the executor's own. */

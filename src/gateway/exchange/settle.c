@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Once bytes went out the write is repeated until it is stored or stale. */
 #include "base/check.h"
-#include "base/crash.h"
 #include "fiber/offload.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
@@ -27,31 +26,6 @@ static bool has_probed(const struct exchange *x)
 static bool probes_at_once(const struct exchange *x, struct disposition disposition)
 {
     return disposition.next == NEXT_PROBE && !has_probed(x) && x->client_state == CLIENT_WAITS;
-}
-
-static struct engine_act act_of(const struct exchange *x, struct disposition disposition)
-{
-    switch (disposition.write) {
-    case WRITE_COMPLETE:
-    case WRITE_FAIL:
-        return (struct engine_act){
-            .kind = ENGINE_FINISH,
-            .final = disposition.write == WRITE_FAIL ? RECORD_FAILED : RECORD_COMPLETE,
-            .http_status = x->response.status,
-        };
-    case WRITE_RELEASE:
-        return (struct engine_act){.kind = is_probe(x) ? ENGINE_RELEASE_SETTLED : ENGINE_RELEASE};
-    case WRITE_TURN:
-        return (struct engine_act){.kind = ENGINE_TURN};
-    case WRITE_DROP:
-        return (struct engine_act){.kind = ENGINE_DROP};
-    case WRITE_DOUBT:
-        return (struct engine_act){
-            .kind = probes_at_once(x, disposition) ? ENGINE_ASK : ENGINE_DOUBT, .cause = x->cause};
-    case WRITE_NOTHING:
-        break;
-    }
-    UNREACHABLE();
 }
 
 /* A live response leaves only its tombstone. So does one that could not be decoded, and one for
@@ -123,33 +97,32 @@ static void respond_unwritten(struct exchange *x, struct disposition disposition
         reply_early(x, ERROR_OUTCOME_NOT_STORED, store);
 }
 
-static void reach_crash_point(enum disposition_write write)
+static struct engine_act make_act(struct exchange *x, struct disposition disposition)
 {
-    if (write == WRITE_COMPLETE || write == WRITE_FAIL)
-        CRASH_POINT(before_outcome_commit);
-    else if (write == WRITE_DOUBT)
-        CRASH_POINT(before_doubt_commit);
-    else
-        CRASH_POINT(before_release_commit);
+    struct engine_act act = engine_act_of(disposition.write, is_probe(x));
+    if (act.kind == ENGINE_DOUBT && probes_at_once(x, disposition))
+        act.kind = ENGINE_ASK;
+    act.http_status = x->response.status;
+    act.cause = x->cause;
+    act.event_data = event_data(x, &act);
+    act.outcome = outcome_of(x, &act);
+    CHECK(!act.outcome || act.kind == ENGINE_FINISH);
+    return act;
 }
 
 static enum engine_written write_disposition(struct exchange *x, struct disposition disposition)
 {
     CHECK(disposition.write != WRITE_NOTHING && x->attempt.token > 0);
     struct engine *engine = x->server->config->engine;
-    struct engine_act act = act_of(x, disposition);
-    act.event_data = event_data(x, &act);
-    act.outcome = outcome_of(x, &act);
+    struct engine_act act = make_act(x, disposition);
     if (act.outcome)
         (void)bodies_hold(x, act.outcome); /* never refused: the effect has happened */
-    reach_crash_point(disposition.write);
     engine_write(engine, &x->attempt, &act, fiber_parker());
     int64_t deadline = write_deadline(x);
     while (!engine_wait(&x->attempt, fiber_parker(),
                         x->client_state != CLIENT_WAITS ? CLOCK_NEVER : deadline))
         respond_unwritten(x, disposition);
     enum engine_written written = engine_written(engine, &x->attempt);
-    CRASH_POINT(after_outcome_commit);
     if (written == ENGINE_STORED && act.kind == ENGINE_FINISH && x->rule->emit.type.len > 0)
         x->server->config->has_events(x->server->config->argument);
     if (act.outcome)
