@@ -116,37 +116,25 @@ static int acquire(struct query *query, struct engine *engine, bool *ret_acquire
     enum engine_verdict verdict = engine_begin(engine, attempt, &query->session->parker.parker,
                                                clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     attempt_fini(attempt);
-    switch (verdict) {
-    case ENGINE_PROBE:
+    switch (engine_class_of(verdict)) {
+    case VERDICT_PROBE:
         *ret_acquired = true;
         return EXIT_DONE;
-    case ENGINE_PROCEED:
+    case VERDICT_PROCEED:
         return give_back(query, engine);
-    case ENGINE_IN_PROGRESS:
+    case VERDICT_WAIT:
         return keys_say(query->session, query->row, KEYS_LIVE,
                         "the record is in use; wait until its lease ends");
-    case ENGINE_REPLAY:
-    case ENGINE_RESULT_EXPIRED:
-    case ENGINE_RESULT_NOT_KEPT:
+    case VERDICT_DONE:
         return settled_already(query, &attempt->result.record);
-    case ENGINE_OTHER_RECIPE:
-    case ENGINE_MISMATCH:
-    case ENGINE_OUTCOME_UNKNOWN:
-    case ENGINE_DUPLICATE:
-    case ENGINE_KEY_EXPIRED: /* nor are keys judged here */
-    case ENGINE_KEY_AHEAD:
-    case ENGINE_UNPROVED:
-    case ENGINE_INQUIRE: /* nor does it ask before a first send */
-    case ENGINE_MOVED:
-        break;
-    case ENGINE_NO_ROOM:
-    case ENGINE_TOO_LARGE:
-    case ENGINE_LIMITED:
-    case ENGINE_STORE_DOWN:
-    case ENGINE_GONE:
+    case VERDICT_DOWN:
         return keys_complain(query->session, attempt->result.closed != STORE_DONE
                                                  ? attempt->result.closed
                                                  : STORE_DOWN);
+    case VERDICT_MISMATCH:
+    case VERDICT_HELD:
+    case VERDICT_REFUSED:
+        break;
     }
     return keys_say(query->session, query->row, KEYS_STALE,
                     "the record has changed; run `pawl keys show` again; nothing was changed");

@@ -260,17 +260,14 @@ static struct courier_verdict settle_replay(const struct record *record)
 static struct courier_verdict verdict_of(struct sending *sending, enum engine_verdict verdict)
 {
     struct attempt_result *result = &sending->attempt.result;
-    switch (verdict) {
-    case ENGINE_PROCEED:
+    switch (engine_class_of(verdict)) {
+    case VERDICT_PROCEED:
         return (struct courier_verdict){.claim = COURIER_CLAIMED};
-    case ENGINE_REPLAY:
-    case ENGINE_RESULT_NOT_KEPT:
-    case ENGINE_RESULT_EXPIRED:
+    case VERDICT_DONE:
         return settle_replay(&result->record);
-    case ENGINE_OTHER_RECIPE:
-    case ENGINE_MISMATCH:
+    case VERDICT_MISMATCH:
         return settle(TASK_DEAD, TASK_REASON_PAYLOAD_MISMATCH);
-    case ENGINE_IN_PROGRESS:
+    case VERDICT_WAIT:
         return put_off(result->lease_left_us > 0 ? result->lease_left_us : RETRY_BUSY_FIRST_US,
                        TASK_REASON_IN_PROGRESS);
     default:
@@ -469,17 +466,12 @@ static enum store_status end(const struct courier_kind *kind, struct courier_del
         memcpy(sending->changes, changes, n * sizeof *changes);
     record->brings = sending->changes;
     record->n_brings = n > 0 ? add_counters(sending, delivery, changes, n) : 0;
-    switch (engine_store(sender->engine, record, &act, delivery->parker)) {
-    case ENGINE_STORED:
-    case ENGINE_ASKS:
+    enum engine_written written = engine_store(sender->engine, record, &act, delivery->parker);
+    if (written == ENGINE_LOST)
+        return record->result.conflicts ? STORE_CONFLICT : STORE_DEAD;
+    if (written == ENGINE_STORED)
         return STORE_DONE;
-    case ENGINE_STALE:
-    case ENGINE_EARLY:
-        return save_rows(sender, delivery, sending->changes, record->n_brings);
-    case ENGINE_LOST:
-        break;
-    }
-    return record->result.conflicts ? STORE_CONFLICT : STORE_DEAD;
+    return save_rows(sender, delivery, sending->changes, record->n_brings);
 }
 
 static enum store_status audit_key(const struct courier_delivery *delivery,

@@ -230,21 +230,20 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
 }
 
 static const enum engine_verdict verdicts[] = {
-    [RECORD_PROCEED] = ENGINE_PROCEED,
-    [RECORD_PROBE] = ENGINE_PROBE,
-    [RECORD_INQUIRE] = ENGINE_INQUIRE,
-    [RECORD_REPLAY] = ENGINE_REPLAY,
-    [RECORD_MISMATCH] = ENGINE_MISMATCH,
-    [RECORD_IN_PROGRESS] = ENGINE_IN_PROGRESS,
-    [RECORD_OUTCOME_UNKNOWN] = ENGINE_OUTCOME_UNKNOWN,
-    [RECORD_RESULT_EXPIRED] = ENGINE_RESULT_EXPIRED,
-    [RECORD_RESULT_NOT_KEPT] = ENGINE_RESULT_NOT_KEPT,
-    [RECORD_OTHER_RECIPE] = ENGINE_OTHER_RECIPE,
-    [RECORD_DUPLICATE] = ENGINE_DUPLICATE,
-    [RECORD_KEY_EXPIRED] = ENGINE_KEY_EXPIRED,
-    [RECORD_KEY_AHEAD] = ENGINE_KEY_AHEAD,
-    [RECORD_UNPROVED] = ENGINE_UNPROVED,
+#define X(name, class) [RECORD_##name] = ENGINE_##name,
+    ENGINE_DECIDED(X)
+#undef X
 };
+
+enum verdict_class engine_class_of(enum engine_verdict verdict)
+{
+    static const enum verdict_class classes[] = {
+#define X(name, class) [ENGINE_##name] = VERDICT_##class,
+        ENGINE_DECIDED(X) ENGINE_UNDECIDED(X)
+#undef X
+    };
+    return classes[verdict];
+}
 
 static enum engine_verdict undecided(const struct store_op *op, const struct parker *parker)
 {

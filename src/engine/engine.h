@@ -109,28 +109,50 @@ struct attempt {
     struct store_op op;        /* the last operation */
 };
 
+/* X(verdict, class). What core/record.h decides, under the same name: */
+#define ENGINE_DECIDED(X)                                                                          \
+    X(PROCEED, PROCEED) /* forward it under attempt->token and, where there is one, found_key */   \
+    X(PROBE, PROBE)     /* ask the upstream under the same */                                      \
+    X(INQUIRE, PROBE)   /* the same, before anything is sent: then ENGINE_TURN, or its outcome */  \
+    X(REPLAY, DONE)     /* replay result.found */                                                  \
+    X(MISMATCH, MISMATCH)                                                                          \
+    X(IN_PROGRESS, WAIT)                                                                           \
+    X(OUTCOME_UNKNOWN, HELD)                                                                       \
+    X(RESULT_EXPIRED, DONE)                                                                        \
+    X(RESULT_NOT_KEPT, DONE)                                                                       \
+    X(OTHER_RECIPE, MISMATCH) /* hash again by result.found_recipe, begin again */                 \
+    X(DUPLICATE, DONE)        /* another record holds the once value, and is complete */           \
+    X(KEY_EXPIRED, REFUSED)   /* nothing acquired: begin.key_max_age_us */                         \
+    X(KEY_AHEAD, REFUSED)                                                                          \
+    X(UNPROVED, REFUSED) /* it may have been done: its record may be missing, and nobody knows */
+
+/* Where it is not asked, or what it says cannot be followed: */
+#define ENGINE_UNDECIDED(X)                                                                        \
+    X(LIMITED, DOWN)    /* too many wait, or are queued */                                         \
+    X(NO_ROOM, DOWN)    /* there is an outcome, which does not fit into attempt->room now */       \
+    X(TOO_LARGE, DOWN)  /* nor ever */                                                             \
+    X(MOVED, REFUSED)   /* identities have changed since attempt->epoch: nothing acquired */       \
+    X(STORE_DOWN, DOWN) /* not decided, nothing acquired */                                        \
+    X(GONE, DOWN)       /* the parker was interrupted, or the deadline passed: nothing acquired */
+
 enum engine_verdict {
-    ENGINE_PROCEED, /* forward it under attempt->token and, where there is one, found_key */
-    ENGINE_PROBE,   /* ask the upstream under the same */
-    ENGINE_INQUIRE, /* the same, before anything is sent: then ENGINE_TURN, or its outcome */
-    ENGINE_REPLAY,  /* replay result.found */
-    ENGINE_MISMATCH,
-    ENGINE_IN_PROGRESS,
-    ENGINE_OUTCOME_UNKNOWN,
-    ENGINE_RESULT_EXPIRED,
-    ENGINE_RESULT_NOT_KEPT,
-    ENGINE_OTHER_RECIPE, /* hash again by result.found_recipe, begin again */
-    ENGINE_DUPLICATE,    /* another record holds the once value, and is complete */
-    ENGINE_KEY_EXPIRED,  /* nothing acquired: begin.key_max_age_us */
-    ENGINE_KEY_AHEAD,
-    ENGINE_UNPROVED, /* it may have been done: its record may be missing, and nobody can be asked */
-    ENGINE_LIMITED,  /* too many wait, or are queued */
-    ENGINE_NO_ROOM,  /* there is an outcome, which does not fit into attempt->room now */
-    ENGINE_TOO_LARGE,  /* nor ever */
-    ENGINE_MOVED,      /* identities have changed since attempt->epoch: nothing acquired */
-    ENGINE_STORE_DOWN, /* not decided, nothing acquired */
-    ENGINE_GONE,       /* the parker was interrupted, or the deadline passed: nothing acquired */
+#define X(name, class) ENGINE_##name,
+    ENGINE_DECIDED(X) ENGINE_UNDECIDED(X)
+#undef X
 };
+
+enum verdict_class {
+    VERDICT_PROCEED,
+    VERDICT_PROBE,
+    VERDICT_DONE,     /* result.record says when, and how */
+    VERDICT_MISMATCH, /* the key is another operation's */
+    VERDICT_WAIT,     /* another attempt runs it */
+    VERDICT_HELD,     /* in doubt */
+    VERDICT_REFUSED,  /* for what the begin brings beside its key: none of a begin without it */
+    VERDICT_DOWN,     /* come again */
+};
+
+enum verdict_class engine_class_of(enum engine_verdict verdict);
 
 /* Frees what its last result holds, before the next begin or act, which overwrite it. What that
  * says of the record stays. */

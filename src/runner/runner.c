@@ -77,41 +77,19 @@ static enum engine_verdict begin(struct runner *runner)
                         clock_after(now, clock_after(BEGIN_US, runner->attempt.wait_us)));
 }
 
-static enum runner_result result_of(struct runner *runner, enum engine_verdict verdict)
+/* What is refused is an age of the key, an epoch or the like: no run brings any. */
+static enum runner_result take_verdict(struct runner *runner, enum engine_verdict verdict)
 {
-    switch (verdict) {
-    case ENGINE_REPLAY:
-        runner->outcome = runner->attempt.result.found;
-        runner->attempt.result.found = NULL;
-        return RUNNER_REPLAYED;
-    case ENGINE_RESULT_NOT_KEPT:
-    case ENGINE_RESULT_EXPIRED:
-        return RUNNER_REPLAYED;
-    case ENGINE_OTHER_RECIPE: /* nobody has hashed this request as that one was */
-    case ENGINE_MISMATCH:
-        return RUNNER_MISMATCH;
-    case ENGINE_IN_PROGRESS:
-        return RUNNER_IN_PROGRESS;
-    case ENGINE_LIMITED:
-    case ENGINE_NO_ROOM:
-    case ENGINE_TOO_LARGE:
-    case ENGINE_STORE_DOWN:
-        return RUNNER_STORE_DOWN;
-    case ENGINE_GONE:
-        return is_closed(runner) ? RUNNER_STOPPED : RUNNER_STORE_DOWN;
-    case ENGINE_OUTCOME_UNKNOWN:
-        return RUNNER_HELD;
-    case ENGINE_PROCEED:
-    case ENGINE_PROBE:
-    case ENGINE_INQUIRE:
-    case ENGINE_UNPROVED:    /* nor of a key that says no time */
-    case ENGINE_DUPLICATE:   /* not without a once value */
-    case ENGINE_MOVED:       /* nor without an epoch */
-    case ENGINE_KEY_EXPIRED: /* nor without an age that its key may have */
-    case ENGINE_KEY_AHEAD:
-        break;
-    }
-    UNREACHABLE();
+    static const enum runner_result results[] = {
+        [VERDICT_DONE] = RUNNER_REPLAYED,    [VERDICT_MISMATCH] = RUNNER_MISMATCH,
+        [VERDICT_WAIT] = RUNNER_IN_PROGRESS, [VERDICT_HELD] = RUNNER_HELD,
+        [VERDICT_DOWN] = RUNNER_STORE_DOWN,
+    };
+    enum verdict_class class = engine_class_of(verdict);
+    CHECK(class >= VERDICT_DONE && class != VERDICT_REFUSED);
+    runner->outcome = runner->attempt.result.found;
+    runner->attempt.result.found = NULL;
+    return verdict == ENGINE_GONE && is_closed(runner) ? RUNNER_STOPPED : results[class];
 }
 
 /* Its lease has lapsed: it goes on without its owner and may be waited for, or is overtaken. */
@@ -139,7 +117,7 @@ static enum step follow(struct runner *runner, enum engine_verdict verdict)
         runner->unproved = runner->unproved || runner->attempt.result.unproved;
         return STEP_ATTEMPT;
     }
-    if (verdict == ENGINE_PROBE || verdict == ENGINE_INQUIRE)
+    if (engine_class_of(verdict) == VERDICT_PROBE)
         return STEP_PROBE;
     leave(runner);
     bool lapsed = verdict == ENGINE_IN_PROGRESS && runner->attempt.begin.asks_first &&
@@ -162,7 +140,7 @@ static enum step decide(struct runner *runner, enum runner_result *ret_result)
     enum engine_verdict verdict = begin(runner);
     enum step step = follow(runner, verdict);
     if (step == STEP_ENDED)
-        *ret_result = result_of(runner, verdict);
+        *ret_result = take_verdict(runner, verdict);
     return step;
 }
 
@@ -196,21 +174,32 @@ static void count(struct runner *runner, bool ends, bool again)
     attempt->n_brings = tally->n;
 }
 
-/* False: it is not known whether it is stored. Behind a turn its attempt follows at once. */
+/* False: it is not known whether it is stored, or the store has stopped: the result says which. */
+static bool await_end(struct runner *runner, enum engine_written *ret_written,
+                      enum runner_result *ret_result)
+{
+    int64_t now = clock_boot_us();
+    int64_t until =
+        runner->deadline > now && runner->deadline != CLOCK_NEVER ? runner->deadline : now;
+    *ret_result = RUNNER_NOT_STORED;
+    if (!engine_wait(&runner->attempt, runner->parker, clock_after(until, WRITE_GRACE_US))) {
+        runner->outcome = NULL; /* the store writes from it still: the reference stays with it */
+        return false;
+    }
+    *ret_written = engine_written(runner->engine, &runner->attempt);
+    runner->attempt.n_brings = 0;
+    *ret_result = RUNNER_LOST;
+    return *ret_written != ENGINE_LOST;
+}
+
+/* Behind a turn its attempt follows at once. */
 static bool store_end(struct runner *runner, const struct engine_act *act,
-                      enum engine_written *ret_written)
+                      enum engine_written *ret_written, enum runner_result *ret_result)
 {
     engine_write(runner->engine, &runner->attempt, act, runner->parker);
     if (act->kind != ENGINE_TURN)
         leave(runner);
-    int64_t now = clock_boot_us();
-    int64_t until =
-        runner->deadline > now && runner->deadline != CLOCK_NEVER ? runner->deadline : now;
-    if (!engine_wait(&runner->attempt, runner->parker, clock_after(until, WRITE_GRACE_US)))
-        return false;
-    *ret_written = engine_written(runner->engine, &runner->attempt);
-    runner->attempt.n_brings = 0;
-    return true;
+    return await_end(runner, ret_written, ret_result);
 }
 
 static struct runner_attempt make_attempt(const struct runner *runner, int number)
@@ -258,8 +247,43 @@ static struct retry_next plan_next(struct runner *runner, int64_t now)
     return next;
 }
 
-static enum step judge(struct runner *runner, const struct runner_report *report,
-                       enum runner_result *ret_result)
+/* The time of a job begins with its first attempt. */
+static void begin_course(struct runner *runner)
+{
+    if (retry_course_sent(&runner->course) > 0)
+        return;
+    if (runner->is_job)
+        make_course(runner);
+    if (runner->budget)
+        retry_budget_add_request(runner->budget, clock_boot_us());
+}
+
+/* What follows on it, and what the store counts of it. */
+static void plan_end(struct runner *runner, struct runner_report *report)
+{
+    bool again = is_tried_again(runner);
+    if (again)
+        report->next = plan_next(runner, report->now);
+    bool ends = !again || report->next.end != RETRY_GOES_ON;
+    if (runner->gate && runner->gate->fails_fast && ends && runner->end.class != RETRY_DONE)
+        runner->gate->closed = true;
+    if (runner->engine)
+        count(runner, ends, again);
+}
+
+static void note_doubt(struct runner *runner, enum engine_written written)
+{
+    const struct runner_end *end = &runner->end;
+    bool stored = written == ENGINE_STORED;
+    if (end->write == WRITE_DOUBT || end->write == WRITE_NOTHING ||
+        (stored && runner->attempt.result.record.doubt))
+        runner->in_doubt = true;
+    if (stored && (end->write == WRITE_COMPLETE || end->is_settled))
+        runner->in_doubt = false;
+}
+
+static enum step judge_end(struct runner *runner, const struct runner_report *report,
+                           enum runner_result *ret_result)
 {
     bool again = is_tried_again(runner);
     if (runner->report)
@@ -280,40 +304,20 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
 {
     struct runner_attempt attempt;
     enum engine_written written = ENGINE_STORED;
-    if (retry_course_sent(&runner->course) == 0 && runner->is_job)
-        make_course(runner);
-    if (retry_course_sent(&runner->course) == 0 && runner->budget)
-        retry_budget_add_request(runner->budget, clock_boot_us());
+    begin_course(runner);
     run_attempt(runner, &attempt);
     struct runner_report report = {&attempt, &runner->end, {0}, clock_boot_us()};
-    bool again = is_tried_again(runner);
-    if (again)
-        report.next = plan_next(runner, report.now);
-    bool ends = !again || report.next.end != RETRY_GOES_ON;
-    if (runner->gate && runner->gate->fails_fast && ends && runner->end.class != RETRY_DONE)
-        runner->gate->closed = true;
-    if (runner->engine)
-        count(runner, ends, again);
+    plan_end(runner, &report);
     struct engine_act act = runner_act(&runner->end, false);
-    *ret_result = RUNNER_NOT_STORED;
     if (!runner->engine)
         leave(runner);
-    else if (!store_end(runner, &act, &written)) {
-        runner->outcome = NULL; /* the store writes from it still: the reference stays with it */
+    else if (!store_end(runner, &act, &written, ret_result))
         return STEP_ENDED;
-    }
-    *ret_result = RUNNER_LOST;
-    if (written == ENGINE_LOST)
-        return STEP_ENDED;
-    bool doubts = runner->end.write == WRITE_DOUBT || runner->end.write == WRITE_NOTHING;
-    runner->in_doubt = runner->in_doubt || doubts ||
-                       (runner->attempt.result.record.doubt && written == ENGINE_STORED);
-    if ((runner->end.write == WRITE_COMPLETE || runner->end.is_settled) && written == ENGINE_STORED)
-        runner->in_doubt = false;
+    note_doubt(runner, written);
     if (written == ENGINE_STALE)
         return STEP_BEGIN;
     CHECK(written == ENGINE_STORED);
-    return judge(runner, &report, ret_result);
+    return judge_end(runner, &report, ret_result);
 }
 
 /* ---- a probe ---- */
@@ -358,21 +362,16 @@ static enum step probe(struct runner *runner, enum runner_result *ret_result)
     struct engine_act act = act_of_probe(runner, inquires);
     if (act.kind == ENGINE_FINISH)
         count_found(runner);
-    *ret_result = RUNNER_NOT_STORED;
-    bool is_known = store_end(runner, &act, &written);
+    bool is_known = store_end(runner, &act, &written, ret_result);
     if (is_known && act.kind == ENGINE_TURN && written == ENGINE_STORED)
         return STEP_ATTEMPT;
     if (act.kind == ENGINE_TURN)
         leave(runner);
-    if (!is_known) {
-        runner->outcome = NULL;
+    if (!is_known)
         return STEP_ENDED;
-    }
     *ret_result = act.kind == ENGINE_FINISH ? RUNNER_FOUND
                   : inquires                ? RUNNER_UNPROVED
                                             : RUNNER_HELD;
-    if (written == ENGINE_LOST)
-        *ret_result = RUNNER_LOST;
     return after_probe(act.kind, written);
 }
 

@@ -239,14 +239,9 @@ static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdi
         return reply_error(x, ERROR_STORE_UNAVAILABLE, why_closed(result));
     case ENGINE_GONE:
         return refuse_undecided(x);
-    case ENGINE_PROCEED:
-    case ENGINE_PROBE:
-    case ENGINE_INQUIRE:
-    case ENGINE_OTHER_RECIPE:
-    case ENGINE_MOVED:
-        break;
+    default:
+        UNREACHABLE(); /* it goes on */
     }
-    UNREACHABLE();
 }
 
 /* ---- what keys are made of ---- */
