@@ -367,6 +367,11 @@ static enum step probe(struct runner *runner, enum runner_result *ret_result)
         return STEP_ATTEMPT;
     if (act.kind == ENGINE_TURN)
         leave(runner);
+    if (is_known && act.kind == ENGINE_RELEASE_SETTLED && written == ENGINE_EARLY) {
+        act = engine_act_of(WRITE_DOUBT, true); /* which ends its lease */
+        engine_write(runner->engine, &runner->attempt, &act, runner->parker);
+        is_known = await_end(runner, &written, ret_result);
+    }
     if (!is_known)
         return STEP_ENDED;
     *ret_result = act.kind == ENGINE_FINISH ? RUNNER_FOUND

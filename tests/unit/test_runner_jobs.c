@@ -70,6 +70,7 @@ static void begin_in(struct play *play, struct process *process, int64_t overtak
     other->origin = SLICE("run it\nthere\n\n\n");
     other->begin.lease_us = 4 * CLOCK_US_PER_S;
     other->begin.doubted_us = DAY_US;
+    other->begin.settle_us = play->runner.attempt.begin.settle_us;
     other->begin.unknown = play->runner.attempt.begin.unknown;
     other->begin.asks_first = true;
     other->begin.overtakes = overtakes;
@@ -179,6 +180,27 @@ static void test_what_a_probe_finds_is_stored_or_is_run_or_is_held(void **state)
     }
 }
 
+/* In doubt at once, so that no other run takes its probe for one that is still under way. */
+static void test_not_done_before_it_is_believed_is_held(void **state)
+{
+    (void)state;
+    struct play play;
+    open_play(&play);
+    play.executor.goes_on = goes_on;
+    play.executor.probe = probe;
+    play.runner.attempt.begin.unknown = RECORD_UNKNOWN_PROBE;
+    play.runner.attempt.begin.settle_us = DAY_US;
+    begin_in(&play, &play.elsewhere, 0);
+    move_clock(5 * CLOCK_US_PER_S);
+    play.found = (struct runner_end){.class = RETRY_LATER, .write = WRITE_RELEASE};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run_job(&play, RECORD_UNKNOWN_PROBE, 0), RUNNER_HELD);
+        assert_int_equal(play.runner.attempt.result.record.status, RECORD_UNKNOWN);
+        assert_int_equal(play.n_run, 0);
+    }
+    close_play(&play);
+}
+
 static struct process third;
 
 static void overtake_first(struct play *play)
@@ -211,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_others_are_waited_for_as_long_as_is_wanted),
         cmocka_unit_test(test_what_goes_on_beyond_its_lease_is_in_progress_until_it_has_ended),
         cmocka_unit_test(test_what_a_probe_finds_is_stored_or_is_run_or_is_held),
+        cmocka_unit_test(test_not_done_before_it_is_believed_is_held),
         cmocka_unit_test(test_another_one_that_has_overtaken_meanwhile_is_not_overtaken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
