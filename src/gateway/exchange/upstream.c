@@ -83,12 +83,10 @@ static bool write_headers(struct exchange *x, struct slice target)
 
 /* The client's time may be over before the exchange's: it gets an error, and the exchange goes on.
  */
-static bool out_of_time(struct exchange *x)
+static void tell_late_client(struct exchange *x, enum http_call_result result)
 {
-    bool over = clock_boot_us() >= x->deadline;
-    if (x->client_state == CLIENT_WAITS)
-        (void)reply_late(x, !over);
-    return over;
+    if (result == HTTP_CALL_TIMEOUT && x->client_state == CLIENT_WAITS)
+        (void)reply_late(x, clock_boot_us() < x->deadline);
 }
 
 static int64_t next_deadline(const struct exchange *x)
@@ -98,18 +96,19 @@ static int64_t next_deadline(const struct exchange *x)
 }
 
 /* Whether to take the same step again. */
-static bool again(struct exchange *x, enum http_call_result result)
+static bool has_time_left(const struct exchange *x, enum http_call_result result)
 {
-    return result == HTTP_CALL_TIMEOUT && !out_of_time(x);
+    return result == HTTP_CALL_TIMEOUT && clock_boot_us() < x->deadline;
 }
 
 static enum http_call_result take_step(struct exchange *x,
                                        enum http_call_result (*step)(struct http_call *, int64_t))
 {
     enum http_call_result result;
-    do
+    do {
         result = step(&x->call, next_deadline(x));
-    while (again(x, result));
+        tell_late_client(x, result);
+    } while (has_time_left(x, result));
     return result;
 }
 
@@ -121,9 +120,10 @@ static enum http_call_result reach(struct exchange *x)
     if (x->call.first_by > 0)
         by = clock_first(by, x->call.first_by);
     CRASH_POINT(before_connect);
-    do
+    do {
         result = http_call_connect(&x->call, clock_first(by, next_deadline(x)));
-    while (again(x, result) && clock_boot_us() < by);
+        tell_late_client(x, result);
+    } while (has_time_left(x, result) && clock_boot_us() < by);
     return result;
 }
 
@@ -144,9 +144,10 @@ static enum http_call_result read_body(struct exchange *x)
     enum http_call_result result = HTTP_CALL_DONE;
     /* A response that cannot have a body is whole, whatever its type says. */
     bool live = http_conn_body_left(x->call.conn) && is_stream(x);
-    do
+    do {
         result = live ? HTTP_CALL_DONE : bodies_read_response(x, next_deadline(x));
-    while (again(x, result));
+        tell_late_client(x, result);
+    } while (has_time_left(x, result));
     x->response.whole = !live && result == HTTP_CALL_DONE;
     CRASH_POINT(after_response_body);
     return result;
