@@ -151,3 +151,33 @@ bool header_is_valid(struct slice name, struct slice value)
 {
     return header_is_token(name) && header_is_text(value);
 }
+
+void fields_add(struct buf *buf, struct slice name, struct slice value)
+{
+    buf_add_slice(buf, name);
+    buf_add(buf, ": ", 2);
+    buf_add_slice(buf, value);
+    buf_add(buf, "\r\n", 2);
+}
+
+bool fields_next_line(struct slice *rest, struct slice *ret_line)
+{
+    if (rest->len == 0)
+        return false;
+    *rest = slice_cut(*rest, '\n', ret_line);
+    if (ret_line->len > 0 && ret_line->at[ret_line->len - 1] == '\r')
+        ret_line->len--;
+    return true;
+}
+
+bool fields_next(struct slice *rest, struct slice *ret_name, struct slice *ret_value)
+{
+    struct slice line, name = SLICE("@");
+    if (!fields_next_line(rest, &line))
+        return false;
+    struct slice value =
+        line.len > 0 && line.at[0] == '@' ? slice_skip(line, 1) : slice_cut(line, ':', &name);
+    *ret_name = name;
+    *ret_value = slice_trim(value);
+    return true;
+}

@@ -7,7 +7,7 @@
 #ifndef PAWL_BASE_HEADERS_H
 #define PAWL_BASE_HEADERS_H
 
-#include "base/slice.h"
+#include "base/buf.h"
 
 #define HEADERS_MAX 100     /* field lines in one message; more is refused */
 #define HEADERS_HOPS_MAX 32 /* members of its Connection lists, empty ones too; more is refused */
@@ -67,5 +67,18 @@ bool header_is_text(struct slice s);
 
 /* Whether a line of both may be written. */
 bool header_is_valid(struct slice name, struct slice value);
+
+/* ---- lines: `Name: value`, each with its CR LF, as they are stored and sent ---- */
+
+/* Appends one. */
+void fields_add(struct buf *buf, struct slice name, struct slice value);
+
+/* Takes the next line off, without its line end: LF, or CR LF. False: there is none. */
+bool fields_next_line(struct slice *rest, struct slice *ret_line);
+
+/* The same in its parts, the value without white space at its ends, a CR before LF not counted in.
+ * Without a colon all of it is the name, and the value's `at` is NULL. A line `@FILE`, which stands
+ * for the lines of a file, has the name "@", as no field has. */
+bool fields_next(struct slice *rest, struct slice *ret_name, struct slice *ret_value);
 
 #endif

@@ -133,6 +133,9 @@ void json_add_text(struct buf *buf, const char *name, struct slice value);
 void json_add_i64(struct buf *buf, const char *name, int64_t value);
 void json_add_bool(struct buf *buf, const char *name, bool value);
 
+/* Header lines, as an array of [name, value] in their order; a file of them is ["@", path]. */
+void json_add_fields(struct buf *buf, const char *name, struct slice lines);
+
 /* The same of what is null where it is not known: an empty text, 0; a moment that is 0 or that no
  * calendar has, as ISO 8601 (base/timestamp.h). */
 void json_add_known_text(struct buf *buf, const char *name, struct slice value);

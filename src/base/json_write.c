@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/ascii.h"
+#include "base/headers.h"
 #include "base/json.h"
 #include "base/json_scan.h"
 #include "base/timestamp.h"
@@ -197,4 +198,19 @@ void json_add_value(struct buf *buf, const struct json *json)
     default:
         buf_add_str(buf, json_type_word(json->type));
     }
+}
+
+void json_add_fields(struct buf *buf, const char *name, struct slice lines)
+{
+    struct slice field, value;
+    json_open(buf, name, '[');
+    while (fields_next(&lines, &field, &value)) {
+        json_next_item(buf);
+        buf_add_char(buf, '[');
+        json_add_string(buf, field);
+        buf_add_char(buf, ',');
+        json_add_string(buf, value);
+        buf_add_char(buf, ']');
+    }
+    buf_add_char(buf, ']');
 }

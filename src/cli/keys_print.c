@@ -213,13 +213,8 @@ static void print_origin(const struct keys_view *view)
 /* The header lines of the response, each escaped. */
 static void print_fields(struct slice fields)
 {
-    while (fields.len > 0) {
-        struct slice line;
-        fields = slice_cut(fields, '\n', &line);
-        if (line.len > 0 && line.at[line.len - 1] == '\r')
-            line.len--;
+    for (struct slice line; fields_next_line(&fields, &line);)
         print_text("  ", line);
-    }
 }
 
 static void print_response(const struct keys_view *view)

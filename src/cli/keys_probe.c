@@ -147,8 +147,7 @@ static void write_lines(struct query *query)
     const struct headers *given = &query->options->headers;
     query->lines = buf_make(LINES_MAX);
     for (size_t i = 0; i < given->n; i++)
-        buf_printf(&query->lines, "%.*s: %.*s\r\n", SLICE_ARG(given->at[i].name),
-                   SLICE_ARG(given->at[i].value));
+        fields_add(&query->lines, given->at[i].name, given->at[i].value);
     query->probe.lines = buf_slice(&query->lines);
 }
 

@@ -20,7 +20,7 @@ void queue_add_field(struct buf *fields, const struct header *line)
     if (slice_eq(line->name, SLICE("@")))
         buf_printf(fields, "@%.*s\r\n", SLICE_ARG(line->value));
     else
-        buf_printf(fields, "%.*s: %.*s\r\n", SLICE_ARG(line->name), SLICE_ARG(line->value));
+        fields_add(fields, line->name, line->value);
 }
 
 static struct queue_operation from_options(const struct queue_session *session)

@@ -190,13 +190,8 @@ static void add_request(struct buf *buf, const struct store_request *request, st
     buf_printf(buf, "%-14s%.*s ", "request:", SLICE_ARG(request->method));
     print_escaped(buf, request->url);
     buf_add_char(buf, '\n');
-    while (fields.len > 0) {
-        struct slice line;
-        fields = slice_cut(fields, '\n', &line);
-        if (line.len > 0 && line.at[line.len - 1] == '\r')
-            line.len--;
+    for (struct slice line; fields_next_line(&fields, &line);)
         add_fact(buf, "  ", line);
-    }
     if (body.len > 0)
         add_fact(buf, "body:", body);
     if (request->response.len > 0)

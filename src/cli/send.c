@@ -157,10 +157,8 @@ static void write_attempt(const struct send *send, const struct runner_report *r
 
 static void show_lines(const char *mark, struct slice lines)
 {
-    struct slice line;
-    while (lines.len > 0 && slice_next(&lines, '\n', &line)) {
+    for (struct slice line; fields_next_line(&lines, &line);) {
         BUF_AUTO struct buf shown = buf_make(TEXT_MAX);
-        line.len -= line.len > 0 && line.at[line.len - 1] == '\r';
         print_escaped(&shown, line);
         fprintf(stderr, "%s %.*s\n", mark, SLICE_ARG(buf_slice(&shown)));
     }

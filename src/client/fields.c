@@ -18,17 +18,6 @@ static bool refuse(struct arena *arena, struct slice *ret_problem, const char *f
     return false;
 }
 
-/* Takes the next line off, without its line end. */
-static bool take_line(struct slice *rest, struct slice *ret_line)
-{
-    if (rest->len == 0)
-        return false;
-    *rest = slice_cut(*rest, '\n', ret_line);
-    if (ret_line->len > 0 && ret_line->at[ret_line->len - 1] == '\r')
-        ret_line->len--;
-    return true;
-}
-
 /* All of its bytes are there: those of a pipe would have to be waited for. */
 static int check_regular(int fd)
 {
@@ -68,15 +57,14 @@ bool client_fields_add_file(struct slice path, struct arena *arena, struct heade
 bool client_fields_add_lines(struct slice path, struct slice lines, struct arena *arena,
                              struct headers *headers, struct slice *ret_problem)
 {
-    struct slice line, name;
-    while (take_line(&lines, &line)) {
-        struct slice value = slice_cut(line, ':', &name);
-        if (line.len == 0)
+    struct slice name, value;
+    while (fields_next(&lines, &name, &value)) {
+        if (name.len == 0 && !value.at)
             continue;
-        if (!value.at || !header_is_valid(name, slice_trim(value)))
+        if (!value.at || !header_is_valid(name, value))
             return refuse(arena, ret_problem, "%.*s contains a line that is no header",
                           SLICE_ARG(path));
-        if (!headers_add(headers, name, slice_trim(value)))
+        if (!headers_add(headers, name, value))
             return refuse(arena, ret_problem, "too many headers");
     }
     return true;
@@ -84,13 +72,10 @@ bool client_fields_add_lines(struct slice path, struct slice lines, struct arena
 
 bool client_fields_split(struct slice fields, struct headers *ret_headers)
 {
-    struct slice line, name;
+    struct slice name, value;
     headers_clear(ret_headers);
-    while (take_line(&fields, &line)) {
-        bool is_file = line.len > 0 && line.at[0] == '@';
-        struct slice value = is_file ? slice_skip(line, 1) : slice_cut(line, ':', &name);
-        if (!headers_add(ret_headers, is_file ? SLICE("@") : name, slice_trim(value)))
+    while (fields_next(&fields, &name, &value))
+        if (!headers_add(ret_headers, name, value))
             return false;
-    }
     return true;
 }

@@ -72,8 +72,7 @@ static void copy_response(struct client_http *http, enum http_call_result result
 {
     const struct http_response *response = &http->call.response;
     for (size_t i = 0; i < response->headers.n; i++)
-        buf_printf(&http->fields, "%.*s: %.*s\r\n", SLICE_ARG(response->headers.at[i].name),
-                   SLICE_ARG(response->headers.at[i].value));
+        fields_add(&http->fields, response->headers.at[i].name, response->headers.at[i].value);
     outcome_keep_fields(&response->headers, 0, &http->kept);
     http->status = response->status;
     http->truncated = result == HTTP_CALL_TOO_LARGE;

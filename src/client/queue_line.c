@@ -160,7 +160,7 @@ static bool read_headers(struct reader *reader, const struct json *value)
             slice_eq_nocase(one->name, SLICE("Idempotency-Key")))
             return refuse(reader, "the header %.*s is set by pawl", SLICE_ARG(one->name));
         reader->has_type = reader->has_type || slice_eq_nocase(one->name, SLICE("Content-Type"));
-        buf_printf(&reader->fields, "%.*s: %.*s\r\n", SLICE_ARG(one->name), SLICE_ARG(one->text));
+        fields_add(&reader->fields, one->name, one->text);
     }
     return true;
 }

@@ -151,7 +151,7 @@ OPTION_READER(probe_headers)
             reader_complain(reader, line, "cannot be a header of a probe");
             return;
         }
-        buf_printf(&lines, "%.*s: %.*s\r\n", SLICE_ARG(line->key), SLICE_ARG(slice_trim(value)));
+        fields_add(&lines, line->key, slice_trim(value));
     }
     if (!buf_ok(&lines))
         reader_complain(reader, node, "is too long");

@@ -79,24 +79,11 @@ static bool names_origin(struct slice list)
 
 static bool varies_by_origin(struct slice fields)
 {
-    while (fields.len > 0) {
-        struct slice line, name;
-        fields = slice_cut(fields, '\n', &line);
-        if (line.len > 0 && line.at[line.len - 1] == '\r')
-            line.len--;
-        struct slice value = slice_cut(line, ':', &name);
+    struct slice name, value;
+    while (fields_next(&fields, &name, &value))
         if (slice_eq_nocase(name, SLICE("Vary")) && names_origin(value))
             return true;
-    }
     return false;
-}
-
-static void add_cors_line(struct buf *buf, const char *name, struct slice value)
-{
-    buf_add_str(buf, name);
-    buf_add(buf, ": ", 2);
-    buf_add_slice(buf, value);
-    buf_add(buf, "\r\n", 2);
 }
 
 void cors_write_fields(const struct cors_policy *cors, struct slice origin, struct slice fields,
@@ -105,11 +92,11 @@ void cors_write_fields(const struct cors_policy *cors, struct slice origin, stru
     if (!cors_is_on(cors))
         return;
     if (!varies_by_origin(fields))
-        add_cors_line(buf, "Vary", SLICE("Origin"));
+        fields_add(buf, SLICE("Vary"), SLICE("Origin"));
     if (!cors->any && !is_allowed(cors, origin))
         return;
-    add_cors_line(buf, "Access-Control-Allow-Origin", cors->any ? SLICE("*") : origin);
+    fields_add(buf, SLICE("Access-Control-Allow-Origin"), cors->any ? SLICE("*") : origin);
     if (cors->credentials)
-        add_cors_line(buf, "Access-Control-Allow-Credentials", SLICE("true"));
-    add_cors_line(buf, "Access-Control-Expose-Headers", SLICE(EXPOSED));
+        fields_add(buf, SLICE("Access-Control-Allow-Credentials"), SLICE("true"));
+    fields_add(buf, SLICE("Access-Control-Expose-Headers"), SLICE(EXPOSED));
 }

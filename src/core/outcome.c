@@ -206,36 +206,24 @@ void outcome_keep_fields(const struct headers *headers, unsigned how, struct buf
 {
     for (size_t i = 0; i < headers->n; i++) {
         const struct header *line = &headers->at[i];
-        if (!is_kept(headers, line, how))
-            continue;
-        buf_add_slice(buf, line->name);
-        buf_add_str(buf, ": ");
-        buf_add_slice(buf, line->value);
-        buf_add_str(buf, "\r\n");
+        if (is_kept(headers, line, how))
+            fields_add(buf, line->name, line->value);
     }
 }
 
 void outcome_keep_others(struct slice fields, struct buf *buf)
 {
-    while (fields.len) {
-        struct slice line, name;
-        fields = slice_cut(fields, '\n', &line);
-        (void)slice_cut(line, ':', &name);
+    struct slice name, value;
+    while (fields_next(&fields, &name, &value))
         if (!is_of_the_bytes(name) && !slice_eq_nocase(name, SLICE("ETag")))
-            buf_printf(buf, "%.*s\n", SLICE_ARG(line));
-    }
+            fields_add(buf, name, value);
 }
 
 struct slice outcome_field(struct slice fields, struct slice name)
 {
-    while (fields.len) {
-        struct slice line, key;
-        fields = slice_cut(fields, '\n', &line);
-        if (line.len && line.at[line.len - 1] == '\r')
-            line.len--;
-        struct slice value = slice_cut(line, ':', &key);
+    struct slice key, value;
+    while (fields_next(&fields, &key, &value))
         if (value.at && slice_eq_nocase(key, name))
-            return slice_trim(value);
-    }
+            return value;
     return slice_make(NULL, 0);
 }

@@ -12,14 +12,6 @@ void headers_write_upgrade(struct buf *buf)
     headers_write_field(buf, "Upgrade", SLICE("websocket"));
 }
 
-static void copy_line(struct buf *buf, const struct header *line)
-{
-    buf_add_slice(buf, line->name);
-    buf_add(buf, ": ", 2);
-    buf_add_slice(buf, line->value);
-    buf_add(buf, "\r\n", 2);
-}
-
 /* A request on its way to the upstream. */
 struct outgoing {
     const struct http_request *request;
@@ -191,7 +183,7 @@ void headers_write_request(struct buf *buf, struct slice method, struct slice ta
     buf_add_str(buf, " HTTP/1.1\r\n");
     for (size_t i = 0; i < request->headers.n; i++)
         if (passes(&out, &request->headers.at[i]))
-            copy_line(buf, &request->headers.at[i]);
+            fields_add(buf, request->headers.at[i].name, request->headers.at[i].value);
     if (extra->host.at)
         headers_write_field(buf, "Host", extra->host);
     else if (request->minor_version == 0 && !headers_find(&request->headers, SLICE("Host")))
@@ -227,6 +219,6 @@ void headers_copy_response(struct buf *buf, const struct headers *headers, unsig
         bool framing = slice_eq_nocase(line->name, SLICE("Content-Length")) ||
                        slice_eq_nocase(line->name, SLICE("Trailer"));
         if (!dropped && !framing && !headers_is_hop_by_hop(headers, line->name))
-            copy_line(buf, line);
+            fields_add(buf, line->name, line->value);
     }
 }

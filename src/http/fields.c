@@ -86,11 +86,9 @@ enum http_parse http_headers_scan(struct slice bytes, size_t *scan, enum http_li
 struct slice http_next_line(struct slice *rest)
 {
     struct slice line;
+    bool is_there = fields_next_line(rest, &line);
 
-    *rest = slice_cut(*rest, '\n', &line);
-    CHECK(line.at);
-    if (line.len > 0 && line.at[line.len - 1] == '\r')
-        line.len--;
+    CHECK(is_there);
     return line;
 }
 

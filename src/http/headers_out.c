@@ -15,10 +15,7 @@ void headers_write_status(struct buf *buf, int status, struct slice reason)
 
 void headers_write_field(struct buf *buf, const char *name, struct slice value)
 {
-    buf_add_str(buf, name);
-    buf_add(buf, ": ", 2);
-    buf_add_slice(buf, value);
-    buf_add(buf, "\r\n", 2);
+    fields_add(buf, slice_of(name), value);
 }
 
 void headers_write_number(struct buf *buf, const char *name, uint64_t value)

@@ -185,8 +185,7 @@ void http_origins_write(struct buf *buf, const struct http_origins_request *requ
         buf_add_str(buf, "\r\n");
     }
     for (size_t i = 0; i < headers->n; i++)
-        buf_printf(buf, "%.*s: %.*s\r\n", SLICE_ARG(headers->at[i].name),
-                   SLICE_ARG(headers->at[i].value));
+        fields_add(buf, headers->at[i].name, headers->at[i].value);
     if (request->has_body)
         headers_write_number(buf, "Content-Length", request->body.len);
     buf_add_str(buf, "\r\n");

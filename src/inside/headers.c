@@ -37,42 +37,28 @@ const char *headers_to_lines(struct slice json, struct arena *arena, struct buf 
     return problem;
 }
 
-/* The next line of `*rest`, CR LF behind it. */
-static bool next_line(struct slice *rest, struct header *ret_line)
-{
-    struct slice line;
-    if (rest->len == 0)
-        return false;
-    *rest = slice_cut(*rest, '\n', &line);
-    if (line.len > 0 && line.at[line.len - 1] == '\r')
-        line.len--;
-    struct slice value = slice_cut(line, ':', &ret_line->name);
-    ret_line->value = slice_trim(value);
-    return true;
-}
-
 static size_t count(struct slice lines, struct slice name)
 {
-    struct header line;
+    struct slice other, value;
     size_t n = 0;
-    while (next_line(&lines, &line))
-        n += slice_eq_nocase(line.name, name);
+    while (fields_next(&lines, &other, &value))
+        n += slice_eq_nocase(other, name);
     return n;
 }
 
 /* All values of that name, from its first line on. */
 static void add_values(struct slice lines, struct slice name, struct buf *json)
 {
-    struct header line;
+    struct slice other, value;
     bool several = count(lines, name) > 1;
     if (several)
         buf_add_char(json, '[');
-    while (next_line(&lines, &line)) {
-        if (!slice_eq_nocase(line.name, name))
+    while (fields_next(&lines, &other, &value)) {
+        if (!slice_eq_nocase(other, name))
             continue;
         if (several)
             json_next_item(json);
-        json_add_string(json, line.value);
+        json_add_string(json, value);
     }
     if (several)
         buf_add_char(json, ']');
@@ -80,17 +66,16 @@ static void add_values(struct slice lines, struct slice name, struct buf *json)
 
 void headers_to_json(struct slice lines, struct buf *json)
 {
-    struct header line;
-    struct slice rest = lines;
+    struct slice name, value, rest = lines;
     buf_add_char(json, '{');
-    for (const char *at = rest.at; next_line(&rest, &line); at = rest.at) {
+    for (const char *at = rest.at; fields_next(&rest, &name, &value); at = rest.at) {
         struct slice before = slice_make(lines.at, (size_t)(at - lines.at));
-        if (count(before, line.name) > 0)
+        if (count(before, name) > 0)
             continue;
         json_next_item(json);
-        json_add_string(json, line.name);
+        json_add_string(json, name);
         buf_add_char(json, ':');
-        add_values(slice_make(at, lines.len - before.len), line.name, json);
+        add_values(slice_make(at, lines.len - before.len), name, json);
     }
     buf_add_char(json, '}');
 }

@@ -107,26 +107,6 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     add_origin(buf, view);
 }
 
-/* The response's header lines, as [name, value] pairs in their order. */
-static void add_headers(struct buf *buf, struct slice fields)
-{
-    json_open(buf, "headers", '[');
-    while (fields.len > 0) {
-        struct slice line, name;
-        fields = slice_cut(fields, '\n', &line);
-        struct slice value = slice_cut(line, ':', &name);
-        if (value.len > 0 && value.at[value.len - 1] == '\r')
-            value.len--;
-        json_next_item(buf);
-        buf_add_char(buf, '[');
-        json_add_string(buf, name);
-        buf_add_char(buf, ',');
-        json_add_string(buf, slice_trim(value));
-        buf_add_char(buf, ']');
-    }
-    buf_add_char(buf, ']');
-}
-
 static void add_outcome(struct buf *buf, const struct outcome *outcome)
 {
     if (!outcome) {
@@ -135,7 +115,7 @@ static void add_outcome(struct buf *buf, const struct outcome *outcome)
     }
     json_open(buf, "outcome", '{');
     json_add_i64(buf, "status", outcome->status);
-    add_headers(buf, outcome->fields);
+    json_add_fields(buf, "headers", outcome->fields);
     json_add_i64(buf, "body_bytes", (int64_t)outcome->body.len);
     buf_add_char(buf, '}');
 }

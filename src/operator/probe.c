@@ -79,12 +79,10 @@ bool probe_has_target(const struct probe *probe)
 
 static bool has_host(struct slice lines)
 {
-    struct slice line, name;
-    while (slice_next(&lines, '\n', &line)) {
-        slice_cut(line, ':', &name);
+    struct slice name, value;
+    while (fields_next(&lines, &name, &value))
         if (slice_eq_nocase(name, SLICE("Host")))
             return true;
-    }
     return false;
 }
 

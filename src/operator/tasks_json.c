@@ -40,27 +40,6 @@ void tasks_add_json(struct buf *buf, const struct tasks_row *row)
 
 /* ---- all of one ---- */
 
-/* The header lines, as [name, value] pairs in their order; a file of them as ["@", path]. */
-static void add_headers(struct buf *buf, struct slice fields)
-{
-    json_open(buf, "headers", '[');
-    while (fields.len > 0) {
-        struct slice line, name = SLICE("@");
-        fields = slice_cut(fields, '\n', &line);
-        if (line.len > 0 && line.at[line.len - 1] == '\r')
-            line.len--;
-        struct slice value =
-            line.len > 0 && line.at[0] == '@' ? slice_skip(line, 1) : slice_cut(line, ':', &name);
-        json_next_item(buf);
-        buf_add_char(buf, '[');
-        json_add_string(buf, name);
-        buf_add_char(buf, ',');
-        json_add_string(buf, slice_trim(value));
-        buf_add_char(buf, ']');
-    }
-    buf_add_char(buf, ']');
-}
-
 static void add_list(struct buf *buf, const struct tasks_whole *whole)
 {
     struct slice state = whole->list ? steps_state_name(whole->list->state) : SLICE("");
@@ -88,10 +67,11 @@ static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
 
 static void add_request(struct buf *buf, const struct tasks_whole *whole)
 {
-    struct slice fields = whole->request ? whole->request->fields : SLICE("");
-    add_headers(buf, fields);
+    static const struct store_request none;
+    const struct store_request *request = whole->request ? whole->request : &none;
+    json_add_fields(buf, "headers", request->fields);
     json_add_known_text(buf, "body", whole->body);
-    json_add_known_text(buf, "response", whole->request ? whole->request->response : SLICE(""));
+    json_add_known_text(buf, "response", request->response);
 }
 
 void tasks_add_whole_json(struct buf *buf, const struct tasks_whole *whole)

@@ -96,15 +96,10 @@ static struct courier_verdict claim(const struct courier_kind *kind,
 /* The lines that were kept of the sender's request. */
 static bool add_fields(struct calling *calling)
 {
-    struct slice rest = calling->request->fields, line, name;
+    struct slice rest = calling->request->fields, name, value;
     bool fits = true;
-    while (fits && rest.len > 0) {
-        rest = slice_cut(rest, '\n', &line);
-        struct slice value = slice_trim(slice_cut(line, ':', &name));
-        if (value.len > 0 && value.at[value.len - 1] == '\r')
-            value.len--;
+    while (fits && fields_next(&rest, &name, &value))
         fits = headers_add(&calling->post.headers, name, value);
-    }
     return fits;
 }
 

@@ -415,6 +415,42 @@ static void a_connection_list_of_too_many_members_is_refused(void **state)
     assert_true(headers.n < HEADERS_MAX);
 }
 
+/* A line, the name and the value that it is read as; NULL: it has no value. */
+static void header_lines_are_read_as_they_are_written(void **state)
+{
+    static const struct {
+        const char *line, *name, *value;
+    } lines[] = {
+        {"Name: value\r\n", "Name", "value"},
+        {"Name: value", "Name", "value"},
+        {"Name: value\n", "Name", "value"},
+        {"Name:value \t\r\n", "Name", "value"}, /* the CR goes first */
+        {"Name: \t value\r \r\n", "Name", "value\r"},
+        {"a: b:c\r\n", "a", "b:c"},
+        {"Name: \r\n", "Name", ""},
+        {"Name:\r\n", "Name", ""},
+        {"no field\r\n", "no field", NULL},
+        {"\r\n", "", NULL},
+        {"@ /run/a:b \r\n", "@", "/run/a:b"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        BUF_AUTO struct buf buf = buf_make(100);
+        struct slice rest = slice_of(lines[i].line), name, value;
+        assert_true(fields_next(&rest, &name, &value));
+        assert_true(slice_eq(name, slice_of(lines[i].name)));
+        assert_true(slice_eq(value, slice_of(lines[i].value)));
+        assert_int_equal(value.at != NULL, lines[i].value != NULL);
+        assert_false(fields_next(&rest, &name, &value));
+        fields_add(&buf, name, value);
+        fields_add(&buf, SLICE("B"), SLICE("2"));
+        rest = buf_slice(&buf);
+        assert_true(fields_next(&rest, &name, &value) && fields_next(&rest, &name, &value));
+        assert_slice(name, "B");
+        assert_slice(value, "2");
+    }
+}
+
 static void assert_digest(struct digest digest, const char *hex)
 {
     char text[DIGEST_HEX_SIZE + 1];
@@ -539,6 +575,7 @@ int main(void)
         cmocka_unit_test(a_counted_arena_shares_its_limit_with_others),
         cmocka_unit_test(hop_by_hop_names_are_the_fixed_ones_and_those_listed),
         cmocka_unit_test(a_connection_list_of_too_many_members_is_refused),
+        cmocka_unit_test(header_lines_are_read_as_they_are_written),
         cmocka_unit_test(sha256_gives_the_published_vectors),
         cmocka_unit_test(sha256_gives_the_published_vectors_of_more_blocks),
         cmocka_unit_test(sized_parts_are_parts_after_their_big_endian_length),

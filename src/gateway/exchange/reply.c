@@ -401,14 +401,11 @@ static void add_upstreams_fields(const struct exchange *x, const struct upstream
     }
     int64_t wait = not_done ? CLOCK_US_PER_S : doubt_wait(x);
     bool asks = from->hint_at > 0 && from->hint_at - clock_boot_us() >= wait;
-    while (fields.len) {
-        struct slice line, name;
-        fields = slice_cut(fields, '\n', &line);
-        slice_cut(line, ':', &name);
+    for (struct slice name, value; fields_next(&fields, &name, &value);) {
         bool own = (!asks && slice_eq_nocase(name, SLICE("Retry-After"))) ||
                    (not_done && slice_eq_nocase(name, SLICE("X-Should-Retry")));
         if (!own)
-            buf_printf(to, "%.*s\n", SLICE_ARG(line));
+            fields_add(to, name, value);
     }
     if (!asks)
         headers_write_number(to, "Retry-After", (uint64_t)seconds_up(wait));
