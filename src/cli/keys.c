@@ -14,6 +14,18 @@
 
 /* ---- list, show, stats ---- */
 
+static int print_view(const struct keys_options *options, const struct keys_view *view, bool whole)
+{
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    if (!options->json) {
+        keys_print_record(&text, view);
+        return print_buf(options->command, &text);
+    }
+    keys_add_json(&text, view, whole);
+    buf_add_char(&text, '\n');
+    return print_buf(options->command, &text);
+}
+
 static int list(const struct keys_options *options)
 {
     KEYS_SESSION_AUTO struct keys_session session = {0};
@@ -32,8 +44,9 @@ static int list(const struct keys_options *options)
         struct keys_view view = {&row->store, &row->store.record,
                                  row->lease,  now,
                                  NULL,        store_digest_key(session.store)};
-        if (!keys_print_json(&view, false))
-            return EXIT_UNAVAILABLE;
+        code = print_view(options, &view, false);
+        if (code != EXIT_DONE)
+            return code;
     }
     if (more)
         fprintf(stderr, "pawl keys list: only the first %zu are shown; see --limit\n",
@@ -69,16 +82,6 @@ static int print_body(const struct keys_options *options, const struct outcome *
     return EXIT_DONE;
 }
 
-static int print_shown(const struct keys_options *options, const struct keys_view *view)
-{
-    if (options->print_body)
-        return print_body(options, view->outcome);
-    if (options->json)
-        return keys_print_json(view, true) ? EXIT_DONE : EXIT_UNAVAILABLE;
-    keys_print_record(view);
-    return EXIT_DONE;
-}
-
 /* Nothing is printed of a response that is damaged. */
 static enum store_status unpack(const struct keys_options *options, struct keys_view *view)
 {
@@ -111,7 +114,8 @@ static int show(const struct keys_options *options)
         code = command_failed(options->command, EXIT_FINAL_ERROR,
                               "the record has just expired or been deleted");
     else if (code == EXIT_DONE)
-        code = print_shown(options, &view);
+        code = options->print_body ? print_body(options, view.outcome)
+                                   : print_view(options, &view, true);
     outcome_unref(view.outcome);
     return code;
 }

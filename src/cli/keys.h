@@ -75,17 +75,11 @@ int keys_open_one(struct keys_session *session, const struct keys_options *optio
 /* A table with a line of headings. */
 void keys_print_table(FILE *to, const struct keys_found *found, int64_t now);
 
-/* All of one record, a line for each fact. */
-void keys_print_record(const struct keys_view *view);
+/* Appends all of one record, a line for each fact. */
+void keys_print_record(struct buf *to, const struct keys_view *view);
 
 /* `rule "key" of tenant "tenant"`, for a sentence. */
 void keys_add_name(struct buf *buf, const struct store_row *row);
-
-/* One JSON object and a newline; `whole` adds what only `show` prints. False: no memory. */
-bool keys_print_json(const struct keys_view *view, bool whole);
-
-/* The same of an act on a record. */
-bool keys_print_act_json(const struct keys_act *act, const struct digest_key *key);
 
 /* ---- keys_settle.c ---- */
 

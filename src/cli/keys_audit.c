@@ -31,10 +31,7 @@ static int print_act(const struct keys_options *options, const struct store_audi
     else
         add_text(&line, audit, reason);
     buf_add_char(&line, '\n');
-    if (!buf_ok(&line))
-        return EXIT_UNAVAILABLE;
-    fwrite(line.at, 1, line.len, stdout);
-    return EXIT_DONE;
+    return print_buf(options->command, &line);
 }
 
 /* Walks over all acts and prints those behind the first `skip`; `*ret_n`: how many there are. */

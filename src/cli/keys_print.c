@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records for people. Whatever came from outside is escaped. */
-#include "base/timestamp.h"
 #include "cli/keys.h"
 #include "cli/print.h"
 
@@ -21,14 +20,6 @@ enum column {
     COLUMNS,
 };
 
-static void add_time(struct buf *cell, int64_t us)
-{
-    if (us == CLOCK_NEVER)
-        buf_add_str(cell, "forever");
-    else if (us == 0 || !timestamp_print(cell, us))
-        buf_add_str(cell, "-");
-}
-
 static void add_status(struct buf *cell, const struct keys_view *view)
 {
     const struct record *record = view->record;
@@ -44,13 +35,6 @@ static void add_status(struct buf *cell, const struct keys_view *view)
         buf_add_str(cell, ",in-doubt");
     if (!lease && record->status != RECORD_UNKNOWN && view->now >= record->expires_at)
         buf_add_str(cell, ",expired");
-}
-
-static void add_text(struct buf *cell, struct slice text)
-{
-    if (text.len == 0)
-        buf_add_char(cell, '-');
-    print_escaped(cell, text);
 }
 
 /* One line of the table: the text of each column, and what is known of how wide they are. */
@@ -73,10 +57,10 @@ static void fill_line(struct line *line, const struct keys_row *row, int64_t now
         buf_add_i64(&cells[COLUMN_HTTP], view.record->http_status);
     buf_add_i64(&cells[COLUMN_TOKEN], view.record->token);
     buf_add_i64(&cells[COLUMN_ATTEMPTS], view.record->attempts);
-    add_time(&cells[COLUMN_CREATED], view.record->created_at);
-    add_text(&cells[COLUMN_TENANT], view.row->tenant);
-    add_text(&cells[COLUMN_RULE], view.row->rule);
-    add_text(&cells[COLUMN_KEY], view.row->key);
+    print_moment(&cells[COLUMN_CREATED], view.record->created_at);
+    print_text(&cells[COLUMN_TENANT], view.row->tenant);
+    print_text(&cells[COLUMN_RULE], view.row->rule);
+    print_text(&cells[COLUMN_KEY], view.row->key);
 }
 
 static void print_cell(FILE *to, const struct line *line, enum column column, struct slice text)
@@ -116,155 +100,128 @@ void keys_print_table(FILE *to, const struct keys_found *found, int64_t now)
 
 /* ---- one record ---- */
 
-static void print_fact(const char *name, struct slice value)
-{
-    printf("%-14s%.*s\n", name, SLICE_ARG(value));
-}
-
-static void print_text(const char *name, struct slice text)
-{
-    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
-    add_text(&cell, text);
-    print_fact(name, buf_slice(&cell));
-}
-
-static void print_time(const char *name, int64_t us)
-{
-    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
-    add_time(&cell, us);
-    print_fact(name, buf_slice(&cell));
-}
-
 /* The store does not know the rules. */
-static void print_due(int64_t us)
+static void add_due(struct buf *to, int64_t us)
 {
-    BUF_AUTO struct buf cell = buf_make(CELL_MAX);
-    add_time(&cell, us);
-    buf_add_str(&cell, " (where its rule has probe_headers)");
-    print_fact("next probe:", buf_slice(&cell));
+    print_label(to, "next probe:");
+    print_moment(to, us);
+    buf_add_str(to, " (where its rule has probe_headers)\n");
 }
 
-static void print_number(const char *name, int64_t value)
-{
-    printf("%-14s%lld\n", name, (long long)value);
-}
-
-static void print_digest(const char *name, const struct digest *digest)
+static void add_digest(struct buf *to, const char *name, const struct digest *digest)
 {
     char hex[DIGEST_HEX_SIZE + 1];
     if (digest_is_none(digest))
         return;
     hex_encode(digest->bytes, DIGEST_SIZE, hex);
-    print_fact(name, slice_of(hex));
+    print_fact(to, name, slice_of(hex));
 }
 
-static void print_lease(const struct keys_view *view)
+static void add_lease(struct buf *to, const struct keys_view *view)
 {
     const char *name = keys_lease_name(view);
     if (!name)
         return;
-    printf("%-14s%s", "lease:", name);
+    print_label(to, "lease:");
+    buf_add_str(to, name);
     if (view->lease == RECORD_LEASE_LIVE)
-        printf(", %lld s left", (long long)keys_seconds_left(view->now, view->record->lease_until));
-    puts(view->record->probing ? ", probing" : "");
+        buf_printf(to, ", %lld s left",
+                   (long long)keys_seconds_left(view->now, view->record->lease_until));
+    buf_add_str(to, view->record->probing ? ", probing\n" : "\n");
 }
 
-static void print_doubt(const struct keys_view *view)
+static void add_doubt(struct buf *to, const struct keys_view *view)
 {
     const struct record *record = view->record;
     if (record->status != RECORD_PENDING && record->status != RECORD_UNKNOWN)
         return;
-    print_fact("in doubt:", record_in_doubt(record, view->lease)
-                                ? SLICE("yes, it may have happened")
-                                : SLICE("no"));
-    print_fact("unknown:", slice_of(record_unknown_name(record->unknown)));
-    print_number("settle [s]:", (record->settle_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S);
-    print_time("quiet at:", record->quiet_at);
+    print_fact(to, "in doubt:",
+               record_in_doubt(record, view->lease) ? SLICE("yes, it may have happened")
+                                                    : SLICE("no"));
+    print_fact(to, "unknown:", slice_of(record_unknown_name(record->unknown)));
+    print_fact_number(to, "settle [s]:", (record->settle_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S);
+    print_fact_moment(to, "quiet at:", record->quiet_at);
     if (record->quiet_at > view->now)
-        print_number("quiet in [s]:", keys_seconds_left(view->now, record->quiet_at));
+        print_fact_number(to, "quiet in [s]:", keys_seconds_left(view->now, record->quiet_at));
     if (keys_probe_due(view) > 0)
-        print_due(keys_probe_due(view));
+        add_due(to, keys_probe_due(view));
 }
 
 /* Which request it was, and why its outcome is in doubt. */
-static void print_origin(const struct keys_view *view)
+static void add_origin(struct buf *to, const struct keys_view *view)
 {
     BUF_AUTO struct buf text = buf_make(ORIGIN_MAX);
     struct origin origin;
     record_cause_write(view->record->cause, &text);
     if (text.len > 0)
-        print_fact("cause:", buf_slice(&text));
+        print_fact(to, "cause:", buf_slice(&text));
     if (!keys_origin(view, &origin))
         return;
     buf_clear(&text);
     buf_add_slice(&text, origin.method);
     buf_add_char(&text, ' ');
     buf_add_slice(&text, origin.path);
-    print_text("request:", buf_slice(&text));
-    print_text("client:", origin.client);
+    print_fact(to, "request:", buf_slice(&text));
+    print_fact(to, "client:", origin.client);
     if (origin.correlation_id.len > 0)
-        print_text("correlation:", origin.correlation_id);
+        print_fact(to, "correlation:", origin.correlation_id);
     if (origin.trace_id.len > 0)
-        print_text("trace:", origin.trace_id);
+        print_fact(to, "trace:", origin.trace_id);
     if (origin.body.len > 0)
-        print_text("body:", origin.body);
+        print_fact(to, "body:", origin.body);
 }
 
-/* The header lines of the response, each escaped. */
-static void print_fields(struct slice fields)
-{
-    for (struct slice line; fields_next_line(&fields, &line);)
-        print_text("  ", line);
-}
-
-static void print_response(const struct keys_view *view)
+static void add_response(struct buf *to, const struct keys_view *view)
 {
     const struct record *record = view->record;
     if (record->status != RECORD_COMPLETE && record->status != RECORD_FAILED)
         return;
-    print_time("completed:", record->completed_at);
+    print_fact_moment(to, "completed:", record->completed_at);
     if (record->http_status > 0) /* a job has none: its exit code is among the lines below */
-        print_number("http status:", record->http_status);
+        print_fact_number(to, "http status:", record->http_status);
     if (!view->outcome) {
-        print_fact("response:", record->kept ? SLICE("expired") : SLICE("not kept"));
+        print_fact(to, "response:", record->kept ? SLICE("expired") : SLICE("not kept"));
         return;
     }
-    printf("%-14s%zu bytes of body\n", "response:", view->outcome->body.len);
-    print_fields(view->outcome->fields);
+    print_label(to, "response:");
+    buf_printf(to, "%zu bytes of body\n", view->outcome->body.len);
+    print_fields(to, view->outcome->fields);
 }
 
-void keys_print_record(const struct keys_view *view)
+void keys_print_record(struct buf *to, const struct keys_view *view)
 {
     const struct record *record = view->record;
-    print_text("key:", view->row->key);
+    print_fact(to, "key:", view->row->key);
     if (view->row->once.len > 0)
-        print_text("once:", view->row->once);
-    print_text("tenant:", view->row->tenant);
+        print_fact(to, "once:", view->row->once);
+    print_fact(to, "tenant:", view->row->tenant);
     char hash[LOG_KEYED_SIZE];
     struct slice tenant_hash = keys_tenant_hash(view, hash);
     if (tenant_hash.len > 0)
-        print_fact("tenant hash:", tenant_hash);
-    print_text("rule:", view->row->rule);
-    print_fact("status:", slice_of(record_status_name(record->status)));
+        print_fact(to, "tenant hash:", tenant_hash);
+    print_fact(to, "rule:", view->row->rule);
+    print_fact(to, "status:", slice_of(record_status_name(record->status)));
     if (record->provisional)
-        print_fact("provisional:", SLICE("completed by the service; the gateway may still fill in "
-                                         "headers and body"));
-    print_lease(view);
-    print_number("token:", record->token);
-    printf("%-14s%lld, probes included\n", "attempts:", (long long)record->attempts);
-    print_time("created:", record->created_at);
-    print_time("started:", record->started_at);
-    print_doubt(view);
-    print_origin(view);
-    print_time("expires:", record->provisional ? 0 : record->expires_at);
+        print_fact(to, "provisional:",
+                   SLICE("completed by the service; the gateway may still fill in "
+                         "headers and body"));
+    add_lease(to, view);
+    print_fact_number(to, "token:", record->token);
+    print_label(to, "attempts:");
+    buf_printf(to, "%lld, probes included\n", (long long)record->attempts);
+    print_fact_moment(to, "created:", record->created_at);
+    print_fact_moment(to, "started:", record->started_at);
+    add_doubt(to, view);
+    add_origin(to, view);
+    print_fact_moment(to, "expires:", record->provisional ? 0 : record->expires_at);
     if (record->tombstone_us > 0 && !record->provisional)
-        print_time("kept until:", record->gone_at);
+        print_fact_moment(to, "kept until:", record->gone_at);
     if (record->once_until > 0 && !record->provisional)
-        print_time("once until:", record->once_until);
-    print_digest("payload hash:", &record->payload_hash);
-    print_digest("target hash:", &record->target_hash);
-    print_text("recipe:", view->row->recipe);
-    print_response(view);
+        print_fact_moment(to, "once until:", record->once_until);
+    add_digest(to, "payload hash:", &record->payload_hash);
+    add_digest(to, "target hash:", &record->target_hash);
+    print_fact(to, "recipe:", view->row->recipe);
+    add_response(to, view);
 }
 
 void keys_add_name(struct buf *buf, const struct store_row *row)
@@ -278,26 +235,4 @@ void keys_add_name(struct buf *buf, const struct store_row *row)
     buf_add_str(buf, " of tenant \"");
     print_escaped(buf, row->tenant);
     buf_add_char(buf, '"');
-}
-
-static bool print_object(struct buf *buf)
-{
-    buf_add_char(buf, '\n');
-    if (buf_ok(buf))
-        fwrite(buf->at, 1, buf->len, stdout);
-    return buf_ok(buf);
-}
-
-bool keys_print_json(const struct keys_view *view, bool whole)
-{
-    BUF_AUTO struct buf buf = buf_make(SIZE_MAX);
-    keys_add_json(&buf, view, whole);
-    return print_object(&buf);
-}
-
-bool keys_print_act_json(const struct keys_act *act, const struct digest_key *key)
-{
-    BUF_AUTO struct buf buf = buf_make(SIZE_MAX);
-    keys_add_act_json(&buf, act, key);
-    return print_object(&buf);
 }

@@ -25,10 +25,14 @@ static const int codes[] = {
 
 static int report_act_json(struct keys_session *session, const struct keys_act *act)
 {
-    if (keys_print_act_json(act, store_digest_key(session->store)))
-        return codes[act->end];
-    return command_failed(session->options->command, EXIT_UNAVAILABLE,
-                          "done; the result cannot be printed: out of memory");
+    BUF_AUTO struct buf line = buf_make(SIZE_MAX);
+    keys_add_act_json(&line, act, store_digest_key(session->store));
+    buf_add_char(&line, '\n');
+    if (!buf_ok(&line))
+        return command_failed(session->options->command, EXIT_UNAVAILABLE,
+                              "done; the result cannot be printed: out of memory");
+    fwrite(line.at, 1, line.len, stdout);
+    return codes[act->end];
 }
 
 static int report_act(struct keys_session *session, const struct keys_act *act)

@@ -59,10 +59,7 @@ static int print(const struct queue_session *session, const struct store_task_au
         add_json(&line, audit, reason);
     else
         add_text(&line, audit, reason, session->words->noun);
-    if (!buf_ok(&line))
-        return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
-    fwrite(line.at, 1, line.len, stdout);
-    return EXIT_DONE;
+    return print_buf(session->command, &line);
 }
 
 /* Walks over all acts and prints those behind the first `skip`; `*ret_n`: how many there are. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queued operations for people and programs. Whatever came from outside is escaped. */
-#include "base/timestamp.h"
 #include "cli/print.h"
 #include "cli/queue.h"
 #include "webhook/fanout.h"
@@ -8,33 +7,7 @@
 
 #define LANES_MAX ((size_t)4 * 1024 * 1024)
 
-static int no_memory(const struct queue_session *session)
-{
-    return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
-}
-
-static int print_buf(const struct queue_session *session, const struct buf *buf)
-{
-    if (!buf_ok(buf))
-        return no_memory(session);
-    fwrite(buf->at, 1, buf->len, stdout);
-    return EXIT_DONE;
-}
-
 /* ---- list ---- */
-
-static void add_time(struct buf *line, int64_t us)
-{
-    if (us == 0 || us == CLOCK_NEVER || !timestamp_print(line, us))
-        buf_add_char(line, '-');
-}
-
-static void add_text(struct buf *line, struct slice text)
-{
-    if (text.len == 0)
-        buf_add_char(line, '-');
-    print_escaped(line, text);
-}
 
 /* Behind which one it waits and, where that one fails, since when. */
 static void add_held(struct buf *line, const struct store_task *head)
@@ -46,7 +19,7 @@ static void add_held(struct buf *line, const struct store_task *head)
     if (since == 0)
         return;
     buf_add_str(line, " since ");
-    add_time(line, since);
+    print_moment(line, since);
     buf_printf(line, ": %s", task_reason_text(store_task_reason(head)));
 }
 
@@ -55,15 +28,16 @@ static void add_line(struct buf *line, const struct tasks_row *row)
 {
     const struct task *task = &row->stored->task;
     bool ended = task->ended_at != 0;
+    int64_t due_at = task->due_at == CLOCK_NEVER ? 0 : task->due_at;
     buf_printf(line, "%-18lld %-8.*s %8d  ", (long long)row->stored->row.id,
                SLICE_ARG(tasks_state_name(row->stored, row->head)), task->attempts);
     size_t start = line->len;
-    add_time(line, ended ? task->ended_at : task->due_at);
+    print_moment(line, ended ? task->ended_at : due_at);
     buf_printf(line, "%*s  ", (int)(line->len - start < 24 ? 24 - (line->len - start) : 0), "");
-    add_text(line, row->stored->key);
+    print_text(line, row->stored->key);
     buf_add_str(line, "  ");
     if (row->url.len > 0) {
-        add_text(line, row->stored->ord);
+        print_text(line, row->stored->ord);
         buf_printf(line, "  %.*s ", SLICE_ARG(row->method));
         print_escaped(line, row->url);
     } else {
@@ -99,7 +73,7 @@ static int print_lanes(struct queue_session *session)
         buf_add_str(&text, " is paused\n");
     }
     arena_fini(&arena);
-    return code == EXIT_DONE ? print_buf(session, &text) : code;
+    return code == EXIT_DONE ? print_buf(session->command, &text) : code;
 }
 
 static int print_page(struct queue_session *session, const struct tasks_page *page, size_t n)
@@ -113,7 +87,7 @@ static int print_page(struct queue_session *session, const struct tasks_page *pa
             add_line(&text, &page->rows[i]);
         }
     }
-    return print_buf(session, &text);
+    return print_buf(session->command, &text);
 }
 
 static int print_pages(struct queue_session *session, struct tasks_wanted *wanted)
@@ -148,30 +122,16 @@ int queue_run_list(struct queue_session *session)
     if (code == EXIT_DONE && !session->json)
         code = print_lanes(session);
     if (code == EXIT_DONE && !session->json)
-        code = print_buf(session, &heading);
+        code = print_buf(session->command, &heading);
     return code == EXIT_DONE ? print_pages(session, &wanted) : code;
 }
 
 /* ---- show ---- */
 
-static void add_fact(struct buf *buf, const char *name, struct slice value)
-{
-    buf_printf(buf, "%-14s", name);
-    add_text(buf, value);
-    buf_add_char(buf, '\n');
-}
-
-static void add_moment(struct buf *buf, const char *name, int64_t us)
-{
-    buf_printf(buf, "%-14s", name);
-    add_time(buf, us);
-    buf_add_char(buf, '\n');
-}
-
 static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
 {
     buf_printf(buf, "attempt %-6d", attempt->n);
-    add_time(buf, attempt->at);
+    print_moment(buf, attempt->at);
     buf_printf(buf, "  %lld ms after it was due, took %lld ms: ",
                (long long)(attempt->wait_us / CLOCK_US_PER_MS),
                (long long)(attempt->took_us / CLOCK_US_PER_MS));
@@ -181,24 +141,23 @@ static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
                 attempt->reason == TASK_REASON_NONE ? "done" : task_reason_text(attempt->reason));
     buf_add_char(buf, '\n');
     if (attempt->answer.len > 0)
-        add_fact(buf, "  response:", attempt->answer);
+        print_fact(buf, "  response:", attempt->answer);
 }
 
 static void add_request(struct buf *buf, const struct store_request *request, struct slice body)
 {
-    struct slice fields = request->fields;
-    buf_printf(buf, "%-14s%.*s ", "request:", SLICE_ARG(request->method));
+    print_label(buf, "request:");
+    buf_printf(buf, "%.*s ", SLICE_ARG(request->method));
     print_escaped(buf, request->url);
     buf_add_char(buf, '\n');
-    for (struct slice line; fields_next_line(&fields, &line);)
-        add_fact(buf, "  ", line);
+    print_fields(buf, request->fields);
     if (body.len > 0)
-        add_fact(buf, "body:", body);
+        print_fact(buf, "body:", body);
     if (request->response.len > 0)
-        add_fact(buf, "response:", request->response);
+        print_fact(buf, "response:", request->response);
     for (struct slice lines = request->answers, line;
          lines.len > 0 && slice_next(&lines, '\n', &line);)
-        add_fact(buf, "answers:", line);
+        print_fact(buf, "answers:", line);
 }
 
 static void add_state(const struct queue_words *words, struct buf *buf,
@@ -206,28 +165,28 @@ static void add_state(const struct queue_words *words, struct buf *buf,
 {
     const struct store_task *stored = whole->stored;
     const struct task *task = &stored->task;
-    buf_printf(buf, "%-14s%lld\n", "id:", (long long)stored->row.id);
-    add_fact(buf, words->key, stored->key);
-    add_fact(buf, "state:", tasks_state_name(stored, whole->head));
+    print_fact_number(buf, "id:", stored->row.id);
+    print_fact(buf, words->key, stored->key);
+    print_fact(buf, "state:", tasks_state_name(stored, whole->head));
     if (task->reason != TASK_REASON_NONE)
-        add_fact(buf, "reason:", slice_of(task_reason_text(store_task_reason(stored))));
-    add_fact(buf, words->lane, stored->lane);
+        print_fact(buf, "reason:", slice_of(task_reason_text(store_task_reason(stored))));
+    print_fact(buf, words->lane, stored->lane);
     if (stored->ord.len > 0)
-        add_fact(buf, words->order, stored->ord);
+        print_fact(buf, words->order, stored->ord);
     if (task->state == TASK_WAITING && task->due_at == CLOCK_NEVER)
-        add_fact(buf, "due:", SLICE("when those before it in its group have ended"));
+        print_fact(buf, "due:", SLICE("when those before it in its group have ended"));
     else if (task->state == TASK_WAITING)
-        add_moment(buf, "due:", task->due_at);
-    buf_printf(buf, "%-14s%d\n", "attempts:", task->attempts);
+        print_fact_moment(buf, "due:", task->due_at);
+    print_fact_number(buf, "attempts:", task->attempts);
     if (task->in_doubt)
-        add_fact(buf, "in doubt:", SLICE("yes, an attempt may have taken effect"));
+        print_fact(buf, "in doubt:", SLICE("yes, an attempt may have taken effect"));
     if (task->status > 0)
-        buf_printf(buf, "%-14s%d\n", "http status:", task->status);
-    add_moment(buf, "created:", task->created_at);
+        print_fact_number(buf, "http status:", task->status);
+    print_fact_moment(buf, "created:", task->created_at);
     if (task->deadline_at != CLOCK_NEVER)
-        add_moment(buf, "deadline:", task->deadline_at);
+        print_fact_moment(buf, "deadline:", task->deadline_at);
     if (task->ended_at != 0)
-        add_moment(buf, "ended:", task->ended_at);
+        print_fact_moment(buf, "ended:", task->ended_at);
 }
 
 static void add_list(struct buf *buf, const struct tasks_whole *whole)
@@ -236,15 +195,16 @@ static void add_list(struct buf *buf, const struct tasks_whole *whole)
     bool is_reverse = stored->step < 0;
     if (!whole->list)
         return;
-    buf_printf(buf, "%-14s%lld, %.*s\n", "list:", (long long)stored->list_id,
+    print_label(buf, "list:");
+    buf_printf(buf, "%lld, %.*s\n", (long long)stored->list_id,
                SLICE_ARG(steps_state_name(whole->list->state)));
-    add_fact(buf, "list name:", whole->list->name);
-    buf_printf(buf, "%-14s%lld\n", is_reverse ? "undoes step:" : "step:",
-               (long long)(is_reverse ? -stored->step : stored->step));
+    print_fact(buf, "list name:", whole->list->name);
+    print_fact_number(
+        buf, is_reverse ? "undoes step:" : "step:", is_reverse ? -stored->step : stored->step);
     if (!whole->request || whole->request->undo.len == 0)
         return;
-    add_fact(buf, "undo:", whole->request->undo);
-    add_fact(buf, "undo key:", whole->request->undo_key);
+    print_fact(buf, "undo:", whole->request->undo);
+    print_fact(buf, "undo key:", whole->request->undo_key);
 }
 
 static int print_whole(struct queue_session *session, const struct tasks_whole *whole)
@@ -253,18 +213,20 @@ static int print_whole(struct queue_session *session, const struct tasks_whole *
     if (session->json) {
         tasks_add_whole_json(&text, whole);
         buf_add_char(&text, '\n');
-        return print_buf(session, &text);
+        return print_buf(session->command, &text);
     }
     add_state(session->words, &text, whole);
     add_list(&text, whole);
     if (whole->request)
         add_request(&text, whole->request, whole->body);
-    if (whole->n_attempts < (size_t)whole->stored->task.tries)
-        buf_printf(&text, "%-14s%d; shown are the first 5 and the last 15 that reached somebody\n",
-                   "tries:", whole->stored->task.tries);
+    if (whole->n_attempts < (size_t)whole->stored->task.tries) {
+        print_label(&text, "tries:");
+        buf_printf(&text, "%d; shown are the first 5 and the last 15 that reached somebody\n",
+                   whole->stored->task.tries);
+    }
     for (size_t i = 0; i < whole->n_attempts; i++)
         add_attempt(&text, (const struct store_attempt *)whole->attempts[i]);
-    return print_buf(session, &text);
+    return print_buf(session->command, &text);
 }
 
 int queue_run_show(struct queue_session *session)

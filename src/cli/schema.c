@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl schema`: what a database needs before it can hold records. */
 #include "cli/command.h"
+#include "cli/print.h"
 #include "store/store.h"
-#include <stdio.h>
 
 int command_schema(enum command_id id, struct operands at)
 {
@@ -14,8 +14,5 @@ int command_schema(enum command_id id, struct operands at)
         return command_misused("schema", "the store is `postgres`");
     struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
     store_schema(&sql);
-    if (!buf_ok(&sql))
-        return command_failed("schema", EXIT_UNAVAILABLE, "out of memory");
-    printf("%.*s", SLICE_ARG(buf_slice(&sql)));
-    return EXIT_DONE;
+    return print_buf("schema", &sql);
 }

@@ -6,6 +6,7 @@
 #include "cli/actor.h"
 #include "cli/command.h"
 #include "cli/keys.h"
+#include "cli/print.h"
 #include "client/queue.h"
 #include "operator/freeze.h"
 #include "webhook/fanout.h"
@@ -93,10 +94,7 @@ static int print_view(const struct keys_session *session, const struct freeze_vi
         add_json(&text, view);
     else
         add_text(&text, view);
-    if (!buf_ok(&text))
-        return command_failed(session->options->command, EXIT_UNAVAILABLE, "out of memory");
-    fwrite(text.at, 1, text.len, stdout);
-    return EXIT_DONE;
+    return print_buf(session->options->command, &text);
 }
 
 static int show(struct keys_session *session, const struct store_options *options)

@@ -80,10 +80,7 @@ static int print_found(struct queue_session *session, struct slice name)
     for (size_t i = 0; i < registry.n; i++)
         if (!is_one || one == &registry.at[i])
             add_entry(&text, session, &registry.at[i], registry.now, is_one);
-    if (!buf_ok(&text))
-        return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
-    fwrite(text.at, 1, text.len, stdout);
-    return EXIT_DONE;
+    return print_buf(session->command, &text);
 }
 
 /* ---- what came of an act ---- */
