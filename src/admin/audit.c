@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What operators did to records, in the JSON of `pawl keys audit --json`. */
+#include "operator/audit.h"
 #include "admin/admin_priv.h"
 #include "base/json.h"
-#include "operator/keys.h"
 
+#define PAGE 32 /* acts copied while the store is held */
 #define ID_MOST ((uint64_t)INT64_MAX)
 
 /* `after=ID`, or nothing. */
@@ -20,25 +21,26 @@ static bool read_query(const struct session *session, int64_t *ret_after, struct
     return good;
 }
 
-static void write_page(const struct keys_audit *page, struct reply *reply)
+static void write_page(const struct audit_page *page, struct reply *reply)
 {
     reply->type = "application/json";
     buf_add_str(&reply->body, "{\"acts\":[");
-    for (size_t i = 0; i < page->n; i++) {
+    for (size_t i = 0; i < page->acts.n; i++) {
         json_next_item(&reply->body);
-        keys_audit_add_json(&reply->body, &page->at[i], page->reasons[i]);
+        audit_add_json(&reply->body, (const struct store_audit *)page->acts.rows[i],
+                       page->reasons[i]);
     }
     buf_add_char(&reply->body, ']');
-    json_add_known_i64(&reply->body, "next", page->n == KEYS_AUDIT_PAGE ? page->last : 0);
+    json_add_known_i64(&reply->body, "next", page->next);
     buf_add_str(&reply->body, "}\n");
 }
 
 void audit_reply(struct session *session, struct reply *reply)
 {
-    KEYS_AUDIT_AUTO struct keys_audit page = {0};
-    if (!read_query(session, &page.last, reply) || !keys_enter(session, reply))
+    AUDIT_PAGE_AUTO struct audit_page page = {.table = &audit_table, .limit = PAGE};
+    if (!read_query(session, &page.next, reply) || !keys_enter(session, reply))
         return;
-    enum store_status status = keys_audit_next(session->admin->config.store, &page, fiber_parker());
+    enum store_status status = audit_read(session->admin->config.store, fiber_parker(), &page);
     keys_leave(session);
     if (status == STORE_DONE)
         write_page(&page, reply);

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/keys.h"
 #include "cli/print.h"
+#include "operator/audit.h"
 
 static void add_text(struct buf *line, const struct store_audit *audit, struct slice reason)
 {
@@ -13,7 +14,7 @@ static void add_text(struct buf *line, const struct store_audit *audit, struct s
     print_escaped(line, audit->actor);
     buf_printf(line, " %s ", store_act_name(audit->act));
     keys_add_name(line, &row);
-    buf_printf(line, ": %s -> %s", record_status_name(audit->from), keys_audit_result(audit));
+    buf_printf(line, ": %s -> %s", record_status_name(audit->from), audit_result(audit));
     if (audit->http_status > 0)
         buf_printf(line, " %d", audit->http_status);
     buf_printf(line, ", token %lld%s", (long long)audit->token, audit->force ? ", forced" : "");
@@ -27,7 +28,7 @@ static int print_act(const struct keys_options *options, const struct store_audi
 {
     BUF_AUTO struct buf line = buf_make(SIZE_MAX);
     if (options->json)
-        keys_audit_add_json(&line, audit, reason);
+        audit_add_json(&line, audit, reason);
     else
         add_text(&line, audit, reason);
     buf_add_char(&line, '\n');
@@ -35,18 +36,18 @@ static int print_act(const struct keys_options *options, const struct store_audi
 }
 
 /* Walks over all acts and prints those behind the first `skip`; `*ret_n`: how many there are. */
-static int walk(struct keys_session *session, size_t skip, bool print, size_t *ret_n)
+static int walk(struct keys_session *session, size_t skip, size_t *ret_n)
 {
-    KEYS_AUDIT_AUTO struct keys_audit page = {.n = KEYS_AUDIT_PAGE};
+    AUDIT_PAGE_AUTO struct audit_page page = {.table = &audit_table, .limit = AUDIT_PAGE_MOST};
     size_t n = 0;
     int code = EXIT_DONE;
-    while (code == EXIT_DONE && page.n == KEYS_AUDIT_PAGE) {
-        code =
-            keys_complain(session, keys_audit_next(session->store, &page, &session->parker.parker));
-        for (size_t i = 0; i < page.n && code == EXIT_DONE; i++, n++)
-            if (print && n >= skip)
-                code = print_act(session->options, &page.at[i], page.reasons[i]);
-    }
+    do {
+        code = keys_complain(session, audit_read(session->store, &session->parker.parker, &page));
+        for (size_t i = 0; i < page.acts.n && code == EXIT_DONE; i++)
+            if (n++ >= skip)
+                code = print_act(session->options, (const struct store_audit *)page.acts.rows[i],
+                                 page.reasons[i]);
+    } while (code == EXIT_DONE && page.next != 0);
     *ret_n = n;
     return code;
 }
@@ -57,9 +58,9 @@ int keys_audit(const struct keys_options *options)
     size_t n = 0;
     int code = keys_open(&session, options);
     if (code == EXIT_DONE)
-        code = walk(&session, 0, false, &n);
+        code = walk(&session, SIZE_MAX, &n);
     if (code == EXIT_DONE)
-        code = walk(&session, n > options->limit ? n - options->limit : 0, true, &n);
+        code = walk(&session, n > options->limit ? n - options->limit : 0, &n);
     if (code == EXIT_DONE && n > options->limit)
         fprintf(stderr, "pawl keys audit: these are the last %zu of %zu; see --limit\n",
                 options->limit, n);

@@ -4,9 +4,8 @@
 #include "base/timestamp.h"
 #include "cli/print.h"
 #include "cli/queue.h"
+#include "operator/audit.h"
 #include <stdio.h>
-
-#define ARENA_MAX ((size_t)16 * 1024 * 1024)
 
 static void add_json(struct buf *line, const struct store_task_audit *audit, struct slice reason)
 {
@@ -63,27 +62,19 @@ static int print(const struct queue_session *session, const struct store_task_au
 }
 
 /* Walks over all acts and prints those behind the first `skip`; `*ret_n`: how many there are. */
-static int walk(const struct queue_session *session, size_t skip, size_t *ret_n)
+static int walk(struct queue_session *session, size_t skip, size_t *ret_n)
 {
-    int64_t last = 0;
-    size_t n = 0, n_read = TASKS_PAGE_MOST;
+    AUDIT_PAGE_AUTO struct audit_page page = {.table = &task_audit_table, .limit = AUDIT_PAGE_MOST};
+    size_t n = 0;
     int code = EXIT_DONE;
-    while (code == EXIT_DONE && n_read == TASKS_PAGE_MOST) {
-        ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-        struct store_found found;
-        struct slice *reasons = NULL;
-        code = queue_complain(session, tasks_acts(&session->source, last, &arena, &found));
-        if (code == EXIT_DONE)
-            code =
-                queue_complain(session, tasks_reasons(&session->source, &found, &arena, &reasons));
-        n_read = code == EXIT_DONE ? found.n : 0;
-        for (size_t i = 0; i < n_read && code == EXIT_DONE; i++) {
-            const struct store_task_audit *audit = (const struct store_task_audit *)found.rows[i];
-            last = audit->row.id;
-            if (slice_eq(audit->kind, session->words->kind) && n++ >= skip)
-                code = print(session, audit, reasons[i]);
+    do {
+        code = queue_complain(session, audit_read(session->store, &session->parker.parker, &page));
+        for (size_t i = 0; i < page.acts.n && code == EXIT_DONE; i++) {
+            const struct store_task_audit *act = (const struct store_task_audit *)page.acts.rows[i];
+            if (slice_eq(act->kind, session->words->kind) && n++ >= skip)
+                code = print(session, act, page.reasons[i]);
         }
-    }
+    } while (code == EXIT_DONE && page.next != 0);
     *ret_n = n;
     return code;
 }

@@ -85,10 +85,6 @@ enum store_status keys_list(struct store *store, const struct keys_wanted *wante
 enum store_status keys_scan(struct store *store, const struct store_list *list,
                             struct parker *parker, int64_t *ret_seen);
 
-/* The same of rows of a table. */
-enum store_status keys_query(struct store *store, const struct table_query *query,
-                             struct parker *parker);
-
 /* What to say of an operation that was not applied; NULL: it was. */
 const char *keys_status_text(enum store_status status);
 
@@ -199,43 +195,6 @@ const char *keys_act_name(const struct keys_act *act);
 /* Appends one JSON object: the record as keys_add_json shows it, as it is afterwards (forgotten: as
  * it was), and what came of the act. */
 void keys_add_act_json(struct buf *buf, const struct keys_act *act, const struct digest_key *key);
-
-/* ---- what was done: keys_audit.c ---- */
-
-#define KEYS_AUDIT_PAGE 32 /* acts copied while the store is held */
-
-/* Reasons of the acts, on whatever, from `first` to `last` by id: in any case of these. One may be
- * shown twice. */
-struct keys_reasons {
-    int64_t first;
-    int64_t last;
-    void (*each)(void *argument, const struct store_reason *reason); /* as table_query.each */
-    void *argument;
-};
-enum store_status keys_find_reasons(struct store *store, const struct keys_reasons *wanted,
-                                    struct parker *parker);
-
-/* Acts, oldest first, and the reasons that were given for some of them. */
-struct keys_audit {
-    struct arena arena;
-    struct store_audit at[KEYS_AUDIT_PAGE];
-    struct slice reasons[KEYS_AUDIT_PAGE];
-    size_t n;     /* below KEYS_AUDIT_PAGE: these are the last */
-    int64_t last; /* id of the last one; 0: none yet */
-};
-#define KEYS_AUDIT_AUTO __attribute__((cleanup(keys_audit_fini)))
-
-/* The acts after `last`, in place of what was there. */
-enum store_status keys_audit_next(struct store *store, struct keys_audit *page,
-                                  struct parker *parker);
-/* Accepts what is all zero. */
-void keys_audit_fini(struct keys_audit *page);
-
-/* What an operator calls the record's state behind it: pending without a lease is released. */
-const char *keys_audit_result(const struct store_audit *audit);
-
-/* Appends one JSON object. */
-void keys_audit_add_json(struct buf *buf, const struct store_audit *audit, struct slice reason);
 
 /* ---- acts on many records: keys_many.c ---- */
 

@@ -109,12 +109,6 @@ enum store_status keys_scan(struct store *store, const struct store_list *list,
     return status;
 }
 
-enum store_status keys_query(struct store *store, const struct table_query *query,
-                             struct parker *parker)
-{
-    return run(store, &(struct store_op){.kind = STORE_QUERY, .query = query}, parker);
-}
-
 enum store_status keys_look(struct store *store, struct keys_row *row, struct parker *parker,
                             struct keys_view *ret_view)
 {

@@ -179,13 +179,4 @@ enum store_status tasks_act_on_many(const struct tasks_source *source,
 enum store_status tasks_pause(const struct tasks_source *source, const struct store_lane *lane,
                               bool resume, const struct store_actor *actor, bool *ret_changed);
 
-/* Acts of operators on tasks, lanes and endpoints, by id after `after`, oldest first: at most
- * TASKS_PAGE_MOST, of all kinds, struct store_task_audit in `arena`. */
-enum store_status tasks_acts(const struct tasks_source *source, int64_t after, struct arena *arena,
-                             struct store_found *ret_found);
-
-/* Why these acts were done, one for each, in the arena; empty: nobody said. */
-enum store_status tasks_reasons(const struct tasks_source *source, const struct store_found *acts,
-                                struct arena *arena, struct slice **ret_reasons);
-
 #endif

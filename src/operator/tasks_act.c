@@ -2,7 +2,6 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
-#include "operator/keys.h"
 #include "operator/tasks.h"
 #include "store/events.h"
 #include "webhook/fanout.h"
@@ -367,49 +366,4 @@ enum store_status tasks_pause(const struct tasks_source *source, const struct st
     for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
         status = try_pause(source, lane, resume, actor, ret_changed);
     return status;
-}
-
-/* ---- what was done ---- */
-
-enum store_status tasks_acts(const struct tasks_source *source, int64_t after, struct arena *arena,
-                             struct store_found *ret_found)
-{
-    const struct table_query query = {
-        .table = &task_audit_table, .after = after, .limit = TASKS_PAGE_MOST};
-    *ret_found = (struct store_found){.arena = arena};
-    return store_find_rows(source->store, &query, source->parker,
-                           clock_after(clock_boot_us(), TASKS_TIMEOUT_US), ret_found);
-}
-
-/* ---- their reasons ---- */
-
-struct explaining {
-    const struct store_found *acts;
-    struct arena *arena;
-    struct slice *reasons;
-};
-
-static void explain_act(void *argument, const struct store_reason *reason)
-{
-    const struct explaining *explaining = argument;
-    for (size_t i = 0; i < explaining->acts->n; i++)
-        if (explaining->acts->rows[i]->id == reason->act)
-            explaining->reasons[i] = arena_copy(explaining->arena, reason->text);
-}
-
-enum store_status tasks_reasons(const struct tasks_source *source, const struct store_found *acts,
-                                struct arena *arena, struct slice **ret_reasons)
-{
-    struct slice *reasons = arena_alloc(arena, (acts->n + 1) * sizeof *reasons);
-    struct explaining explaining = {acts, arena, reasons};
-    *ret_reasons = reasons;
-    if (!reasons)
-        return STORE_NO_MEMORY;
-    memset(reasons, 0, (acts->n + 1) * sizeof *reasons);
-    if (acts->n == 0)
-        return STORE_DONE;
-    const struct keys_reasons wanted = {acts->rows[0]->id, acts->rows[acts->n - 1]->id, explain_act,
-                                        &explaining};
-    enum store_status status = keys_find_reasons(source->store, &wanted, source->parker);
-    return status == STORE_DONE && arena->failed ? STORE_NO_MEMORY : status;
 }
