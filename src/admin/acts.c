@@ -158,16 +158,6 @@ static const char *what_is_missing(const struct act *act)
     return NULL;
 }
 
-static bool is_json(const struct session *session)
-{
-    const struct header *type =
-        headers_find(&session->http.request->headers, SLICE("Content-Type"));
-    struct slice media = {0};
-    if (type)
-        slice_cut(type->value, ';', &media);
-    return slice_eq_nocase(slice_trim(media), SLICE("application/json"));
-}
-
 static bool parse(struct act *act, struct arena *arena, struct slice body, struct reply *reply)
 {
     struct json *root = NULL;
@@ -392,7 +382,7 @@ bool acts_reply(struct session *session, int64_t id, struct slice name, struct r
     if (!slice_eq(session->http.request->method, SLICE("POST"))) {
         buf_add_str(&reply->fields, "Allow: POST\r\n");
         reply_problem(reply, 405, "use POST here");
-    } else if (!is_json(session)) {
+    } else if (!session_body_is(session, SLICE("application/json"))) {
         reply_problem(reply, 415, "send a JSON object as Content-Type: application/json");
     } else if (session_read_body(session, &body, reply) &&
                parse(&act, &arena, buf_slice(&body), reply)) {

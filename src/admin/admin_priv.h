@@ -77,6 +77,15 @@ bool session_knows_operator(const struct session *session, struct reply *reply);
 /* Whether the request says that its body is of this media type. */
 bool session_body_is(const struct session *session, struct slice media);
 
+/* Reads the request's query by a function that takes one parameter: NULL, or what was expected of
+ * it. Values are in the arena. False: the reply says what was wrong. */
+typedef const char *query_taker(void *to, struct slice name, struct slice value);
+bool session_read_query(const struct session *session, struct arena *arena, query_taker *take,
+                        void *to, struct reply *reply);
+
+/* Makes the reply the JSON object of something that is removed. */
+void reply_removed(struct reply *reply, struct slice name);
+
 /* Makes the reply a problem (RFC 9457): its title is the status's own phrase, `detail` one sentence
  * (printf). */
 void reply_problem(struct reply *reply, int status, const char *detail, ...)

@@ -3,8 +3,6 @@
  * `pawl inbox --json`, and acts on them. */
 #include "admin/admin_priv.h"
 #include "base/json.h"
-#include "base/percent.h"
-#include "core/query.h"
 #include "operator/tasks.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
@@ -38,10 +36,17 @@ static struct tasks_source source_of(const struct session *session, const struct
 
 /* ---- lists ---- */
 
+/* A list as it is asked for. */
+struct asked {
+    const struct shown *shown;
+    struct tasks_wanted wanted;
+};
+
 /* NULL: taken; else what was expected. */
-static const char *take_pair(const struct shown *shown, struct tasks_wanted *wanted,
-                             struct slice name, struct slice value)
+static const char *take_pair(void *to, struct slice name, struct slice value)
 {
+    struct asked *asked = to;
+    struct tasks_wanted *wanted = &asked->wanted;
     uint64_t number = 0;
     if (slice_eq(name, SLICE("state"))) {
         ptrdiff_t state = slice_item(SLICE(TASKS_STATE_NAMES), '|', value);
@@ -50,7 +55,7 @@ static const char *take_pair(const struct shown *shown, struct tasks_wanted *wan
         tasks_want_state(wanted, (size_t)state);
         return NULL;
     }
-    if (slice_eq(name, slice_of(shown->lane))) {
+    if (slice_eq(name, slice_of(asked->shown->lane))) {
         wanted->lane = value;
         return NULL;
     }
@@ -62,33 +67,16 @@ static const char *take_pair(const struct shown *shown, struct tasks_wanted *wan
     return NULL;
 }
 
-static bool read_query(const struct shown *shown, struct slice query, struct arena *arena,
-                       struct tasks_wanted *wanted, struct reply *reply)
-{
-    struct slice pair, name;
-    while (query_take(&query, &pair)) {
-        struct slice raw = slice_cut(pair, '=', &name);
-        struct slice value = percent_decode(raw, true, arena);
-        bool good = percent_is_valid(raw) && value.at;
-        const char *expected = good ? take_pair(shown, wanted, name, value) : "a well-formed query";
-        if (!expected)
-            continue;
-        reply_problem(reply, 400, "`%.*s` in the query: expected %s", SLICE_ARG(pair), expected);
-        return false;
-    }
-    return true;
-}
-
 static void reply_list(struct session *session, const struct shown *shown, struct reply *reply)
 {
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     TASKS_PAGE_AUTO struct tasks_page page = {0};
-    struct tasks_wanted wanted = {0};
+    struct asked asked = {.shown = shown};
     struct tasks_source source = source_of(session, shown);
-    if (!read_query(shown, session->http.request->query, &arena, &wanted, reply) ||
+    if (!session_read_query(session, &arena, take_pair, &asked, reply) ||
         !keys_enter(session, reply))
         return;
-    enum store_status status = tasks_list(&source, &wanted, &page);
+    enum store_status status = tasks_list(&source, &asked.wanted, &page);
     keys_leave(session);
     if (status != STORE_DONE) {
         keys_refused(reply, status);

@@ -216,15 +216,10 @@ static void reply_act(struct session *session, struct slice name, struct slice a
     if (!tell(&acted, reply))
         return;
     wake(session);
-    if (wish.act == ENDPOINTS_REMOVE) {
-        reply->type = "application/json";
-        buf_add_char(&reply->body, '{');
-        json_add_text(&reply->body, "name", name);
-        json_add_bool(&reply->body, "removed", true);
-        buf_add_str(&reply->body, "}\n");
-        return;
-    }
-    reply_one(session, name, acted.secret, arena, reply);
+    if (wish.act == ENDPOINTS_REMOVE)
+        reply_removed(reply, name);
+    else
+        reply_one(session, name, acted.secret, arena, reply);
 }
 
 /* ---- all ---- */

@@ -4,8 +4,6 @@
 #include "admin/admin_priv.h"
 #include "base/check.h"
 #include "base/json.h"
-#include "base/percent.h"
-#include "core/query.h"
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MOST 1000
@@ -20,8 +18,9 @@ void keys_refused(struct reply *reply, enum store_status status)
 /* ---- what is wanted ---- */
 
 /* NULL: taken; else what was expected. */
-static const char *take_pair(struct keys_wanted *wanted, struct slice name, struct slice value)
+static const char *take_pair(void *to, struct slice name, struct slice value)
 {
+    struct keys_wanted *wanted = to;
     struct slice *const texts[] = {&wanted->tenant, &wanted->rule, &wanted->key, &wanted->once};
     ptrdiff_t text = slice_item(SLICE("tenant|rule|key|once"), '|', name);
     uint64_t number = 0;
@@ -46,26 +45,6 @@ static const char *take_pair(struct keys_wanted *wanted, struct slice name, stru
         return "tenant, rule, key, once, status, lapsed, limit or after";
     }
     return NULL;
-}
-
-static bool read_query(struct slice query, struct arena *arena, struct keys_wanted *wanted,
-                       struct reply *reply)
-{
-    struct slice pair, name, value, raw;
-    while (query_take(&query, &pair)) {
-        raw = slice_cut(pair, '=', &name);
-        value = percent_decode(raw, true, arena);
-        if (!percent_is_valid(raw) || !value.at) {
-            reply_problem(reply, 400, "the query is not well-formed");
-            return false;
-        }
-        const char *expected = take_pair(wanted, name, value);
-        if (!expected)
-            continue;
-        reply_problem(reply, 400, "`%.*s` in the query: expected %s", SLICE_ARG(pair), expected);
-        return false;
-    }
-    return true;
 }
 
 /* ---- replies ---- */
@@ -138,7 +117,7 @@ void keys_reply_list(struct session *session, struct reply *reply)
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_wanted wanted = {.limit = LIMIT_DEFAULT, .scans = KEYS_SCANS_MOST};
-    if (!read_query(session->http.request->query, &arena, &wanted, reply) ||
+    if (!session_read_query(session, &arena, take_pair, &wanted, reply) ||
         !keys_enter(session, reply))
         return;
     enum store_status status =

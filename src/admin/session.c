@@ -3,6 +3,8 @@
 #include "admin/admin_priv.h"
 
 #include "base/json.h"
+#include "base/percent.h"
+#include "core/query.h"
 #include "http/headers_out.h"
 #include "operator/keys.h"
 #include <stdarg.h>
@@ -73,6 +75,15 @@ void reply_coded(struct reply *reply, enum error error, const char *detail, ...)
 void reply_retry_after(struct reply *reply, int64_t seconds)
 {
     buf_printf(&reply->fields, "Retry-After: %lld\r\n", (long long)(seconds > 0 ? seconds : 1));
+}
+
+void reply_removed(struct reply *reply, struct slice name)
+{
+    reply->type = "application/json";
+    buf_add_char(&reply->body, '{');
+    json_add_text(&reply->body, "name", name);
+    json_add_bool(&reply->body, "removed", true);
+    buf_add_str(&reply->body, "}\n");
 }
 
 /* True: the connection may be used again. */
@@ -177,6 +188,23 @@ bool session_read_reason(struct session *session, struct arena *arena, struct sl
     reply_problem(reply, 400,
                   "expected {\"reason\": \"...\"} only: 1 to 1024 bytes, for the audit");
     return false;
+}
+
+bool session_read_query(const struct session *session, struct arena *arena, query_taker *take,
+                        void *to, struct reply *reply)
+{
+    struct slice query = session->http.request->query, pair, name;
+    while (query_take(&query, &pair)) {
+        struct slice raw = slice_cut(pair, '=', &name);
+        struct slice value = percent_decode(raw, true, arena);
+        bool good = percent_is_valid(raw) && value.at;
+        const char *expected = good ? take(to, name, value) : "a well-formed query";
+        if (!expected)
+            continue;
+        reply_problem(reply, 400, "`%.*s` in the query: expected %s", SLICE_ARG(pair), expected);
+        return false;
+    }
+    return true;
 }
 
 static void open_session(struct http_session *http, const struct sockaddr_storage *peer)

@@ -2,7 +2,6 @@
 /* /inbox/sources/NAME/remove: a source that no config has any more. */
 #include "operator/sources.h"
 #include "admin/admin_priv.h"
-#include "base/json.h"
 #include "base/percent.h"
 
 #define ARENA_MAX ((size_t)1024 * 1024) /* understood JSON takes up to 64 times its text */
@@ -31,11 +30,7 @@ static void tell(struct slice name, enum sources_end end, struct reply *reply)
                       SLICE_ARG(name));
         return;
     }
-    reply->type = "application/json";
-    buf_add_char(&reply->body, '{');
-    json_add_text(&reply->body, "name", name);
-    json_add_bool(&reply->body, "removed", true);
-    buf_add_str(&reply->body, "}\n");
+    reply_removed(reply, name);
 }
 
 static void remove_it(struct session *session, struct slice name, struct arena *arena,
