@@ -40,6 +40,7 @@ static struct tasks_source source_of(const struct session *session, const struct
 struct asked {
     const struct shown *shown;
     struct tasks_wanted wanted;
+    size_t limit;
 };
 
 /* NULL: taken; else what was expected. */
@@ -59,8 +60,14 @@ static const char *take_pair(void *to, struct slice name, struct slice value)
         wanted->lane = value;
         return NULL;
     }
+    if (slice_eq(name, SLICE("limit"))) {
+        if (!slice_to_u64(value, TASKS_PAGE_MOST, &number) || number == 0)
+            return "1 to 256";
+        asked->limit = (size_t)number;
+        return NULL;
+    }
     if (!slice_eq(name, SLICE("after")))
-        return "state, after, and endpoint or source";
+        return "state, limit, after, and endpoint or source";
     if (!slice_to_u64(value, INT64_MAX, &number))
         return "the `next` of the response before";
     wanted->after = (int64_t)number;
@@ -71,7 +78,7 @@ static void reply_list(struct session *session, const struct shown *shown, struc
 {
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     TASKS_PAGE_AUTO struct tasks_page page = {0};
-    struct asked asked = {.shown = shown};
+    struct asked asked = {.shown = shown, .limit = TASKS_PAGE_MOST};
     struct tasks_source source = source_of(session, shown);
     if (!session_read_query(session, &arena, take_pair, &asked, reply) ||
         !keys_enter(session, reply))
@@ -82,6 +89,9 @@ static void reply_list(struct session *session, const struct shown *shown, struc
         keys_refused(reply, status);
         return;
     }
+    if (page.n > asked.limit)
+        page.next = page.rows[asked.limit - 1].stored->row.id;
+    page.n = page.n < asked.limit ? page.n : asked.limit;
     reply->type = "application/json";
     buf_printf(&reply->body, "{\"%s\":[", shown->list);
     for (size_t i = 0; i < page.n; i++) {

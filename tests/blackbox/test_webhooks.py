@@ -453,6 +453,21 @@ def test_deliveries_are_listed_and_acted_upon_over_http(admin, receiver):
         "replay", "billing", "dead", "waiting")
 
 
+def test_a_page_of_deliveries_takes_a_limit_and_goes_on_from_next(admin, receiver):
+    box, listener = admin
+    for _ in range(3):
+        box.publish()
+    box.until("done", "done", "done")
+    first = listener.get("/deliveries?limit=2&state=done").json
+    rest = listener.get(f"/deliveries?limit=2&after={first['next']}").json
+    assert [len(page["deliveries"]) for page in (first, rest)] == [2, 1] and rest["next"] is None
+    both = first["deliveries"] + rest["deliveries"]
+    assert both == listener.get("/deliveries?limit=3").json["deliveries"]
+    for limit in ("0", "257", "x"):
+        assert "1 to 256" in listener.get(f"/deliveries?limit={limit}").json["detail"]
+    assert "well-formed" in listener.get("/deliveries?state=%").json["detail"]
+
+
 def told(listener: Admin, endpoint: str) -> dict[str, float]:
     return {dict(labels)["result"]: value for (name, labels), value in listener.series().items()
             if name == "pawl_webhook_deliveries_total" and dict(labels)["endpoint"] == endpoint}
