@@ -271,7 +271,7 @@ static void run_one(struct session *session, int64_t id, struct keys_act *act, s
     if (status == STORE_DONE)
         reply_act(session, act, reply);
     else
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
     keys_act_fini(act);
 }
 
@@ -319,7 +319,7 @@ static bool knows_rule(struct session *session, const struct keys_many *many, st
     enum store_status status = keys_know_rule(session->admin->config.store, many->rule, many->scans,
                                               fiber_parker(), &problem);
     if (status != STORE_DONE)
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
     else if (problem.len > 0)
         reply_problem(reply, 404, "%.*s", SLICE_ARG(buf_slice(&problem)));
     return status == STORE_DONE && problem.len == 0;
@@ -333,7 +333,7 @@ static void run_many(struct session *session, struct keys_many *many, struct rep
     many->scans = KEYS_SCANS_MOST;
     many->each = report_one;
     many->argument = &done;
-    if (!keys_enter(session, reply))
+    if (!session_enter_store(session, reply))
         return;
     if (knows_rule(session, many, reply)) {
         enum store_status status =
@@ -341,9 +341,9 @@ static void run_many(struct session *session, struct keys_many *many, struct rep
         if (status == STORE_DONE || done.keys.len > 0)
             reply_many(&done, &tally, reply);
         else
-            keys_refused(reply, status);
+            reply_store_failed(reply, status);
     }
-    keys_leave(session);
+    session_leave_store(session);
     buf_fini(&done.keys);
 }
 

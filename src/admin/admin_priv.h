@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 
 #define ADMIN_CONNECTIONS_MAX ((size_t)32) /* one more, and the oldest is cut off */
-#define ADMIN_KEYS_AT_ONCE 2               /* requests that query the store; */
+#define ADMIN_QUERIES_AT_ONCE 2            /* requests that query the store; */
 #define ADMIN_TURN_US (2 * CLOCK_US_PER_S) /* others wait so long for their turn */
 #define ADMIN_BODY_MAX ((size_t)2 * 1024 * 1024)
 #define ADMIN_REPLY_MAX ((size_t)8 * 1024 * 1024)
@@ -32,7 +32,7 @@ struct admin_turn {
 struct admin {
     struct admin_config config;
     struct http_server *http;
-    size_t keys_busy;
+    size_t store_busy;
     struct admin_turn *turns; /* who waits, in order */
     int64_t refused;          /* callers, since the last line about them */
     int64_t refused_line_at;
@@ -83,6 +83,14 @@ typedef const char *query_taker(void *to, struct slice name, struct slice value)
 bool session_read_query(const struct session *session, struct arena *arena, query_taker *take,
                         void *to, struct reply *reply);
 
+/* Bounds concurrent queries of the store: waits for its turn, which session_leave_store ends.
+ * False: `reply` says that there are too many. */
+bool session_enter_store(struct session *session, struct reply *reply);
+void session_leave_store(struct session *session);
+
+/* Makes the reply that of a store operation that was not applied. */
+void reply_store_failed(struct reply *reply, enum store_status status);
+
 /* Makes the reply the JSON object of something that is removed. */
 void reply_removed(struct reply *reply, struct slice name);
 
@@ -129,15 +137,7 @@ void keys_reply_one(struct session *session, int64_t id, struct reply *reply);
 bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_found,
                    struct keys_row **ret_row, struct reply *reply);
 
-/* Makes the reply that of a store operation that was not applied. */
-void keys_refused(struct reply *reply, enum store_status status);
-
 #define KEYS_SCANS_MOST 50 /* slices of the store for one list: it goes on from `next` */
-
-/* Bounds concurrent queries of the store: waits for its turn, and keys_leave ends one. False:
- * `reply` says that there are too many. */
-bool keys_enter(struct session *session, struct reply *reply);
-void keys_leave(struct session *session);
 
 /* ---- audit.c ---- */
 

@@ -38,12 +38,12 @@ static void write_page(const struct audit_page *page, struct reply *reply)
 void audit_reply(struct session *session, struct reply *reply)
 {
     AUDIT_PAGE_AUTO struct audit_page page = {.table = &audit_table, .limit = PAGE};
-    if (!read_query(session, &page.next, reply) || !keys_enter(session, reply))
+    if (!read_query(session, &page.next, reply) || !session_enter_store(session, reply))
         return;
     enum store_status status = audit_read(session->admin->config.store, fiber_parker(), &page);
-    keys_leave(session);
+    session_leave_store(session);
     if (status == STORE_DONE)
         write_page(&page, reply);
     else
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
 }

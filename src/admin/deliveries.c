@@ -81,12 +81,12 @@ static void reply_list(struct session *session, const struct shown *shown, struc
     struct asked asked = {.shown = shown, .limit = TASKS_PAGE_MOST};
     struct tasks_source source = source_of(session, shown);
     if (!session_read_query(session, &arena, take_pair, &asked, reply) ||
-        !keys_enter(session, reply))
+        !session_enter_store(session, reply))
         return;
     enum store_status status = tasks_list(&source, &asked.wanted, &page);
-    keys_leave(session);
+    session_leave_store(session);
     if (status != STORE_DONE) {
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
         return;
     }
     if (page.n > asked.limit)
@@ -115,12 +115,12 @@ static void reply_one(struct session *session, const struct shown *shown, int64_
 {
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
     struct tasks_source source = source_of(session, shown);
-    if (!keys_enter(session, reply))
+    if (!session_enter_store(session, reply))
         return;
     enum store_status status = tasks_read(&source, id, &whole);
-    keys_leave(session);
+    session_leave_store(session);
     if (status != STORE_DONE) {
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
     } else if (!whole.stored) {
         none_there(shown, id, reply);
     } else {
@@ -187,7 +187,7 @@ static void reply_act(struct session *session, const struct shown *shown, int64_
         return;
     enum store_status status = tasks_act(&source, &wish, &acted);
     if (status != STORE_DONE) {
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
         return;
     }
     log_act(session, shown, name, id, &acted);

@@ -20,13 +20,13 @@ static struct endpoints_source source_of(const struct session *session)
 static bool read_registry(struct session *session, struct arena *arena, struct registry *registry,
                           struct reply *reply)
 {
-    if (!keys_enter(session, reply))
+    if (!session_enter_store(session, reply))
         return false;
     enum store_status status =
         registry_read(session->admin->config.store, fiber_parker(), arena, registry);
-    keys_leave(session);
+    session_leave_store(session);
     if (status != STORE_DONE)
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
     return status == STORE_DONE;
 }
 
@@ -146,7 +146,7 @@ static void reply_add(struct session *session, struct arena *arena, struct reply
         return;
     enum store_status status = endpoints_add(&source, buf_slice(&body), &actor, arena, &acted);
     if (status != STORE_DONE) {
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
         return;
     }
     log_act(session, SLICE("add"), &acted);
@@ -209,7 +209,7 @@ static void reply_act(struct session *session, struct slice name, struct slice a
         return;
     enum store_status status = endpoints_act(&source, &wish, arena, &acted);
     if (status != STORE_DONE) {
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
         return;
     }
     log_act(session, act, &acted);

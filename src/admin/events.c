@@ -99,7 +99,7 @@ static void publish(struct session *session, struct batch *batch, struct reply *
     enum store_status status =
         webhook_publish(config->store, batch->events, batch->n, fiber_parker(), batch->published);
     if (status != STORE_DONE) {
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
         return;
     }
     config->published(config->argument);

@@ -2,18 +2,11 @@
 /* Records, in the JSON of `pawl keys --json`. */
 #include "operator/keys.h"
 #include "admin/admin_priv.h"
-#include "base/check.h"
 #include "base/json.h"
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MOST 1000
 #define QUERY_MAX ((size_t)64 * 1024)
-
-void keys_refused(struct reply *reply, enum store_status status)
-{
-    reply_retry_after(reply, 1);
-    reply_problem(reply, 503, "%s", keys_status_text(status));
-}
 
 /* ---- what is wanted ---- */
 
@@ -49,53 +42,6 @@ static const char *take_pair(void *to, struct slice name, struct slice value)
 
 /* ---- replies ---- */
 
-/* Whether its turn came in time. */
-static bool wait_for_turn(struct admin *admin)
-{
-    struct admin_turn turn = {.parker = fiber_parker()}, **at = &admin->turns;
-    int64_t deadline = clock_after(clock_boot_us(), ADMIN_TURN_US);
-    while (*at)
-        at = &(*at)->next;
-    *at = &turn;
-    while (!turn.came && turn.parker->park(turn.parker, deadline))
-        continue;
-    if (turn.came)
-        return true;
-    for (at = &admin->turns; *at != &turn;)
-        at = &(*at)->next;
-    *at = turn.next;
-    return false;
-}
-
-bool keys_enter(struct session *session, struct reply *reply)
-{
-    struct admin *admin = session->admin;
-    if (admin->keys_busy < ADMIN_KEYS_AT_ONCE) {
-        admin->keys_busy++;
-        return true;
-    }
-    if (wait_for_turn(admin))
-        return true;
-    reply_retry_after(reply, 1);
-    reply_problem(reply, 429, "too many concurrent store queries; try again later");
-    return false;
-}
-
-/* The first that waits has the turn from now on. */
-void keys_leave(struct session *session)
-{
-    struct admin *admin = session->admin;
-    struct admin_turn *next = admin->turns;
-    CHECK(admin->keys_busy > 0);
-    if (!next) {
-        admin->keys_busy--;
-        return;
-    }
-    admin->turns = next->next;
-    next->came = true;
-    parker_wake(next->parker);
-}
-
 static void write_list(struct session *session, const struct keys_found *found, struct reply *reply)
 {
     int64_t now = store_now(session->admin->config.store);
@@ -118,31 +64,31 @@ void keys_reply_list(struct session *session, struct reply *reply)
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_wanted wanted = {.limit = LIMIT_DEFAULT, .scans = KEYS_SCANS_MOST};
     if (!session_read_query(session, &arena, take_pair, &wanted, reply) ||
-        !keys_enter(session, reply))
+        !session_enter_store(session, reply))
         return;
     enum store_status status =
         keys_list(session->admin->config.store, &wanted, fiber_parker(), &found);
-    keys_leave(session);
+    session_leave_store(session);
     if (status == STORE_DONE)
         write_list(session, &found, reply);
     else
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
 }
 
 bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_found,
                    struct keys_row **ret_row, struct reply *reply)
 {
     struct keys_wanted wanted = {.after = id - 1, .limit = 1, .scans = 1};
-    if (id == 0 || !keys_enter(session, reply)) {
+    if (id == 0 || !session_enter_store(session, reply)) {
         if (id == 0)
             reply_problem(reply, 404, "there is no record 0");
         return false;
     }
     enum store_status status =
         keys_list(session->admin->config.store, &wanted, fiber_parker(), ret_found);
-    keys_leave(session);
+    session_leave_store(session);
     if (status != STORE_DONE) {
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
         return false;
     }
     *ret_row = ret_found->first;
@@ -161,7 +107,7 @@ void keys_reply_one(struct session *session, int64_t id, struct reply *reply)
     struct keys_view view = {0};
     enum store_status status = keys_look(session->admin->config.store, row, fiber_parker(), &view);
     if (status != STORE_DONE) {
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
     } else if (view.record->status == RECORD_ABSENT) {
         reply_problem(reply, 404, "the record has just expired or been deleted");
     } else {

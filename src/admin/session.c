@@ -2,6 +2,7 @@
 /* Requests and replies, each read and sent as a whole. */
 #include "admin/admin_priv.h"
 
+#include "base/check.h"
 #include "base/json.h"
 #include "base/percent.h"
 #include "core/query.h"
@@ -77,6 +78,12 @@ void reply_retry_after(struct reply *reply, int64_t seconds)
     buf_printf(&reply->fields, "Retry-After: %lld\r\n", (long long)(seconds > 0 ? seconds : 1));
 }
 
+void reply_store_failed(struct reply *reply, enum store_status status)
+{
+    reply_retry_after(reply, 1);
+    reply_problem(reply, 503, "%s", keys_status_text(status));
+}
+
 void reply_removed(struct reply *reply, struct slice name)
 {
     reply->type = "application/json";
@@ -104,7 +111,7 @@ static bool send_reply(struct session *session, struct reply *reply)
     return http_session_write(&session->http, &head, buf_slice(&reply->body)) && keep;
 }
 
-/* ---- the service ---- */
+/* ---- what a request says ---- */
 
 static const struct header *find_operator(const struct session *session)
 {
@@ -206,6 +213,57 @@ bool session_read_query(const struct session *session, struct arena *arena, quer
     }
     return true;
 }
+
+/* ---- turns at the store ---- */
+
+/* Whether its turn came in time. */
+static bool wait_for_turn(struct admin *admin)
+{
+    struct admin_turn turn = {.parker = fiber_parker()}, **at = &admin->turns;
+    int64_t deadline = clock_after(clock_boot_us(), ADMIN_TURN_US);
+    while (*at)
+        at = &(*at)->next;
+    *at = &turn;
+    while (!turn.came && turn.parker->park(turn.parker, deadline))
+        continue;
+    if (turn.came)
+        return true;
+    for (at = &admin->turns; *at != &turn;)
+        at = &(*at)->next;
+    *at = turn.next;
+    return false;
+}
+
+bool session_enter_store(struct session *session, struct reply *reply)
+{
+    struct admin *admin = session->admin;
+    if (admin->store_busy < ADMIN_QUERIES_AT_ONCE) {
+        admin->store_busy++;
+        return true;
+    }
+    if (wait_for_turn(admin))
+        return true;
+    reply_retry_after(reply, 1);
+    reply_problem(reply, 429, "too many concurrent store queries; try again later");
+    return false;
+}
+
+/* The first that waits has the turn from now on. */
+void session_leave_store(struct session *session)
+{
+    struct admin *admin = session->admin;
+    struct admin_turn *next = admin->turns;
+    CHECK(admin->store_busy > 0);
+    if (!next) {
+        admin->store_busy--;
+        return;
+    }
+    admin->turns = next->next;
+    next->came = true;
+    parker_wake(next->parker);
+}
+
+/* ---- the service ---- */
 
 static void open_session(struct http_session *http, const struct sockaddr_storage *peer)
 {

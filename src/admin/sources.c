@@ -44,7 +44,7 @@ static void remove_it(struct session *session, struct slice name, struct arena *
         return;
     enum store_status status = sources_remove(config->store, fiber_parker(), name, &actor, &end);
     if (status != STORE_DONE) {
-        keys_refused(reply, status);
+        reply_store_failed(reply, status);
         return;
     }
     log_act(session, name, end);
