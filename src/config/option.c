@@ -10,12 +10,19 @@ enum { OWNER_config, OWNER_rule_draft };
 
 static const struct option options[OPTION_COUNT] = {
 #define X(name, where, owner, field, reader, lowest, highest, fallback, help)                      \
-    [OPTION_##name] = {SLICE(#name),  where,  OWNER_##owner, offsetof(struct owner, field),        \
+    [OPTION_##name] = {SLICE(#name),  where,  OWNER_##owner, OPTION_FIELD(owner, field),           \
                        read_##reader, lowest, highest,       fallback,                             \
                        help},
     CONFIG_OPTIONS(X)
 #undef X
 };
+
+#define X(name, where, owner, field, ...)                                                          \
+    _Static_assert(!((where)&OPTION_RESTART) ||                                                    \
+                       OPTION_KIND(((struct owner *)0)->field) != OPTION_IS_OTHER,                 \
+                   #name ", which needs a restart, has a field that cannot be compared");
+CONFIG_OPTIONS(X)
+#undef X
 
 static const struct slice later[] = {
 #define X(name) {#name, sizeof(#name) - 1},
@@ -31,7 +38,7 @@ const struct option *option_at(enum option_id id)
 
 static const struct option parts[] = {
 #define X(of, name, owner, field, reader, lowest, highest, fallback, help)                         \
-    {SLICE(#name), 0,        OPTION_##of, offsetof(struct owner, field), read_##reader, lowest,    \
+    {SLICE(#name), 0,        OPTION_##of, OPTION_FIELD(owner, field), read_##reader, lowest,       \
      highest,      fallback, help},
     CONFIG_PARTS(X)
 #undef X
@@ -57,25 +64,32 @@ bool option_is_value(const char *fallback)
     return fallback[0] != '(';
 }
 
-/* By the readers of the options that need it. */
-static bool is_same(const struct option *option, const void *a, const void *b)
+static bool is_same(enum option_kind kind, const void *a, const void *b)
 {
     const struct url_authority *one = a, *other = b;
-    if (option->read == read_count)
-        return *(const size_t *)a == *(const size_t *)b;
-    if (option->read == read_bool)
+    switch (kind) {
+    case OPTION_IS_BOOL:
         return *(const bool *)a == *(const bool *)b;
-    if (option->read == read_listen)
+    case OPTION_IS_I64:
+        return *(const int64_t *)a == *(const int64_t *)b;
+    case OPTION_IS_SIZE:
+        return *(const size_t *)a == *(const size_t *)b;
+    case OPTION_IS_SLICE:
+        return slice_eq(*(const struct slice *)a, *(const struct slice *)b);
+    case OPTION_IS_ADDRESS:
         return one->port == other->port && slice_eq(one->host, other->host);
-    CHECK(option->read == read_store || option->read == read_token);
-    return slice_eq(*(const struct slice *)a, *(const struct slice *)b);
+    case OPTION_IS_OTHER:
+        break;
+    }
+    UNREACHABLE();
 }
 
-bool option_needs_restart(enum option_id id, const struct config *old, const struct config *new)
+bool option_needs_restart(const struct option *option, const struct config *old,
+                          const struct config *new)
 {
-    const struct option *option = option_at(id);
     return option->where & OPTION_RESTART &&
-           !is_same(option, (const char *)old + option->offset, (const char *)new + option->offset);
+           !is_same(option->kind, (const char *)old + option->offset,
+                    (const char *)new + option->offset);
 }
 
 static const struct option *find(const struct option *rows, size_t n, struct slice name)

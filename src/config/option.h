@@ -22,8 +22,10 @@ const struct option *option_parts(const struct option *option, size_t *ret_n);
 bool options_read_members(struct reader *reader, const struct option *option,
                           const struct node *node, const char *expected, void *into);
 
-/* Whether a process that was started with `old` must be started again for what `new` says. */
-bool option_needs_restart(enum option_id id, const struct config *old, const struct config *new);
+/* Whether a process that was started with `old` must be started again for what `new` says; of an
+ * option of the config's. */
+bool option_needs_restart(const struct option *option, const struct config *old,
+                          const struct config *new);
 
 /* Appends where it may stand, as "at the top or in a rule". False: nowhere, as a part. */
 bool option_add_where(const struct option *option, struct buf *buf);

@@ -16,6 +16,7 @@
 #ifndef PAWL_CONFIG_OPTIONS_H
 #define PAWL_CONFIG_OPTIONS_H
 
+#include "base/url.h"
 #include "config/node.h"
 
 /* Where an option is allowed. */
@@ -379,11 +380,34 @@ struct option;
 typedef void option_reader(struct reader *reader, const struct option *option,
                            const struct node *node, void *field);
 
+/* What the field of an option is. */
+enum option_kind {
+    OPTION_IS_OTHER, /* none that a restart can be needed for */
+    OPTION_IS_BOOL,
+    OPTION_IS_I64,     /* durations */
+    OPTION_IS_SIZE,    /* counts and sizes */
+    OPTION_IS_SLICE,   /* texts */
+    OPTION_IS_ADDRESS, /* struct url_authority */
+};
+/* clang-format off */
+#define OPTION_KIND(member)                                                                        \
+    _Generic((member),                                                                             \
+        bool: OPTION_IS_BOOL,                                                                      \
+        int64_t: OPTION_IS_I64,                                                                    \
+        size_t: OPTION_IS_SIZE,                                                                    \
+        struct slice: OPTION_IS_SLICE,                                                             \
+        struct url_authority: OPTION_IS_ADDRESS,                                                   \
+        default: OPTION_IS_OTHER)
+/* clang-format on */
+#define OPTION_FIELD(owner, field)                                                                 \
+    OPTION_KIND(((struct owner *)0)->field), offsetof(struct owner, field)
+
 struct option {
     struct slice name;
     unsigned where;
     unsigned owner; /* of the field: the config or the rule draft; of a member: its map's id */
-    size_t offset;  /* of the field */
+    enum option_kind kind;
+    size_t offset; /* of the field */
     option_reader *read;
     int64_t lowest;
     int64_t highest;
@@ -400,15 +424,15 @@ struct option {
 /* A member of a section: the struct it is in, then as in CONFIG_OPTIONS. */
 #define CONFIG_MEMBER(name, owner, field, reader, lowest, highest, fallback, help)                 \
     {                                                                                              \
-        SLICE(#name), 0, 0, offsetof(struct owner, field), read_##reader, lowest, highest,         \
-            fallback, help                                                                         \
+        SLICE(#name), 0, 0, OPTION_FIELD(owner, field), read_##reader, lowest, highest, fallback,  \
+            help                                                                                   \
     }
 
 /* One that is never shown. */
 #define CONFIG_SECRET(name, owner, field, reader, fallback, help)                                  \
     {                                                                                              \
-        SLICE(#name), OPTION_SECRET, 0, offsetof(struct owner, field), read_##reader, 0, 0,        \
-            fallback, help                                                                         \
+        SLICE(#name), OPTION_SECRET, 0, OPTION_FIELD(owner, field), read_##reader, 0, 0, fallback, \
+            help                                                                                   \
     }
 
 #endif

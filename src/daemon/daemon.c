@@ -233,7 +233,7 @@ static void log_config_lines(const struct daemon *daemon, enum log_level level, 
 static void log_needed_restarts(const struct daemon *daemon, const struct config *config)
 {
     for (enum option_id id = 0; id < OPTION_COUNT; id++)
-        if (option_needs_restart(id, daemon->options->config, config))
+        if (option_needs_restart(option_at(id), daemon->options->config, config))
             log_config(daemon, LOG_LEVEL_WARN, "config_needs_restart", option_at(id)->name);
 }
 

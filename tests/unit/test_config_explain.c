@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `config explain` tells. */
+#include "config_texts.h"
+
+#include "base/clock.h"
 #include "base/duration.h"
-#include "base/mem.h"
 #include "config/explain.h"
 #include "config/option.h"
+#include "config/reader.h"
 #include "core/retry.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #define ROOM ((size_t)1 << 20)
 
@@ -151,6 +147,35 @@ static void the_profiles_that_are_described_are_those_of_the_engine(void **state
     }
 }
 
+/* ---- what needs a restart ---- */
+
+static const struct option of_start[] = {
+    CONFIG_MEMBER(drain, config, drain_us, duration, 0, HOUR, "25s", "a duration"),
+    CONFIG_MEMBER(cache, config, cache, cache, 0, GIB, "auto", "a size"),
+    CONFIG_MEMBER(threads, config, gateway.threads, count, 0, 256, "0", "a number"),
+    CONFIG_MEMBER(accept_weaker, config, accept_weaker, bool, 0, 0, "false", "a flag"),
+    CONFIG_MEMBER(listen, config, listen, listen, 0, 0, "127.0.0.1:8080", "an address"),
+    CONFIG_MEMBER(store, config, store, store, 0, 0, "(none)", "a text"),
+};
+static const char *const of_others[] = {
+    HEAD "drain: 26s\n",          HEAD "cache: 1MiB\n",         HEAD "threads: 3\n",
+    HEAD "accept_weaker: true\n", HEAD "listen: 127.0.0.1:1\n", HEAD "store: sqlite:other.db\n"};
+
+static void a_restart_is_needed_for_an_option_of_any_type_that_differs(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof of_start / sizeof *of_start; i++) {
+        struct option option = of_start[i];
+        struct config *old = good(HEAD), *same = good(HEAD), *new = good(of_others[i]);
+        option.where = OPTION_RESTART;
+        assert_false(option_needs_restart(&option, old, same));
+        assert_true(option_needs_restart(&option, old, new));
+        config_free(old);
+        config_free(same);
+        config_free(new);
+    }
+}
+
 #ifdef PAWL_HOOKS
 static void every_failed_allocation_is_noticed(void **state)
 {
@@ -178,6 +203,7 @@ int main(void)
         cmocka_unit_test(the_values_that_are_described_are_those_that_the_help_names),
         cmocka_unit_test(an_option_that_takes_a_map_or_a_list_says_so_in_its_type),
         cmocka_unit_test(the_profiles_that_are_described_are_those_of_the_engine),
+        cmocka_unit_test(a_restart_is_needed_for_an_option_of_any_type_that_differs),
 #ifdef PAWL_HOOKS
         cmocka_unit_test(every_failed_allocation_is_noticed),
 #endif
