@@ -6,8 +6,8 @@
 #include "base/nearest.h"
 #include "base/shell.h"
 #include "base/timestamp.h"
+#include "cli/opener.h"
 #include "cli/profile.h"
-#include "cli/store_path.h"
 #include "job/host.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -262,16 +262,14 @@ int jobs_make_key(const struct jobs_options *options, struct template_facts *fac
 
 int jobs_open(struct jobs_options *options)
 {
-    char *path MEM_AUTO = store_path_find(options->store_path, true);
-    char *problem MEM_AUTO = NULL;
-    if (!path)
-        return command_misused(options->command, "no store: use --store or $PAWL_STORE");
     struct store_config config = store_config_default();
-    config.path = path;
-    if (store_open(&config, &options->store, &problem) != STORE_OPENED) {
-        options->store = NULL;
-        return jobs_say(EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
-    }
+    char *problem MEM_AUTO = NULL;
+    config.path = options->store_path;
+    int code = opener_try_store(options->command, config, &options->store, &problem);
+    if (code == EXIT_USAGE)
+        return code;
+    if (code != EXIT_DONE)
+        return jobs_say((enum exit_code)code, "%s", problem ? problem : "out of memory");
     options->job.engine = engine_new(options->store, 0);
     return options->job.engine ? EXIT_DONE : jobs_say(EXIT_UNAVAILABLE, "out of memory");
 }

@@ -1,32 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/mem.h"
 #include "cli/command.h"
 #include "cli/keys.h"
+#include "cli/opener.h"
 #include "cli/print.h"
-#include "cli/store_path.h"
 
 #define CANDIDATES_MAX 20
-#define PROBLEM_MAX ((size_t)512)
 
 int keys_open(struct keys_session *session, const struct keys_options *options)
 {
-    char *path MEM_AUTO = store_path_find(options->store, false);
-    char *problem MEM_AUTO = NULL;
-    session->options = options;
-    if (!path)
-        return command_misused(options->command, "no store: use --store or $PAWL_STORE");
     struct store_config config = store_config_default();
-    config.path = path;
+    config.path = options->store;
     config.read_only_file = true;
     config.may_be_foreign = !options->owns;
     config.counts_others = options->counts_others;
-    if (store_open(&config, &session->store, &problem) != STORE_OPENED) {
-        session->store = NULL;
-        return command_failed(options->command, EXIT_UNAVAILABLE, "%s",
-                              problem ? problem : "out of memory");
-    }
-    thread_parker_init(&session->parker);
-    return EXIT_DONE;
+    session->options = options;
+    int code = opener_open_store(options->command, config, &session->store);
+    if (code == EXIT_DONE)
+        thread_parker_init(&session->parker);
+    return code;
 }
 
 void keys_close(struct keys_session *session)
@@ -40,15 +31,7 @@ void keys_close(struct keys_session *session)
 
 int keys_complain(const struct keys_session *session, enum store_status status)
 {
-    if (status == STORE_DONE)
-        return EXIT_DONE;
-    struct buf problem BUF_AUTO = buf_make(PROBLEM_MAX);
-    if (status == STORE_DEAD) {
-        store_problem(session->store, &problem);
-        buf_add_str(&problem, ": ");
-    }
-    return command_failed(session->options->command, keys_status_code(status), "%.*s%s",
-                          SLICE_ARG(buf_slice(&problem)), keys_status_text(status));
+    return opener_complain(session->options->command, session->store, status);
 }
 
 int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found)

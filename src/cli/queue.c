@@ -5,37 +5,25 @@
 #include "base/mem.h"
 #include "base/timestamp.h"
 #include "cli/actor.h"
-#include "cli/store_path.h"
-#include "operator/keys.h"
+#include "cli/opener.h"
 #include "operator/terms_act.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
-
-#define PROBLEM_MAX ((size_t)512)
 
 /* ---- the store ---- */
 
 int queue_open(struct queue_session *session, enum store_role role, bool create)
 {
-    char *path MEM_AUTO = store_path_find(session->store_path, create);
-    char *problem MEM_AUTO = NULL;
-    if (!path)
-        return command_misused(session->command, "no store: use --store or $PAWL_STORE");
     struct store_config config = store_config_default();
-    config.path = path;
-    config.read_only_file = !create;
     bool adds_requests = create && slice_eq(session->words->kind, SLICE(QUEUE_KIND));
+    config.path = session->store_path;
+    config.read_only_file = !create;
     config.may_be_foreign = role == STORE_COMMAND && !adds_requests;
     config.role = role;
-    enum store_open_result result = store_open(&config, &session->store, &problem);
+    int code = opener_open_store(session->command, config, &session->store);
     session->source =
         (struct tasks_source){session->store, &session->parker.parker, session->words->kind};
-    if (result == STORE_OPENED)
-        return EXIT_DONE;
-    session->store = NULL;
-    return command_failed(session->command,
-                          result == STORE_OPEN_IN_USE ? EXIT_TRY_AGAIN : EXIT_UNAVAILABLE, "%s",
-                          problem ? problem : "out of memory");
+    return code;
 }
 
 struct store_actor queue_actor(struct queue_session *session)
@@ -48,15 +36,7 @@ struct store_actor queue_actor(struct queue_session *session)
 
 int queue_complain(const struct queue_session *session, enum store_status status)
 {
-    if (status == STORE_DONE)
-        return EXIT_DONE;
-    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
-    if (status == STORE_DEAD) {
-        store_problem(session->store, &problem);
-        buf_add_str(&problem, ": ");
-    }
-    return command_failed(session->command, keys_status_code(status), "%.*s%s",
-                          SLICE_ARG(buf_slice(&problem)), keys_status_text(status));
+    return opener_complain(session->command, session->store, status);
 }
 
 /* ---- the command line ---- */

@@ -8,10 +8,10 @@
 #include "base/random.h"
 #include "base/timestamp.h"
 #include "cli/again.h"
+#include "cli/opener.h"
 #include "cli/print.h"
 #include "cli/profile.h"
 #include "cli/request.h"
-#include "cli/store_path.h"
 #include "client/http.h"
 #include "client/run.h"
 #include "client/verdict.h"
@@ -495,20 +495,6 @@ static int go_past_success(struct send *send)
 
 /* ---- all of it ---- */
 
-static int open_store(struct send *send)
-{
-    char *path MEM_AUTO = store_path_find(send->store_path, true);
-    char *problem MEM_AUTO = NULL;
-    if (!path)
-        return command_misused(NAME, "no store: use --store or $PAWL_STORE");
-    struct store_config config = store_config_default();
-    config.path = path;
-    if (store_open(&config, &send->store, &problem) == STORE_OPENED)
-        return EXIT_DONE;
-    send->store = NULL;
-    return command_failed(NAME, EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
-}
-
 static int open_attempts(struct send *send)
 {
     if (!send->attempts_path)
@@ -534,6 +520,8 @@ static int prepare(struct send *send)
 {
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
     struct client_operation *operation = &send->made.operation;
+    struct store_config config = store_config_default();
+    config.path = send->store_path;
     if (client_make(&send->options.request, &send->made, &problem))
         send->http.origins = client_connect(&send->options.route, &operation->url, &problem);
     if (!send->http.origins)
@@ -541,7 +529,7 @@ static int prepare(struct send *send)
     if (!client_name_record(operation, &send->made.arena, &send->runner.attempt))
         return command_failed(NAME, EXIT_UNAVAILABLE, "the body takes too much memory to hash");
     int code = open_attempts(send);
-    return code == EXIT_DONE ? open_store(send) : code;
+    return code == EXIT_DONE ? opener_open_store(NAME, config, &send->store) : code;
 }
 
 static int send_operation(struct send *send)
