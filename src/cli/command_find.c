@@ -1,14 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of options, and look-ups in both tables. */
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/slice.h"
 #include "cli/command.h"
+#include "core/signature.h"
 #include "operator/keys.h"
 #include "operator/tasks.h"
 
+#define ANY TAKES_ANY, NULL, 0, 0
+#define LIST(most) TAKES_LIST, NULL, 0, most
+#define WORDS(words) TAKES_WORD, words, 0, 0
+#define INT(least, most) TAKES_INT, NULL, least, most
+#define SPAN(least, most) TAKES_SPAN, NULL, least, most
+#define SPAN_OR(word, least, most) TAKES_SPAN, word, least, most
+#define SECONDS TAKES_SECONDS, NULL, 0, 0
+#define TIME TAKES_TIME, NULL, 0, 0
+#define PROFILE TAKES_PROFILE, NULL, 0, 0
+#define FOREVER CLOCK_NEVER
+
 static const struct flag flags[FLAG_COUNT] = {
-#define X(id, name, letter, argument, values, least, most, help)                                   \
-    [FLAG_##id] = {name, letter, argument, values, least, most, help},
+#define X(id, name, letter, argument, type, help)                                                  \
+    [FLAG_##id] = {name, letter, argument, type, help},
     FLAGS(X)
 #undef X
 };
@@ -25,9 +38,14 @@ const struct flag *flag_at(enum flag_id id)
     return &flags[id];
 }
 
-void flag_add_values(const struct flag *flag, struct buf *buf)
+const char *flag_words(const struct flag *flag)
 {
-    struct slice rest = slice_of(flag->values), one;
+    return flag->form == TAKES_WORD ? flag->words : NULL;
+}
+
+void flag_add_words(const struct flag *flag, struct buf *buf)
+{
+    struct slice rest = slice_of(flag_words(flag)), one;
     for (bool first = true; slice_next(&rest, '|', &one); first = false) {
         buf_add_str(buf, first ? "" : rest.at ? ", " : " or ");
         buf_add_slice(buf, one);
@@ -42,8 +60,8 @@ bool flag_is_optional(const struct flag *flag)
 void flag_add_help(const struct flag *flag, struct buf *buf)
 {
     buf_add_str(buf, flag->help);
-    buf_add_str(buf, flag->values ? ": " : "");
-    flag_add_values(flag, buf);
+    buf_add_str(buf, flag_words(flag) ? ": " : "");
+    flag_add_words(flag, buf);
 }
 
 const char *command_word(const struct command *command)

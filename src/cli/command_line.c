@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Command lines, read by the table. The one user of getopt_long. */
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/duration.h"
 #include "base/nearest.h"
+#include "base/timestamp.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/profile.h"
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #define LONG_BASE 256 /* getopt_long returns this and the flag's id */
 #define LETTERS_MAX (COMMAND_FLAGS_MAX * 2 + 4)
-#define VALUES_MAX ((size_t)1024)
+#define WANTED_MAX ((size_t)1024)
+#define SECONDS_MOST 1000000
 
 /* The table's row in getopt's terms. */
 struct grammar {
@@ -118,17 +123,41 @@ static int refuse_flag(const struct grammar *grammar, int code, char **argv)
     return command_misused(command, "there is no option -%c", optopt);
 }
 
+/* What the value of a flag must be. */
+static void add_wanted(const struct flag *flag, struct buf *buf)
+{
+    switch (flag->form) {
+    case TAKES_ANY:
+    case TAKES_LIST:
+    case TAKES_PROFILE: /* profile_find explains it */
+        break;
+    case TAKES_WORD:
+        buf_add_str(buf, "must be ");
+        flag_add_words(flag, buf);
+        return;
+    case TAKES_INT:
+        buf_printf(buf, "must be %lld to %lld", (long long)flag->least, (long long)flag->most);
+        return;
+    case TAKES_SPAN:
+        buf_printf(buf, "wants a duration, such as 10m%s%s%s", flag->least == 0 ? ", or 0" : "",
+                   flag->words ? ", or " : "", flag->words ? flag->words : "");
+        return;
+    case TAKES_SECONDS:
+        buf_add_str(buf, "wants seconds, such as 2.5, or a duration, such as 500ms");
+        return;
+    case TAKES_TIME:
+        buf_add_str(buf, "wants a time, such as 2026-01-31T12:00:00Z");
+        return;
+    }
+    UNREACHABLE();
+}
+
 static int refuse_value(const struct grammar *grammar, const struct flag *flag, const char *text)
 {
-    const char *command = grammar->command->name;
-    BUF_AUTO struct buf values = buf_make(VALUES_MAX);
-    if (!flag->values)
-        return command_misused(command, "--%s must be %lld to %lld, not `%s`", flag->name,
-                               (long long)flag->least, (long long)flag->most, text);
-    flag_add_values(flag, &values);
-    buf_add_char(&values, '\0');
-    return command_misused(command, "--%s must be %s, not `%s`", flag->name,
-                           buf_ok(&values) ? values.at : "another word", text);
+    BUF_AUTO struct buf wanted = buf_make(WANTED_MAX);
+    add_wanted(flag, &wanted);
+    return command_misused(grammar->command->name, "--%s%s %.*s, not `%s`", flag->name,
+                           flag_is_optional(flag) ? "=D" : "", SLICE_ARG(buf_slice(&wanted)), text);
 }
 
 static int refuse_operands(const struct grammar *grammar, const struct operands *at)
@@ -142,33 +171,75 @@ static int refuse_operands(const struct grammar *grammar, const struct operands 
 
 /* ---- reading ---- */
 
-/* Of two values all but header lines and parts of a body could count only one. */
-static bool may_repeat(enum flag_id flag)
+/* Of two values another one could count only the last. */
+static bool may_repeat(const struct flag *flag)
 {
-    return !flag_at(flag)->argument || flag == FLAG_HEADER || flag == FLAG_NOT_DONE ||
-           flag == FLAG_REQUEST_HEADER || flag == FLAG_EACH_HEADER ||
-           flag == FLAG_RECEIVED_HEADER || flag == FLAG_SECRET || flag == FLAG_ENDPOINT_SECRET ||
-           flag == FLAG_ENDPOINT_OPTION || flag == FLAG_DATA || flag == FLAG_DATA_BINARY ||
-           flag == FLAG_DATA_JSON;
+    return !flag->argument || flag->form == TAKES_LIST;
 }
 
-/* The number that the text is, or which of the words, from 1. */
-static bool read_number(const struct flag *flag, const char *text, uint64_t *ret_number)
+/* Seconds, which may have a fraction, as curl takes them; or a duration. */
+static bool read_seconds(struct slice text, int64_t *ret_us)
 {
-    *ret_number = 0;
-    if (flag->values) {
-        *ret_number = (uint64_t)(slice_item(slice_of(flag->values), '|', slice_of(text)) + 1);
+    struct slice whole, fraction = slice_cut(text, '.', &whole);
+    uint64_t seconds = 0, part = 0;
+    bool is_seconds =
+        slice_to_u64(whole, SECONDS_MOST, &seconds) &&
+        (!fraction.at || (fraction.len <= 6 && slice_to_u64(fraction, 999999, &part)));
+    for (size_t n = fraction.len; is_seconds && n < 6 && fraction.at; n++)
+        part *= 10;
+    *ret_us = (int64_t)(seconds * CLOCK_US_PER_S + part);
+    return (is_seconds || duration_parse(text, ret_us)) && *ret_us > 0;
+}
+
+/* What is left out is forever, too. */
+static bool read_span(const struct flag *flag, struct slice text, int64_t *ret_us)
+{
+    bool is_word = flag->words && slice_eq(text, slice_of(flag->words));
+    *ret_us = CLOCK_NEVER;
+    return !text.at || is_word ||
+           (duration_parse(text, ret_us) && *ret_us >= flag->least && *ret_us <= flag->most);
+}
+
+/* Of 1970 the microsecond behind its beginning: 0 is no time. */
+static bool read_time(struct slice text, int64_t *ret_us)
+{
+    bool is_time = timestamp_parse(text, ret_us) && *ret_us >= 0;
+    *ret_us += *ret_us == 0;
+    return is_time;
+}
+
+/* The number that the text is, where it is one. */
+static bool read_number(const struct flag *flag, struct slice text, int64_t *ret_number)
+{
+    uint64_t number = 0;
+    switch (flag->form) {
+    case TAKES_ANY:
+    case TAKES_LIST:
+    case TAKES_PROFILE:
+        return true;
+    case TAKES_WORD:
+        *ret_number = slice_item(slice_of(flag->words), '|', text) + 1;
         return *ret_number > 0;
+    case TAKES_INT:
+        *ret_number = slice_to_u64(text, (uint64_t)flag->most, &number) ? (int64_t)number : -1;
+        return *ret_number >= flag->least;
+    case TAKES_SPAN:
+        return read_span(flag, text, ret_number);
+    case TAKES_SECONDS:
+        return read_seconds(text, ret_number);
+    case TAKES_TIME:
+        return read_time(text, ret_number);
     }
-    return flag->most == 0 || (slice_to_u64(slice_of(text), (uint64_t)flag->most, ret_number) &&
-                               (int64_t)*ret_number >= flag->least);
+    UNREACHABLE();
 }
 
-static void put_value(enum flag_kind kind, const char *text, uint64_t number, void *to)
+static void put_value(enum flag_kind kind, const char *text, int64_t number, void *to)
 {
     switch (kind) {
     case FLAG_IS_NOWHERE:
     case FLAG_IS_TAKEN:
+    case FLAG_IS_TEXTS:
+    case FLAG_IS_HEADERS:
         break;
     case FLAG_IS_SET:
         *(bool *)to = true;
@@ -183,7 +254,7 @@ static void put_value(enum flag_kind kind, const char *text, uint64_t number, vo
         *(int *)to = (int)number;
         return;
     case FLAG_IS_I64:
-        *(int64_t *)to = (int64_t)number;
+        *(int64_t *)to = number;
         return;
     case FLAG_IS_SIZE:
         *(size_t *)to = (size_t)number;
@@ -195,21 +266,47 @@ static void put_value(enum flag_kind kind, const char *text, uint64_t number, vo
     UNREACHABLE();
 }
 
+static int add_text(const struct grammar *grammar, const struct flag *flag, struct flag_texts *to)
+{
+    if (to->n == (size_t)flag->most)
+        return command_misused(grammar->command->name, "too many of --%s: at most %zu", flag->name,
+                               to->n);
+    to->at[to->n++] = optarg;
+    return EXIT_DONE;
+}
+
+static int add_header(const struct grammar *grammar, const struct flag *flag, struct headers *to)
+{
+    struct slice name, value = slice_cut(slice_of(optarg), ':', &name);
+    if (!value.at || !header_is_valid(name, value))
+        return command_misused(grammar->command->name, "--%s wants `Name: value`", flag->name);
+    if (!headers_add(to, name, slice_trim(value)))
+        return command_misused(grammar->command->name, "too many headers");
+    return EXIT_DONE;
+}
+
 /* Takes the value of a flag to its place. `word`: the last one that was read. */
-static int take_value(const struct grammar *grammar, enum flag_id id, const char *word,
+static int take_value(const struct grammar *grammar, const struct flag *flag, const char *word,
                       const struct flag_place *place, void *options)
 {
-    uint64_t number;
+    void *to = (char *)options + place->offset;
+    int64_t number = 0;
     if (optarg == word && strcmp(word, "--") == 0)
         return command_misused(grammar->command->name,
                                "--%s needs a value (an empty variable?); for `--` itself write "
                                "--%s=--",
-                               flag_at(id)->name, flag_at(id)->name);
+                               flag->name, flag->name);
     if (place->kind == FLAG_IS_TAKEN)
-        return place->take(options, optarg);
-    if (!read_number(flag_at(id), optarg, &number))
-        return refuse_value(grammar, flag_at(id), optarg);
-    put_value(place->kind, optarg, number, (char *)options + place->offset);
+        return place->take(to, optarg);
+    if (place->kind == FLAG_IS_TEXTS)
+        return add_text(grammar, flag, to);
+    if (place->kind == FLAG_IS_HEADERS)
+        return add_header(grammar, flag, to);
+    if (flag->form == TAKES_PROFILE)
+        return profile_find(grammar->command->name, optarg, to);
+    if (!read_number(flag, slice_of(optarg), &number))
+        return refuse_value(grammar, flag, optarg);
+    put_value(place->kind, optarg, number, to);
     return EXIT_DONE;
 }
 
@@ -256,11 +353,11 @@ int command_read(enum command_id id, struct operands *at, const struct flag_plac
             help_of_command(stdout, grammar.command);
             return COMMAND_ENDED;
         }
-        if (seen[flag] && !may_repeat(flag))
+        if (seen[flag] && !may_repeat(flag_at(flag)))
             return command_misused(command_at(id)->name, "--%s is given twice",
                                    flag_at(flag)->name);
         seen[flag] = true;
-        int code = take_value(&grammar, flag, at->at[optind - 1], &places[flag], options);
+        int code = take_value(&grammar, flag_at(flag), at->at[optind - 1], &places[flag], options);
         if (code != EXIT_DONE)
             return code;
     }

@@ -64,7 +64,7 @@ static void add_value(struct buf *to, const struct command *command, const struc
         return;
     }
     buf_add_str(to, ") _pawl_words '");
-    for (const char *c = flag->values ? flag->values : ""; *c; c++)
+    for (const char *c = flag_words(flag) ? flag_words(flag) : ""; *c; c++)
         buf_add_char(to, *c == '|' ? ' ' : *c);
     buf_add_str(to, "' ;;\n");
 }

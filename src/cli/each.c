@@ -24,39 +24,9 @@
 
 /* ---- flags ---- */
 
-static int take_max_time(void *to, const char *text)
-{
-    struct each_session *session = to;
-    return request_take_time(&session->request, "max-time", text, &session->max_time_us);
-}
-
-static int take_header(void *to, const char *text)
-{
-    struct each_session *session = to;
-    return request_take_header(&session->request, text);
-}
-
-static int take_done(void *to, const char *text)
-{
-    struct each_session *session = to;
-    return request_take_done(&session->request, text);
-}
-
-static int take_later(void *to, const char *text)
-{
-    struct each_session *session = to;
-    return request_take_later(&session->request, text);
-}
-
-static int take_not_done(void *to, const char *text)
-{
-    struct each_session *session = to;
-    return request_take_not_done(&session->request, text);
-}
-
 static int take_rate(void *to, const char *text)
 {
-    struct each_session *session = to;
+    int64_t *apart_us = to;
     static const char units[] = "smh";
     static const int64_t seconds[] = {1, 60, 3600};
     struct slice number, unit = slice_cut(slice_of(text), '/', &number);
@@ -67,19 +37,19 @@ static int take_rate(void *to, const char *text)
                                "--rate wants a number, such as 50 (a second), 50/s, "
                                "30/m or 10/h, not `%s`",
                                text);
-    session->apart_us = seconds[known - units] * CLOCK_US_PER_S / (int64_t)n;
+    *apart_us = seconds[known - units] * CLOCK_US_PER_S / (int64_t)n;
     return EXIT_DONE;
 }
 
 static const struct flag_place places[FLAG_COUNT] = {
-    JOBS_PLACES,
+    JOBS_PLACES(struct each_session, options),
     [FLAG_EACH_JOBS] = FLAG_PLACE(struct each_session, n_jobs),
     [FLAG_EACH_INPUT] = FLAG_PLACE(struct each_session, input),
     [FLAG_EACH_NUL] = FLAG_PLACE(struct each_session, nul),
     [FLAG_EACH_CSV] = FLAG_PLACE(struct each_session, csv),
     [FLAG_EACH_JSONL] = FLAG_PLACE(struct each_session, jsonl),
     [FLAG_EACH_GROUP] = FLAG_PLACE(struct each_session, group),
-    [FLAG_EACH_RATE] = {FLAG_IS_TAKEN, .take = take_rate},
+    [FLAG_EACH_RATE] = FLAG_TAKEN(struct each_session, apart_us, take_rate),
     [FLAG_EACH_PAYLOAD] = FLAG_PLACE(struct each_session, payload),
     [FLAG_KEEP_GOING] = FLAG_PLACE(struct each_session, keeps_going),
     [FLAG_FAIL_FAST] = FLAG_PLACE(struct each_session, fails_fast),
@@ -88,11 +58,11 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_JOBLOG] = FLAG_PLACE(struct each_session, joblog_path),
     [FLAG_SEND] = FLAG_PLACE(struct each_session, send),
     [FLAG_EACH_DATA] = FLAG_PLACE(struct each_session, body),
-    [FLAG_EACH_HEADER] = {FLAG_IS_TAKEN, .take = take_header},
-    [FLAG_DONE] = {FLAG_IS_TAKEN, .take = take_done},
-    [FLAG_LATER] = {FLAG_IS_TAKEN, .take = take_later},
-    [FLAG_NOT_DONE] = {FLAG_IS_TAKEN, .take = take_not_done},
-    [FLAG_EACH_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
+    [FLAG_EACH_HEADER] = FLAG_TAKEN(struct each_session, request, request_take_header),
+    [FLAG_DONE] = FLAG_TAKEN(struct each_session, request, request_take_done),
+    [FLAG_LATER] = FLAG_TAKEN(struct each_session, request, request_take_later),
+    [FLAG_NOT_DONE] = FLAG_TAKEN(struct each_session, request, request_take_not_done),
+    [FLAG_EACH_MAX_TIME] = FLAG_PLACE(struct each_session, max_time_us),
     [FLAG_EACH_CACERT] = FLAG_PLACE(struct each_session, request.route.ca),
     [FLAG_EACH_JSON] = FLAG_PLACE(struct each_session, json),
     [FLAG_EACH_SILENT] = FLAG_PLACE(struct each_session, silent),

@@ -40,7 +40,7 @@ struct each_how {
 
 /* Large: not for the stack. */
 struct each_session {
-    struct jobs_options options; /* first: the flags that `run` has, too, go there */
+    struct jobs_options options;
     const char *input;
     const char *group;
     const char *joblog_path;

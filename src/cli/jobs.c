@@ -7,7 +7,6 @@
 #include "base/shell.h"
 #include "base/timestamp.h"
 #include "cli/opener.h"
-#include "cli/profile.h"
 #include "job/host.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,42 +45,6 @@ int jobs_say(enum exit_code code, const char *format, ...)
 }
 
 /* ---- flags ---- */
-
-static int take_duration(const struct jobs_options *options, const char *flag, const char *text,
-                         int64_t *ret_us)
-{
-    if (duration_parse(slice_of(text), ret_us) && *ret_us > 0)
-        return EXIT_DONE;
-    return command_misused(options->command, "--%s wants a duration, such as 30s or 24h, not `%s`",
-                           flag, text);
-}
-
-int jobs_take_ttl(void *options, const char *text)
-{
-    struct jobs_options *jobs = options;
-    jobs->ttl_is_given = true;
-    return take_duration(jobs, "ttl", text, &jobs->job.ttl_us);
-}
-
-int jobs_take_timeout(void *options, const char *text)
-{
-    struct jobs_options *jobs = options;
-    return take_duration(jobs, "timeout", text, &jobs->job.timeout_us);
-}
-
-int jobs_take_wait(void *options, const char *text)
-{
-    struct jobs_options *jobs = options;
-    if (strcmp(text, "0") == 0)
-        return EXIT_DONE;
-    return take_duration(jobs, "wait", text, &jobs->job.wait_us);
-}
-
-int jobs_take_retry(void *options, const char *text)
-{
-    struct jobs_options *jobs = options;
-    return profile_find(jobs->command, text, &jobs->job.profile);
-}
 
 int jobs_take_unknown(void *options, const char *text)
 {
@@ -193,7 +156,9 @@ static void lengthen_ttl(struct jobs_options *options)
                     : template_uses(template, TEMPLATE_WEEK) ? 8 * DAY_US
                     : template_uses(template, TEMPLATE_DATE) ? 2 * DAY_US
                                                              : 0;
-    if (!options->ttl_is_given && options->job.ttl_us < least)
+    if (options->ttl_us > 0)
+        options->job.ttl_us = options->ttl_us;
+    else if (options->job.ttl_us < least)
         options->job.ttl_us = least;
 }
 

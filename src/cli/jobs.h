@@ -7,7 +7,7 @@
 #include "core/template.h"
 #include "job/job.h"
 
-/* The first member of the options of a command; zeroed. Large: not for the stack. */
+/* A member of the options of a command; zeroed. Large: not for the stack. */
 struct jobs_options {
     const char *command; /* "run": for complaints */
     const char *store_path;
@@ -16,7 +16,7 @@ struct jobs_options {
     const char *at;
     bool ignores_payload;
     struct job_settings job;
-    bool ttl_is_given;
+    int64_t ttl_us; /* 0: not given */
 
     /* Once the flags were read: */
     struct arena arena;
@@ -29,30 +29,26 @@ struct jobs_options {
 
 void jobs_init(struct jobs_options *options, const char *command);
 
-/* Readers of flags, for command_read. */
-int jobs_take_ttl(void *options, const char *text);
-int jobs_take_retry(void *options, const char *text);
-int jobs_take_wait(void *options, const char *text);
-int jobs_take_unknown(void *options, const char *text);
-int jobs_take_final(void *options, const char *text);
-int jobs_take_timeout(void *options, const char *text);
-int jobs_take_keep(void *options, const char *text);
+/* Readers of flags, of a struct jobs_options. */
+int jobs_take_unknown(void *jobs_options, const char *text);
+int jobs_take_final(void *jobs_options, const char *text);
+int jobs_take_keep(void *jobs_options, const char *text);
 
-#define JOBS_PLACES                                                                                \
-    [FLAG_STORE] = FLAG_PLACE(struct jobs_options, store_path),                                    \
-    [FLAG_JOB_KEY] = FLAG_PLACE(struct jobs_options, key),                                         \
-    [FLAG_ITEM_KEY] = FLAG_PLACE(struct jobs_options, key),                                        \
-    [FLAG_JOB_NAME] = FLAG_PLACE(struct jobs_options, name),                                       \
-    [FLAG_AT] = FLAG_PLACE(struct jobs_options, at),                                               \
-    [FLAG_TTL] = {FLAG_IS_TAKEN, .take = jobs_take_ttl},                                           \
-    [FLAG_ITEM_TTL] = {FLAG_IS_TAKEN, .take = jobs_take_ttl},                                      \
-    [FLAG_RETRY] = {FLAG_IS_TAKEN, .take = jobs_take_retry},                                       \
-    [FLAG_WAIT] = {FLAG_IS_TAKEN, .take = jobs_take_wait},                                         \
-    [FLAG_JOB_UNKNOWN] = {FLAG_IS_TAKEN, .take = jobs_take_unknown},                               \
-    [FLAG_ITEM_UNKNOWN] = {FLAG_IS_TAKEN, .take = jobs_take_unknown},                              \
-    [FLAG_FINAL] = {FLAG_IS_TAKEN, .take = jobs_take_final},                                       \
-    [FLAG_TIMEOUT] = {FLAG_IS_TAKEN, .take = jobs_take_timeout},                                   \
-    [FLAG_KEEP_OUTPUT] = {FLAG_IS_TAKEN, .take = jobs_take_keep}
+/* Where flags go that both have: `member` of the options of a command, a struct jobs_options. */
+#define JOBS_PLACES(options, member)                                                               \
+    [FLAG_STORE] = FLAG_PLACE(options, member.store_path),                                         \
+    [FLAG_JOB_KEY] = FLAG_PLACE(options, member.key),                                              \
+    [FLAG_ITEM_KEY] = FLAG_PLACE(options, member.key),                                             \
+    [FLAG_JOB_NAME] = FLAG_PLACE(options, member.name),                                            \
+    [FLAG_AT] = FLAG_PLACE(options, member.at), [FLAG_TTL] = FLAG_PLACE(options, member.ttl_us),   \
+    [FLAG_ITEM_TTL] = FLAG_PLACE(options, member.ttl_us),                                          \
+    [FLAG_RETRY] = FLAG_PLACE(options, member.job.profile),                                        \
+    [FLAG_WAIT] = FLAG_PLACE(options, member.job.wait_us),                                         \
+    [FLAG_JOB_UNKNOWN] = FLAG_TAKEN(options, member, jobs_take_unknown),                           \
+    [FLAG_ITEM_UNKNOWN] = FLAG_TAKEN(options, member, jobs_take_unknown),                          \
+    [FLAG_FINAL] = FLAG_TAKEN(options, member, jobs_take_final),                                   \
+    [FLAG_TIMEOUT] = FLAG_PLACE(options, member.job.timeout_us),                                   \
+    [FLAG_KEEP_OUTPUT] = FLAG_TAKEN(options, member, jobs_take_keep)
 
 /* Compiles the key, reads the zones it names and the time it is made of. An exit code; anything but
  * 0 was explained. */

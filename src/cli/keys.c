@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/keys.h"
-#include "base/timestamp.h"
 
 #include "cli/command.h"
 #include "cli/print.h"
@@ -10,7 +9,6 @@
 #include <unistd.h>
 
 #define LIMIT_DEFAULT 1000
-#define EXIT_CODE_MOST 255
 
 /* ---- list, show, stats ---- */
 
@@ -181,63 +179,20 @@ static int stats(const struct keys_options *options)
 
 /* ---- the command line ---- */
 
-static int read_header(void *to, const char *text)
-{
-    struct keys_options *options = to;
-    struct slice name;
-    struct slice value = slice_cut(slice_of(text), ':', &name);
-    if (!value.at || !header_is_valid(name, value))
-        return command_misused(options->command, "--header wants `Name: value`");
-    if (!headers_add(&options->headers, name, slice_trim(value)))
-        return command_misused(options->command, "too many headers");
-    return EXIT_DONE;
-}
-
-static int read_before(void *to, const char *text)
-{
-    struct keys_options *options = to;
-    if (timestamp_parse(slice_of(text), &options->before))
-        return EXIT_DONE;
-    return command_misused(options->command, "--before wants a time: 2026-01-31T12:00:00Z");
-}
-
-static int read_exit_code(void *to, const char *text)
-{
-    struct keys_options *options = to;
-    uint64_t code;
-    options->is_exit = true;
-    if (!slice_to_u64(slice_of(text), EXIT_CODE_MOST, &code))
-        return command_misused(options->command, "--exit-code must be 0 to %d, not `%s`",
-                               EXIT_CODE_MOST, text);
-    options->exit_code = (int)code;
-    return EXIT_DONE;
-}
-
 #define PLACE(member) FLAG_PLACE(struct keys_options, member)
 static const struct flag_place places[FLAG_COUNT] = {
-    [FLAG_STORE] = PLACE(store),
-    [FLAG_TENANT] = PLACE(tenant),
-    [FLAG_RULE] = PLACE(rule),
-    [FLAG_KEY] = PLACE(key),
-    [FLAG_ONCE] = PLACE(once),
-    [FLAG_JSON] = PLACE(json),
-    [FLAG_STATUS] = PLACE(status),
-    [FLAG_LAPSED] = PLACE(lapsed),
-    [FLAG_LIMIT] = PLACE(limit),
-    [FLAG_PRINT_BODY] = PLACE(print_body),
-    [FLAG_TOKEN] = PLACE(token),
-    [FLAG_UNKNOWN] = PLACE(unknown),
-    [FLAG_BEFORE] = {FLAG_IS_TAKEN, .take = read_before},
-    [FLAG_FORCE] = PLACE(force),
-    [FLAG_FORGET_FORCE] = PLACE(force),
-    [FLAG_REASON] = PLACE(reason),
-    [FLAG_RELEASED] = PLACE(released),
-    [FLAG_PROBE] = PLACE(probe),
-    [FLAG_CONFIG] = PLACE(config),
-    [FLAG_HTTP_STATUS] = PLACE(http_status),
-    [FLAG_EXIT_CODE] = {FLAG_IS_TAKEN, .take = read_exit_code},
-    [FLAG_BODY] = PLACE(body),
-    [FLAG_HEADER] = {FLAG_IS_TAKEN, .take = read_header},
+    [FLAG_STORE] = PLACE(store),         [FLAG_TENANT] = PLACE(tenant),
+    [FLAG_RULE] = PLACE(rule),           [FLAG_KEY] = PLACE(key),
+    [FLAG_ONCE] = PLACE(once),           [FLAG_JSON] = PLACE(json),
+    [FLAG_STATUS] = PLACE(status),       [FLAG_LAPSED] = PLACE(lapsed),
+    [FLAG_LIMIT] = PLACE(limit),         [FLAG_PRINT_BODY] = PLACE(print_body),
+    [FLAG_TOKEN] = PLACE(token),         [FLAG_UNKNOWN] = PLACE(unknown),
+    [FLAG_BEFORE] = PLACE(before),       [FLAG_FORCE] = PLACE(force),
+    [FLAG_FORGET_FORCE] = PLACE(force),  [FLAG_REASON] = PLACE(reason),
+    [FLAG_RELEASED] = PLACE(released),   [FLAG_PROBE] = PLACE(probe),
+    [FLAG_CONFIG] = PLACE(config),       [FLAG_HTTP_STATUS] = PLACE(http_status),
+    [FLAG_EXIT_CODE] = PLACE(exit_code), [FLAG_BODY] = PLACE(body),
+    [FLAG_HEADER] = PLACE(headers),
 };
 
 static int (*const acts[COMMAND_COUNT])(const struct keys_options *options) = {
@@ -253,7 +208,8 @@ static int (*const acts[COMMAND_COUNT])(const struct keys_options *options) = {
 
 int command_keys(enum command_id id, struct operands at)
 {
-    struct keys_options options = {.command = command_at(id)->name, .limit = LIMIT_DEFAULT};
+    struct keys_options options = {
+        .command = command_at(id)->name, .limit = LIMIT_DEFAULT, .exit_code = -1};
     int code = command_read(id, &at, places, &options);
     if (code != EXIT_DONE)
         return code;

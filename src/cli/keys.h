@@ -37,8 +37,7 @@ struct keys_options {
     bool probe;         /* resolve */
     const char *config; /* resolve --probe; NULL: not given */
     int http_status;    /* resolve; 0: not given */
-    bool is_exit;       /* resolve: a command, which ended with */
-    int exit_code;      /*   this */
+    int exit_code;      /* resolve: of a command; -1: not given */
     const char *body;   /* resolve: @FILE or text; NULL: none */
     struct headers headers;
 };

@@ -107,6 +107,11 @@ static void add(struct keys_tally *sum, const struct keys_tally *tally)
     sum->next = tally->next;
 }
 
+static bool has_exit_code(const struct keys_options *options)
+{
+    return options->exit_code >= 0;
+}
+
 static int sum_up(const struct keys_options *options, const struct keys_tally *tally)
 {
     FILE *to = options->json ? stderr : stdout;
@@ -116,7 +121,7 @@ static int sum_up(const struct keys_options *options, const struct keys_tally *t
         fprintf(to, ", %zu in use", tally->in_use);
     if (tally->other > 0)
         fprintf(to, ", %zu %s left alone", tally->other,
-                options->is_exit ? "requests" : "commands (--exit-code)");
+                has_exit_code(options) ? "requests" : "commands (--exit-code)");
     fputc('\n', to);
     if (tally->too_early > 0)
         fprintf(stderr, "try again in %lld s\n",
@@ -233,7 +238,7 @@ static int make_outcome(const struct keys_options *options, struct outcome **ret
     int code = read_body(options, &body);
     if (code != EXIT_DONE)
         return code;
-    if (options->is_exit)
+    if (has_exit_code(options))
         return make_exit(options, &body, ret_outcome);
     struct keys_response response = {
         .status = options->http_status, .headers = options->headers, .body = buf_slice(&body)};
@@ -263,7 +268,7 @@ int keys_release(const struct keys_options *options)
 /* Whether the options fit together: one way to settle it. */
 static int review(const struct keys_options *options)
 {
-    bool has_response = options->http_status || options->body || options->is_exit;
+    bool has_response = options->http_status || options->body || has_exit_code(options);
     int code = ask_for_token(options);
     if (code != EXIT_DONE)
         return code;
@@ -278,9 +283,10 @@ static int review(const struct keys_options *options)
                                                  "--force");
     if (options->probe != (options->config != NULL))
         return command_misused(options->command, "--probe and --config FILE go together");
-    if (options->is_exit && (options->http_status || options->headers.n > 0))
+    if (has_exit_code(options) && (options->http_status || options->headers.n > 0))
         return command_misused(options->command, "--exit-code takes no --status, --header");
-    if (!options->released && !options->probe && !options->is_exit && options->http_status == 0)
+    if (!options->released && !options->probe && !has_exit_code(options) &&
+        options->http_status == 0)
         return command_misused(options->command, "needs --status CODE, --exit-code N, --released "
                                                  "or --probe: how did it end?");
     return EXIT_DONE;
@@ -301,7 +307,7 @@ int keys_resolve(const struct keys_options *options)
         return code;
     struct keys_act act = {.kind = KEYS_RESOLVE,
                            .http_status = options->http_status,
-                           .is_exit = options->is_exit,
+                           .is_exit = has_exit_code(options),
                            .exit_code = options->exit_code,
                            .outcome = outcome};
     code = settle(options, act);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/queue.h"
 
-#include "base/duration.h"
 #include "base/mem.h"
-#include "base/timestamp.h"
 #include "cli/actor.h"
 #include "cli/opener.h"
+#include "operator/endpoints.h"
 #include "operator/terms_act.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
@@ -41,94 +40,11 @@ int queue_complain(const struct queue_session *session, enum store_status status
 
 /* ---- the command line ---- */
 
-static int take_duration(const struct queue_session *session, const char *flag, const char *text,
-                         int64_t *ret_us)
-{
-    if (duration_parse(slice_of(text), ret_us) && *ret_us > 0 && *ret_us < CLOCK_NEVER)
-        return EXIT_DONE;
-    return command_misused(session->command, "--%s wants a duration, such as 10m", flag);
-}
-
-static int take_deadline(void *to, const char *text)
-{
-    struct queue_session *session = to;
-    if (slice_eq(slice_of(text), SLICE("none"))) {
-        session->lasts_us = CLOCK_NEVER;
-        return EXIT_DONE;
-    }
-    return take_duration(session, "deadline", text, &session->lasts_us);
-}
-
-static int take_dedupe(void *to, const char *text)
-{
-    struct queue_session *session = to;
-    return take_duration(session, "dedupe-payload", text, &session->dedupe_us);
-}
-
-static int take_remember(void *to, const char *text)
-{
-    struct queue_session *session = to;
-    return take_duration(session, "remember", text, &session->remember_us);
-}
-
-static int take_max_time(void *to, const char *text)
-{
-    struct queue_session *session = to;
-    return request_take_time(&session->request, "max-time", text, &session->max_time_us);
-}
-
-static int take_since(void *to, const char *text)
-{
-    struct queue_session *session = to;
-    if (timestamp_parse(slice_of(text), &session->since))
-        return EXIT_DONE;
-    return command_misused(session->command, "--since wants a time: 2026-01-31T12:00:00Z");
-}
-
-static int take_until(void *to, const char *text)
-{
-    struct queue_session *session = to;
-    if (timestamp_parse(slice_of(text), &session->until))
-        return EXIT_DONE;
-    return command_misused(session->command, "--until wants a time: 2026-01-31T12:00:00Z");
-}
-
-static int take_secret(void *to, const char *text)
-{
-    struct queue_session *session = to;
-    struct endpoint_options *options = &session->endpoint;
-    if (options->n_secrets == SIGNATURE_SECRETS_MAX)
-        return command_misused(session->command, "too many secrets");
-    options->secrets[options->n_secrets++] = text;
-    return EXIT_DONE;
-}
-
-static int take_option(void *to, const char *text)
-{
-    struct queue_session *session = to;
-    struct endpoint_options *options = &session->endpoint;
-    if (options->n_options == ENDPOINT_OPTIONS_MAX)
-        return command_misused(session->command, "too many options");
-    options->options[options->n_options++] = text;
-    return EXIT_DONE;
-}
-
-static int take_overlap(void *to, const char *text)
-{
-    struct queue_session *session = to;
-    struct endpoint_options *options = &session->endpoint;
-    options->has_overlap = true;
-    if (duration_parse(slice_of(text), &options->overlap_us) && options->overlap_us >= 0 &&
-        options->overlap_us < CLOCK_NEVER)
-        return EXIT_DONE;
-    return command_misused(session->command, "--overlap wants a duration, such as 24h, or 0");
-}
-
 #define PLACE(member) FLAG_PLACE(struct queue_session, member)
 static const struct flag_place places[FLAG_COUNT] = {
-    REQUEST_PLACES,
-    [FLAG_WAIT_ON] = {FLAG_IS_TAKEN, .take = request_take_wait_on},
-    [FLAG_FINAL_ON] = {FLAG_IS_TAKEN, .take = request_take_final_on},
+    REQUEST_PLACES(struct queue_session, request),
+    [FLAG_WAIT_ON] = FLAG_TAKEN(struct queue_session, request, request_take_wait_on),
+    [FLAG_FINAL_ON] = FLAG_TAKEN(struct queue_session, request, request_take_final_on),
     [FLAG_STORE] = PLACE(store_path),
     [FLAG_JSON] = PLACE(json),
     [FLAG_LINKED] = PLACE(linked),
@@ -136,20 +52,20 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_LISTED_GROUP] = PLACE(group),
     [FLAG_PAUSED_GROUP] = PLACE(group),
     [FLAG_ON_FAILURE] = PLACE(on_failure),
-    [FLAG_QUEUE_DEADLINE] = {FLAG_IS_TAKEN, .take = take_deadline},
+    [FLAG_QUEUE_DEADLINE] = PLACE(lasts_us),
     [FLAG_QUEUE_ATTEMPTS] = PLACE(attempts),
-    [FLAG_REMEMBER] = {FLAG_IS_TAKEN, .take = take_remember},
+    [FLAG_REMEMBER] = PLACE(remember_us),
     [FLAG_DRAIN_NEW] = PLACE(only_new),
     [FLAG_ALL_DEAD] = PLACE(dead),
     [FLAG_ALL_PARKED] = PLACE(parked),
     [FLAG_ALL_HOLDING] = PLACE(parked),
-    [FLAG_ALL_SINCE] = {FLAG_IS_TAKEN, .take = take_since},
-    [FLAG_ALL_UNTIL] = {FLAG_IS_TAKEN, .take = take_until},
+    [FLAG_ALL_SINCE] = PLACE(since),
+    [FLAG_ALL_UNTIL] = PLACE(until),
     [FLAG_ALL_TO] = PLACE(to),
     [FLAG_ALL_DRY_RUN] = PLACE(dry_run),
     [FLAG_SETTLE_DONE] = PLACE(settles_done),
     [FLAG_SETTLE_NOT] = PLACE(settles_undone),
-    [FLAG_DEDUPE] = {FLAG_IS_TAKEN, .take = take_dedupe},
+    [FLAG_DEDUPE] = PLACE(dedupe_us),
     [FLAG_MOST] = PLACE(most),
     [FLAG_EDIT_FORCE] = PLACE(force),
     [FLAG_EDIT_TO] = PLACE(to),
@@ -165,21 +81,21 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_DRAIN_ONCE] = PLACE(once),
     [FLAG_FOLLOW] = PLACE(follow),
     [FLAG_IN_FLIGHT] = PLACE(in_flight),
-    [FLAG_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
+    [FLAG_MAX_TIME] = PLACE(max_time_us),
     [FLAG_PUBLISH_ID] = PLACE(event_id),
-    [FLAG_EVENT_DATA] = {FLAG_IS_TAKEN, .take = request_take_data},
+    [FLAG_EVENT_DATA] = FLAG_TAKEN(struct queue_session, request, request_take_data),
     [FLAG_EVENT_TENANT] = PLACE(tenant),
     [FLAG_EVENT_TIME] = PLACE(event_time),
-    [FLAG_SINCE] = {FLAG_IS_TAKEN, .take = take_since},
+    [FLAG_SINCE] = PLACE(since),
     [FLAG_RATE] = PLACE(rate),
     [FLAG_ENDPOINT] = PLACE(lane),
     [FLAG_SOURCE] = PLACE(lane),
     [FLAG_ENDPOINT_NAME] = PLACE(endpoint.name),
     [FLAG_ENDPOINT_URL] = PLACE(endpoint.url),
     [FLAG_ENDPOINT_TYPES] = PLACE(endpoint.types),
-    [FLAG_ENDPOINT_SECRET] = {FLAG_IS_TAKEN, .take = take_secret},
-    [FLAG_ENDPOINT_OPTION] = {FLAG_IS_TAKEN, .take = take_option},
-    [FLAG_OVERLAP] = {FLAG_IS_TAKEN, .take = take_overlap},
+    [FLAG_ENDPOINT_SECRET] = PLACE(endpoint.secrets),
+    [FLAG_ENDPOINT_OPTION] = PLACE(endpoint.options),
+    [FLAG_OVERLAP] = PLACE(endpoint.overlap_us),
     [FLAG_FORGET_ENDPOINT] = PLACE(force),
     [FLAG_REPLAY_DISABLED] = PLACE(force),
     [FLAG_REPLAY_LATE] = PLACE(force),
@@ -292,6 +208,7 @@ int command_queue(enum command_id id, struct operands at)
     session->rate = QUEUE_RATE_DEFAULT;
     session->limit = QUEUE_LIMIT_DEFAULT;
     session->max_time_us = QUEUE_MAX_TIME_US;
+    session->endpoint.overlap_us = ENDPOINTS_OVERLAP_US;
     request_options_init(&session->request, session->command);
     session->request.keeps_files = true;
     thread_parker_init(&session->parker);

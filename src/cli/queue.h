@@ -14,32 +14,26 @@
 #include "cli/command.h"
 #include "cli/request.h"
 #include "client/queue.h"
-#include "core/signature.h"
 #include "operator/tasks.h"
-
-#define ENDPOINT_OPTIONS_MAX 16
 
 /* What `webhook endpoint` takes. */
 struct endpoint_options {
     const char *name;
     const char *url;
     const char *types; /* divided by commas */
-    const char *secrets[SIGNATURE_SECRETS_MAX];
-    size_t n_secrets;
-    const char *options[ENDPOINT_OPTIONS_MAX]; /* NAME=VALUE */
-    size_t n_options;
-    bool has_overlap;
+    struct flag_texts secrets;
+    struct flag_texts options; /* NAME=VALUE */
     int64_t overlap_us;
 };
 
 /* What the command line of a subcommand said, and its store. Large: not for the stack. */
 struct queue_session {
-    struct request_options request; /* first: the flags of a request go there */
-    const char *command;            /* "queue add": for complaints */
-    const char *store_path;         /* NULL: the default */
-    const char *operand;            /* URL or ID; NULL: none */
-    const char *group;              /* NULL: none */
-    const char *linked;             /* add: the file of a list; NULL: none */
+    struct request_options request;
+    const char *command;    /* "queue add": for complaints */
+    const char *store_path; /* NULL: the default */
+    const char *operand;    /* URL or ID; NULL: none */
+    const char *group;      /* NULL: none */
+    const char *linked;     /* add: the file of a list; NULL: none */
     bool json;
     unsigned on_failure;  /* add: 0 or 1: park; 2: skip */
     int64_t lasts_us;     /* add; 0: as the profile says; CLOCK_NEVER: no deadline */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/request.h"
 
-#include "base/duration.h"
 #include "cli/input.h"
 #include "client/fields.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 
-#define SECONDS_MOST 1000000
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
 #define ANSWERS_MAX ((size_t)16 * 1024)
 
@@ -188,21 +186,4 @@ int request_take_wait_on(void *to, const char *text)
 int request_take_final_on(void *to, const char *text)
 {
     return take_choice(to, "final-on", text, RETRY_CHOICE_FINAL);
-}
-
-int request_take_time(const struct request_options *options, const char *flag, const char *text,
-                      int64_t *ret_us)
-{
-    struct slice whole, fraction = slice_cut(slice_of(text), '.', &whole);
-    uint64_t seconds = 0, part = 0;
-    bool is_seconds =
-        slice_to_u64(whole, SECONDS_MOST, &seconds) &&
-        (!fraction.at || (fraction.len <= 6 && slice_to_u64(fraction, 999999, &part)));
-    for (size_t n = fraction.len; is_seconds && n < 6 && fraction.at; n++)
-        part *= 10;
-    *ret_us = (int64_t)(seconds * CLOCK_US_PER_S + part);
-    if ((is_seconds || duration_parse(slice_of(text), ret_us)) && *ret_us > 0)
-        return EXIT_DONE;
-    return command_misused(options->command,
-                           "--%s wants seconds, such as 2.5, or a duration, such as 500ms", flag);
 }

@@ -7,7 +7,7 @@
 #include "client/request.h"
 #include "core/retry.h"
 
-/* The first member of the options of a command; zeroed. Large: not for the stack. */
+/* A member of the options of a command; zeroed. Large: not for the stack. */
 struct request_options {
     const char *command;
     struct client_request request; /* once all flags were read: request_options_end */
@@ -33,38 +33,36 @@ static inline bool request_dates_key(const struct request_options *options)
 /* Says what is sent, once all flags were read. */
 void request_options_end(struct request_options *options, const char *url);
 
-/* The readers of the flags in REQUEST_PLACES, for command_read. */
-int request_take_header(void *options, const char *text);
-int request_take_data(void *options, const char *text);
-int request_take_binary(void *options, const char *text);
-int request_take_json(void *options, const char *text);
-int request_take_user(void *options, const char *text);
-int request_take_done(void *options, const char *text);
-int request_take_later(void *options, const char *text);
-int request_take_not_done(void *options, const char *text);
-int request_take_wait_on(void *options, const char *text);
-int request_take_final_on(void *options, const char *text);
+/* The readers of flags in REQUEST_PLACES, of a struct request_options. */
+int request_take_header(void *request_options, const char *text);
+int request_take_data(void *request_options, const char *text);
+int request_take_binary(void *request_options, const char *text);
+int request_take_json(void *request_options, const char *text);
+int request_take_user(void *request_options, const char *text);
+int request_take_done(void *request_options, const char *text);
+int request_take_later(void *request_options, const char *text);
+int request_take_not_done(void *request_options, const char *text);
+int request_take_wait_on(void *request_options, const char *text);
+int request_take_final_on(void *request_options, const char *text);
 
-/* Reads seconds, which may have a fraction, as curl does; or a duration. An exit code. */
-int request_take_time(const struct request_options *options, const char *flag, const char *text,
-                      int64_t *ret_us);
-
-#define REQUEST_PLACES                                                                             \
-    [FLAG_METHOD] = FLAG_PLACE(struct request_options, request.method),                            \
-    [FLAG_REQUEST_KEY] = FLAG_PLACE(struct request_options, request.key),                          \
-    [FLAG_KEY_VERSION] = FLAG_PLACE(struct request_options, key_version),                          \
-    [FLAG_CACERT] = FLAG_PLACE(struct request_options, route.ca),                                  \
-    [FLAG_CERT] = FLAG_PLACE(struct request_options, route.cert),                                  \
-    [FLAG_CERT_KEY] = FLAG_PLACE(struct request_options, route.cert_key),                          \
-    [FLAG_UNIX_SOCKET] = FLAG_PLACE(struct request_options, route.unix_socket),                    \
-    [FLAG_INSECURE] = FLAG_PLACE(struct request_options, route.insecure),                          \
-    [FLAG_REQUEST_HEADER] = {FLAG_IS_TAKEN, .take = request_take_header},                          \
-    [FLAG_DATA] = {FLAG_IS_TAKEN, .take = request_take_data},                                      \
-    [FLAG_DATA_BINARY] = {FLAG_IS_TAKEN, .take = request_take_binary},                             \
-    [FLAG_DATA_JSON] = {FLAG_IS_TAKEN, .take = request_take_json},                                 \
-    [FLAG_USER] = {FLAG_IS_TAKEN, .take = request_take_user},                                      \
-    [FLAG_DONE] = {FLAG_IS_TAKEN, .take = request_take_done},                                      \
-    [FLAG_LATER] = {FLAG_IS_TAKEN, .take = request_take_later},                                    \
-    [FLAG_NOT_DONE] = {FLAG_IS_TAKEN, .take = request_take_not_done}
+/* Where the flags of a request go: `member` of the options of a command, a struct
+ * request_options. */
+#define REQUEST_PLACES(options, member)                                                            \
+    [FLAG_METHOD] = FLAG_PLACE(options, member.request.method),                                    \
+    [FLAG_REQUEST_KEY] = FLAG_PLACE(options, member.request.key),                                  \
+    [FLAG_KEY_VERSION] = FLAG_PLACE(options, member.key_version),                                  \
+    [FLAG_CACERT] = FLAG_PLACE(options, member.route.ca),                                          \
+    [FLAG_CERT] = FLAG_PLACE(options, member.route.cert),                                          \
+    [FLAG_CERT_KEY] = FLAG_PLACE(options, member.route.cert_key),                                  \
+    [FLAG_UNIX_SOCKET] = FLAG_PLACE(options, member.route.unix_socket),                            \
+    [FLAG_INSECURE] = FLAG_PLACE(options, member.route.insecure),                                  \
+    [FLAG_REQUEST_HEADER] = FLAG_TAKEN(options, member, request_take_header),                      \
+    [FLAG_DATA] = FLAG_TAKEN(options, member, request_take_data),                                  \
+    [FLAG_DATA_BINARY] = FLAG_TAKEN(options, member, request_take_binary),                         \
+    [FLAG_DATA_JSON] = FLAG_TAKEN(options, member, request_take_json),                             \
+    [FLAG_USER] = FLAG_TAKEN(options, member, request_take_user),                                  \
+    [FLAG_DONE] = FLAG_TAKEN(options, member, request_take_done),                                  \
+    [FLAG_LATER] = FLAG_TAKEN(options, member, request_take_later),                                \
+    [FLAG_NOT_DONE] = FLAG_TAKEN(options, member, request_take_not_done)
 
 #endif

@@ -20,7 +20,7 @@
 #define FIBERS 2
 
 struct run {
-    struct jobs_options options; /* first: the flags that `each` has, too, go there */
+    struct jobs_options options;
     const char *payload;
     const char *reason;
     bool again;
@@ -40,7 +40,7 @@ struct run {
 };
 
 static const struct flag_place places[FLAG_COUNT] = {
-    JOBS_PLACES,
+    JOBS_PLACES(struct run, options),
     [FLAG_PAYLOAD] = FLAG_PLACE(struct run, payload),
     [FLAG_RUN_AGAIN] = FLAG_PLACE(struct run, again),
     [FLAG_REASON] = FLAG_PLACE(struct run, reason),

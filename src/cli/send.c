@@ -2,7 +2,6 @@
 /* `pawl send`: one request, sent until it is done, and once (src/client, src/runner). */
 #include "base/arena.h"
 #include "base/check.h"
-#include "base/duration.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -10,7 +9,6 @@
 #include "cli/again.h"
 #include "cli/opener.h"
 #include "cli/print.h"
-#include "cli/profile.h"
 #include "cli/request.h"
 #include "client/http.h"
 #include "client/run.h"
@@ -28,7 +26,7 @@
 #define SAID_ARENA_MAX ((size_t)1024 * 1024) /* of its tree */
 
 struct send {
-    struct request_options options; /* first: the flags of a request go there */
+    struct request_options options;
     const char *store_path;
     const char *output;
     const char *attempts_path;
@@ -52,39 +50,8 @@ struct send {
 
 /* ---- flags ---- */
 
-static int take_max_time(void *to, const char *text)
-{
-    struct send *send = to;
-    return request_take_time(&send->options, "max-time", text, &send->max_time_us);
-}
-
-static int take_connect_timeout(void *to, const char *text)
-{
-    struct send *send = to;
-    return request_take_time(&send->options, "connect-timeout", text, &send->connect_us);
-}
-
-static int take_deadline(void *to, const char *text)
-{
-    struct send *send = to;
-    return request_take_time(&send->options, "deadline", text, &send->deadline_us);
-}
-
-static int take_remember(void *to, const char *text)
-{
-    struct send *send = to;
-    if (duration_parse(slice_of(text), &send->remember_us) && send->remember_us > 0)
-        return EXIT_DONE;
-    return command_misused(NAME, "--remember wants a duration, such as 7d");
-}
-
-static int take_profile(void *to, const char *text)
-{
-    return profile_find(NAME, text, &((struct send *)to)->profile);
-}
-
 static const struct flag_place places[FLAG_COUNT] = {
-    REQUEST_PLACES,
+    REQUEST_PLACES(struct send, options),
     [FLAG_STORE] = FLAG_PLACE(struct send, store_path),
     [FLAG_OUTPUT] = FLAG_PLACE(struct send, output),
     [FLAG_ATTEMPTS] = FLAG_PLACE(struct send, attempts_path),
@@ -92,11 +59,11 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_SILENT] = FLAG_PLACE(struct send, silent),
     [FLAG_VERBOSE] = FLAG_PLACE(struct send, verbose),
     [FLAG_AGAIN] = FLAG_PLACE(struct send, again),
-    [FLAG_MAX_TIME] = {FLAG_IS_TAKEN, .take = take_max_time},
-    [FLAG_CONNECT_TIMEOUT] = {FLAG_IS_TAKEN, .take = take_connect_timeout},
-    [FLAG_DEADLINE] = {FLAG_IS_TAKEN, .take = take_deadline},
-    [FLAG_REMEMBER] = {FLAG_IS_TAKEN, .take = take_remember},
-    [FLAG_PROFILE] = {FLAG_IS_TAKEN, .take = take_profile},
+    [FLAG_MAX_TIME] = FLAG_PLACE(struct send, max_time_us),
+    [FLAG_CONNECT_TIMEOUT] = FLAG_PLACE(struct send, connect_us),
+    [FLAG_DEADLINE] = FLAG_PLACE(struct send, deadline_us),
+    [FLAG_REMEMBER] = FLAG_PLACE(struct send, remember_us),
+    [FLAG_PROFILE] = FLAG_PLACE(struct send, profile),
 };
 
 /* ---- progress ---- */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl store`: freezes a store, thaws it, and says how it is (operator/freeze.h). */
-#include "base/duration.h"
 #include "base/json.h"
 #include "base/timestamp.h"
 #include "cli/actor.h"
@@ -21,21 +20,12 @@ struct store_options {
     int64_t wait_us;          /* 0: not; CLOCK_NEVER: for as long as it takes */
 };
 
-static int take_wait(void *to, const char *text)
-{
-    struct store_options *options = to;
-    options->wait_us = CLOCK_NEVER;
-    if (!text || (duration_parse(slice_of(text), &options->wait_us) && options->wait_us >= 0))
-        return EXIT_DONE;
-    return command_misused(options->keys.command, "--wait=D wants a duration, such as 10m");
-}
-
 #define PLACE(member) FLAG_PLACE(struct store_options, member)
 static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_STORE] = PLACE(keys.store),
     [FLAG_JSON] = PLACE(keys.json),
     [FLAG_ACT_REASON] = PLACE(keys.reason),
-    [FLAG_FREEZE_WAIT] = {FLAG_IS_TAKEN, .take = take_wait},
+    [FLAG_FREEZE_WAIT] = PLACE(wait_us),
 };
 
 /* ---- how it is ---- */

@@ -19,33 +19,11 @@ struct restored_options {
     bool clear;
 };
 
-/* Of 1970 the microsecond behind its beginning: 0 is no time. */
-static int read_time(const char *command, const char *flag, const char *text, int64_t *ret_us)
-{
-    bool is_time = timestamp_parse(slice_of(text), ret_us) && *ret_us >= 0;
-    *ret_us += *ret_us == 0;
-    if (is_time)
-        return EXIT_DONE;
-    return command_misused(command, "--%s wants a time: 2026-01-31T12:00:00Z", flag);
-}
-
-static int read_since(void *to, const char *text)
-{
-    struct restored_options *options = to;
-    return read_time(options->keys.command, "since", text, &options->since);
-}
-
-static int read_until(void *to, const char *text)
-{
-    struct restored_options *options = to;
-    return read_time(options->keys.command, "until", text, &options->until);
-}
-
 #define PLACE(member) FLAG_PLACE(struct restored_options, member)
 static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_STORE] = PLACE(keys.store),
-    [FLAG_RESTORED_SINCE] = {FLAG_IS_TAKEN, .take = read_since},
-    [FLAG_RESTORED_UNTIL] = {FLAG_IS_TAKEN, .take = read_until},
+    [FLAG_RESTORED_SINCE] = PLACE(since),
+    [FLAG_RESTORED_UNTIL] = PLACE(until),
     [FLAG_LIVE] = PLACE(live),
     [FLAG_ABOVE] = PLACE(above),
     [FLAG_CLEAR] = PLACE(clear),

@@ -2,7 +2,6 @@
 /* `pawl webhook sign`, `verify` and `listen`: core/signature.h on a command line. */
 #include "base/base64.h"
 #include "base/clock.h"
-#include "base/duration.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "core/signature.h"
@@ -21,8 +20,7 @@ struct webhook_options {
     const char *listen;
     int status; /* listen: of the response */
     int64_t tolerance_us;
-    const char *secrets[SIGNATURE_SECRETS_MAX];
-    size_t n_secrets;
+    struct flag_texts secrets;
     struct headers received;
 
     struct arena arena;
@@ -34,46 +32,18 @@ struct webhook_options {
 
 /* ---- the command line ---- */
 
-static int take_secret(void *to, const char *text)
-{
-    struct webhook_options *options = to;
-    if (options->n_secrets == SIGNATURE_SECRETS_MAX)
-        return command_misused(options->command, "too many secrets");
-    options->secrets[options->n_secrets++] = text;
-    return EXIT_DONE;
-}
-
-static int take_header(void *to, const char *text)
-{
-    struct webhook_options *options = to;
-    struct slice name, value = slice_cut(slice_of(text), ':', &name);
-    if (!value.at || !header_is_token(name))
-        return command_misused(options->command, "--header wants `Name: value`");
-    if (!headers_add(&options->received, name, slice_trim(value)))
-        return command_misused(options->command, "too many headers");
-    return EXIT_DONE;
-}
-
-static int take_tolerance(void *to, const char *text)
-{
-    struct webhook_options *options = to;
-    if (duration_parse(slice_of(text), &options->tolerance_us))
-        return EXIT_DONE;
-    return command_misused(options->command, "--tolerance wants a duration, such as 5m");
-}
-
 static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_SCHEME] = FLAG_PLACE(struct webhook_options, scheme),
-    [FLAG_SECRET] = {FLAG_IS_TAKEN, .take = take_secret},
+    [FLAG_SECRET] = FLAG_PLACE(struct webhook_options, secrets),
     [FLAG_EVENT_ID] = FLAG_PLACE(struct webhook_options, id),
     [FLAG_TIMESTAMP] = FLAG_PLACE(struct webhook_options, timestamp),
     [FLAG_VERIFY_AT] = FLAG_PLACE(struct webhook_options, timestamp),
     [FLAG_ALL_HEADERS] = FLAG_PLACE(struct webhook_options, headers),
-    [FLAG_RECEIVED_HEADER] = {FLAG_IS_TAKEN, .take = take_header},
+    [FLAG_RECEIVED_HEADER] = FLAG_PLACE(struct webhook_options, received),
     [FLAG_RECEIVE_AT] = FLAG_PLACE(struct webhook_options, listen),
     [FLAG_RESPOND] = FLAG_PLACE(struct webhook_options, status),
-    [FLAG_TOLERANCE] = {FLAG_IS_TAKEN, .take = take_tolerance},
-    [FLAG_LISTEN_TOLERANCE] = {FLAG_IS_TAKEN, .take = take_tolerance},
+    [FLAG_TOLERANCE] = FLAG_PLACE(struct webhook_options, tolerance_us),
+    [FLAG_LISTEN_TOLERANCE] = FLAG_PLACE(struct webhook_options, tolerance_us),
 };
 
 /* ---- secrets ---- */
@@ -81,15 +51,16 @@ static const struct flag_place places[FLAG_COUNT] = {
 static int read_secrets(struct webhook_options *options)
 {
     const char *problem;
-    for (size_t i = 0; i < options->n_secrets; i++) {
+    for (size_t i = 0; i < options->secrets.n; i++) {
         struct slice text;
-        int code = input_read_secret(options->command, options->secrets[i], &options->arena, &text);
+        int code =
+            input_read_secret(options->command, options->secrets.at[i], &options->arena, &text);
         if (code != EXIT_DONE)
             return code;
         if (!signature_secret_read(options->as, text, &options->arena, &options->read[i], &problem))
             return command_failed(options->command, EXIT_BAD_DATA, "the secret %s", problem);
     }
-    options->keys = (struct signature_keys){options->read, options->n_secrets};
+    options->keys = (struct signature_keys){options->read, options->secrets.n};
     return EXIT_DONE;
 }
 
@@ -164,10 +135,10 @@ static const char *hint(struct webhook_options *options)
         if (judge(options, &options->keys, body) == SIGNATURE_GOOD)
             return "; it matches without the line end behind the body";
     }
-    for (size_t i = 0; i < options->n_secrets; i++) {
+    for (size_t i = 0; i < options->secrets.n; i++) {
         struct signature_secret other;
         const struct signature_keys keys = {&other, 1};
-        if (read_otherwise(options, options->secrets[i], &other) &&
+        if (read_otherwise(options, options->secrets.at[i], &other) &&
             judge(options, &keys, options->body) == SIGNATURE_GOOD)
             return options->as->is_standard
                        ? "; it matches with the secret as it is: its sender does not decode it"
@@ -210,7 +181,7 @@ static int run(enum command_id id, struct webhook_options *options)
     options->as = signature_scheme_find(signature_scheme_name(scheme));
     if (options->timestamp == 0)
         options->timestamp = clock_wall_us() / CLOCK_US_PER_S;
-    if (options->n_secrets == 0 && id != COMMAND_webhook_listen)
+    if (options->secrets.n == 0 && id != COMMAND_webhook_listen)
         return command_misused(options->command, "needs --secret");
     int code = read_secrets(options);
     if (code == EXIT_DONE && id == COMMAND_webhook_listen)

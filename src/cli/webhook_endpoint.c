@@ -173,18 +173,18 @@ static int write_map(const struct queue_session *session, struct buf *map, struc
     json_add_text(map, "name", slice_of(options->name));
     json_add_text(map, "url", slice_of(options->url));
     add_list(map, "types", slice_of(options->types));
-    if (options->n_secrets > 0)
+    if (options->secrets.n > 0)
         json_open(map, "secret", '[');
-    for (size_t i = 0; i < options->n_secrets && code == EXIT_DONE; i++) {
+    for (size_t i = 0; i < options->secrets.n && code == EXIT_DONE; i++) {
         struct slice secret;
-        code = input_read_secret(session->command, options->secrets[i], arena, &secret);
+        code = input_read_secret(session->command, options->secrets.at[i], arena, &secret);
         json_next_item(map);
         json_add_string(map, code == EXIT_DONE ? secret : SLICE(""));
     }
-    if (options->n_secrets > 0)
+    if (options->secrets.n > 0)
         buf_add_char(map, ']');
-    for (size_t i = 0; i < options->n_options && code == EXIT_DONE; i++)
-        code = add_option(session, map, options->options[i], arena);
+    for (size_t i = 0; i < options->options.n && code == EXIT_DONE; i++)
+        code = add_option(session, map, options->options.at[i], arena);
     buf_add_char(map, '}');
     return code;
 }
@@ -222,14 +222,13 @@ static int act(struct queue_session *session, enum endpoints_act act)
     struct endpoints_wish wish = {.name = slice_of(session->operands.at[1]),
                                   .act = act,
                                   .actor = queue_actor(session),
-                                  .overlap_us = options->has_overlap ? options->overlap_us
-                                                                     : ENDPOINTS_OVERLAP_US};
+                                  .overlap_us = options->overlap_us};
     struct endpoints_acted acted;
     int code = EXIT_DONE;
-    if (options->n_secrets > 1)
+    if (options->secrets.n > 1)
         return command_misused(session->command, "rotate takes one --secret");
-    if (options->n_secrets == 1)
-        code = input_read_secret(session->command, options->secrets[0], &arena, &wish.secret);
+    if (options->secrets.n == 1)
+        code = input_read_secret(session->command, options->secrets.at[0], &arena, &wish.secret);
     if (code == EXIT_DONE)
         code = queue_complain(session, endpoints_act(&source, &wish, &arena, &acted));
     return code == EXIT_DONE ? report(session, &acted, done[act]) : code;
