@@ -5,38 +5,27 @@
 #include "client/operation.h"
 #include "client/queue.h"
 #include "client/undo.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include <stdio.h>
 
-#define TIMEOUT_US (30 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)512 * 1024 * 1024)
 #define LANE_MAX ((size_t)1024)
 
 struct comparing {
-    struct store *store;
-    struct parker *parker;
-    struct arena arena;
+    struct rows rows;
     struct compress compress;
     int64_t list; /* of the steps so far; 0: none was found */
 };
 
-static enum store_status find(struct comparing *comparing, const struct table_query *query,
-                              struct store_found *ret_found)
-{
-    *ret_found = (struct store_found){.arena = &comparing->arena};
-    return store_find_rows(comparing->store, query, comparing->parker,
-                           clock_after(clock_boot_us(), TIMEOUT_US), ret_found);
-}
-
+/* Its id is 0: there is none. */
 static enum store_status find_step(struct comparing *comparing,
                                    const struct queue_operation *operation,
-                                   const struct store_task **ret_task)
+                                   struct store_task *ret_task)
 {
     BUF_AUTO struct buf lane = buf_make(LANE_MAX);
-    struct store_found found = {0};
     struct url url;
     const char *problem;
-    *ret_task = NULL;
+    ret_task->row.id = 0;
     if (operation->key.len == 0 || !url_read(operation->url, &url, &problem))
         return STORE_DONE;
     url_write_origin(&lane, &url);
@@ -46,12 +35,8 @@ static enum store_status find_step(struct comparing *comparing,
                                       .by = TABLE_BY_INDEX,
                                       .index = &task_indexes[TASK_BY_KEY],
                                       .prefix = 3,
-                                      .like = &like.row,
-                                      .limit = 1};
-    enum store_status status = find(comparing, &query, &found);
-    if (status == STORE_DONE && found.n == 1)
-        *ret_task = (const struct store_task *)found.rows[0];
-    return status;
+                                      .like = &like.row};
+    return rows_find_first(&comparing->rows, &query, &ret_task->row);
 }
 
 static bool has_body(struct comparing *comparing, const struct store_request *request,
@@ -78,7 +63,7 @@ static bool is_same(struct comparing *comparing, const struct queue_operation *o
                                                     : SLICE("GET");
     return slice_eq(request->method, method) && slice_eq(request->url, operation->url) &&
            slice_eq(request->fields, operation->fields) &&
-           slice_eq(request->answers, queue_answers(operation, &comparing->arena)) &&
+           slice_eq(request->answers, queue_answers(operation, comparing->rows.arena)) &&
            has_body(comparing, request, operation->body) && has_undo(request, operation->undo);
 }
 
@@ -87,59 +72,52 @@ static enum store_status compare_step(struct comparing *comparing,
                                       const struct queue_operation *operation, int64_t step,
                                       struct queue_added *added, bool *ret_same)
 {
-    const struct store_task *task = NULL;
-    struct store_found found = {0};
+    struct store_task task;
+    struct store_request request;
     *ret_same = false;
     enum store_status status = find_step(comparing, operation, &task);
-    if (!task)
+    if (task.row.id == 0)
         return status;
-    comparing->list = comparing->list == 0 ? task->list_id : comparing->list;
-    *added =
-        (struct queue_added){.end = QUEUE_KNOWN, .id = task->row.id, .state = task->task.state};
-    snprintf(added->key, sizeof added->key, "%.*s", SLICE_ARG(task->key));
-    const struct table_query query = {
-        .table = &request_table, .after = task->row.id - 1, .limit = 1};
-    status = find(comparing, &query, &found);
-    *ret_same = status == STORE_DONE && found.n == 1 && found.rows[0]->id == task->row.id &&
-                task->list_id != 0 && task->list_id == comparing->list && task->step == step &&
-                task->lasts_us == operation->lasts_us &&
-                is_same(comparing, operation, (const struct store_request *)found.rows[0]);
+    comparing->list = comparing->list == 0 ? task.list_id : comparing->list;
+    *added = (struct queue_added){.end = QUEUE_KNOWN, .id = task.row.id, .state = task.task.state};
+    snprintf(added->key, sizeof added->key, "%.*s", SLICE_ARG(task.key));
+    status = rows_by_id(&comparing->rows, &request_table, task.row.id, &request.row);
+    *ret_same = request.row.id != 0 && task.list_id != 0 && task.list_id == comparing->list &&
+                task.step == step && task.lasts_us == operation->lasts_us &&
+                is_same(comparing, operation, &request);
     return status;
 }
 
 /* Whether the list says the same of its services. */
 static enum store_status says_same(struct comparing *comparing, bool dedupes, bool *ret_same)
 {
-    struct store_found found = {0};
-    const struct table_query query = {
-        .table = &task_list_table, .after = comparing->list - 1, .limit = 1};
-    enum store_status status = find(comparing, &query, &found);
-    bool is_there = status == STORE_DONE && found.n == 1 && found.rows[0]->id == comparing->list;
-    const struct store_task_list *list =
-        is_there ? (const struct store_task_list *)found.rows[0] : NULL;
-    *ret_same = list && slice_starts(list->deduping, SLICE(QUEUE_LIST_DEDUPES)) == dedupes;
+    struct store_task_list list;
+    enum store_status status =
+        rows_by_id(&comparing->rows, &task_list_table, comparing->list, &list.row);
+    *ret_same =
+        list.row.id != 0 && slice_starts(list.deduping, SLICE(QUEUE_LIST_DEDUPES)) == dedupes;
     return status;
 }
 
 static enum store_status has_step(struct comparing *comparing, int64_t step, bool *ret_has)
 {
-    struct store_found found = {0};
+    struct store_task there;
     const struct store_task like = {.list_id = comparing->list, .step = step};
     const struct table_query query = {.table = &task_table,
                                       .by = TABLE_BY_INDEX,
                                       .index = &task_indexes[TASK_BY_STEP],
                                       .prefix = 2,
-                                      .like = &like.row,
-                                      .limit = 1};
-    enum store_status status = find(comparing, &query, &found);
-    *ret_has = found.n > 0;
+                                      .like = &like.row};
+    enum store_status status = rows_find_first(&comparing->rows, &query, &there.row);
+    *ret_has = there.row.id != 0;
     return status;
 }
 
 enum store_status queue_find_list(struct store *store, const struct queue_adding *adding,
                                   struct parker *parker, struct queue_list *list)
 {
-    struct comparing comparing = {.store = store, .parker = parker, .arena = arena_make(ARENA_MAX)};
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct comparing comparing = {.rows = {.store = store, .parker = parker, .arena = &arena}};
     enum store_status status = STORE_DONE;
     bool same = true, has_more = false;
     for (size_t i = 0; i < adding->n && same && status == STORE_DONE; i++)
@@ -150,7 +128,6 @@ enum store_status queue_find_list(struct store *store, const struct queue_adding
     if (same && status == STORE_DONE)
         status = says_same(&comparing, list->dedupes, &same);
     list->id = same && !has_more ? comparing.list : 0;
-    arena_fini(&comparing.arena);
     compress_fini(&comparing.compress);
     return status;
 }

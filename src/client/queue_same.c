@@ -5,11 +5,10 @@
 #include "client/operation.h"
 #include "client/queue.h"
 #include "client/request.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include "store/tasks.h"
 #include <stdio.h>
 
-#define TIMEOUT_US (30 * CLOCK_US_PER_S)  /* for one operation of the store */
 #define NAMING_MAX (CLIENT_BODY_MAX * 42) /* client_name_record */
 
 /* Over the hashes that its record has. */
@@ -53,45 +52,22 @@ static bool read_operation(const struct store_request *request, struct arena *ar
 
 /* A look for one operation. */
 struct look {
-    struct store *store;
-    struct parker *parker;
-    struct arena *arena;
+    struct rows rows;
     struct slice key;
     struct digest wanted;
 };
 
-static enum store_status find(const struct look *look, const struct table_query *query,
-                              struct store_found *ret_found)
-{
-    *ret_found = (struct store_found){.arena = look->arena};
-    return store_find_rows(look->store, query, look->parker,
-                           clock_after(clock_boot_us(), TIMEOUT_US), ret_found);
-}
-
-/* The row with this id, which is no key of it. NULL: it is gone. */
-static enum store_status find_by_id(const struct look *look, const struct table *table, int64_t id,
-                                    const struct table_row **ret_row)
-{
-    struct table_query query = {.table = table, .after = id - 1, .limit = 1};
-    struct store_found found;
-    enum store_status status = find(look, &query, &found);
-    bool is_there = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
-    *ret_row = is_there ? found.rows[0] : NULL;
-    return status;
-}
-
 /* What it sends may have been edited since. */
-static enum store_status still_sends_it(const struct look *look, int64_t id, bool *ret_same)
+static enum store_status still_sends_it(struct look *look, int64_t id, bool *ret_same)
 {
-    const struct table_row *request;
+    struct store_request request;
     struct queue_operation operation;
     struct digest now;
-    enum store_status status = find_by_id(look, &request_table, id, &request);
+    enum store_status status = rows_by_id(&look->rows, &request_table, id, &request.row);
     *ret_same = false;
-    if (status != STORE_DONE || !request)
+    if (request.row.id == 0)
         return status;
-    if (!read_operation((const struct store_request *)request, look->arena, &operation) ||
-        !hash(&operation, &now))
+    if (!read_operation(&request, look->rows.arena, &operation) || !hash(&operation, &now))
         return STORE_NO_MEMORY;
     *ret_same = digest_eq(&now, &look->wanted);
     return STORE_DONE;
@@ -108,12 +84,12 @@ static void report(const struct store_same *there, const struct store_task *task
 
 /* Reports it if it holds what is added. One that was swept does as long as its window lasts; one
  * that has the same key shows itself when that is saved. `*ret_stands`: its row is to stay. */
-static enum store_status judge(const struct look *look, const struct store_same *there, int64_t now,
+static enum store_status judge(struct look *look, const struct store_same *there, int64_t now,
                                struct queue_added *ret_added, bool *ret_stands)
 {
-    const struct table_row *row;
-    enum store_status status = find_by_id(look, &task_table, there->task, &row);
-    const struct store_task *task = (const struct store_task *)row;
+    struct store_task found;
+    enum store_status status = rows_by_id(&look->rows, &task_table, there->task, &found.row);
+    const struct store_task *task = found.row.id != 0 ? &found : NULL;
     bool in_window = now < there->until;
     *ret_stands = in_window && !task;
     if (status == STORE_DONE && task && (in_window || task->task.state < TASK_DONE) &&
@@ -124,34 +100,32 @@ static enum store_status judge(const struct look *look, const struct store_same 
     return status;
 }
 
-static enum store_status forget(const struct look *look, struct store_same *same)
-{
-    struct table_change change = {.table = &same_table, .act = TABLE_REMOVE, .row = &same->row};
-    struct store_op op = {.kind = STORE_ROWS, .brings = &change, .n_brings = 1};
-    store_run(look->store, &op, look->parker, clock_after(clock_boot_us(), TIMEOUT_US));
-    return op.status;
-}
-
 enum store_status queue_same_find(struct store *store, const struct queue_operation *operation,
                                   struct parker *parker, struct queue_same *same,
                                   struct queue_added *ret_added)
 {
-    struct look look = {
-        .store = store, .parker = parker, .arena = same->arena, .key = operation->key};
-    struct store_found found;
+    struct table_change change;
+    struct look look = {.rows = {.store = store,
+                                 .parker = parker,
+                                 .arena = same->arena,
+                                 .changes = &change,
+                                 .most = 1},
+                        .key = operation->key};
     bool stands = false;
     if (!hash(operation, &look.wanted))
         return STORE_NO_MEMORY;
     struct slice hash =
         arena_copy(same->arena, slice_make((const char *)look.wanted.bytes, DIGEST_SIZE));
     same->row = (struct store_same){.hash = hash};
-    struct table_query query = {
-        .table = &same_table, .by = TABLE_BY_KEY, .like = &same->row.row, .limit = 1};
-    enum store_status status = find(&look, &query, &found);
-    same->row.until = clock_after(found.now, same->window_us);
-    if (status != STORE_DONE || found.n == 0)
+    struct store_same there = same->row;
+    enum store_status status = rows_find_one(&look.rows, &same_table, &there.row);
+    int64_t now = look.rows.now;
+    same->row.until = clock_after(now, same->window_us);
+    if (there.row.id == 0)
         return status;
-    struct store_same there = *(const struct store_same *)found.rows[0];
-    status = judge(&look, &there, found.now, ret_added, &stands);
-    return status != STORE_DONE || stands ? status : forget(&look, &there);
+    status = judge(&look, &there, now, ret_added, &stands);
+    if (status != STORE_DONE || stands)
+        return status;
+    rows_put(&look.rows, TABLE_REMOVE, &same_table, &there.row, NULL);
+    return rows_save(&look.rows);
 }

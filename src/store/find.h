@@ -12,10 +12,4 @@ enum store_status store_find_rows(struct store *store, const struct table_query 
                                   struct parker *parker, int64_t deadline_us,
                                   struct store_found *found);
 
-/* All rows of a table, however many, in the order of their ids. They are read in pages, each of its
- * own moment, in `within_us` each: what is made meanwhile is behind what was there. */
-enum store_status store_find_all(struct store *store, const struct table *table,
-                                 struct parker *parker, int64_t within_us,
-                                 struct store_found *found);
-
 #endif

@@ -3,11 +3,10 @@
 
 #include "base/check.h"
 #include "core/event_type.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include <stdlib.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
-#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 
 struct census census_make(void)
 {
@@ -21,41 +20,11 @@ void census_fini(struct census *census)
 
 /* ---- reading ---- */
 
-struct reading {
-    struct store *store;
-    struct parker *parker;
-    struct arena *arena;
-};
-
-static enum store_status read_all(const struct reading *reading, const struct table *table,
-                                  struct store_found *ret_rows)
+/* What every change of the roster touches. */
+static enum store_status read_head(struct rows *rows, struct store_roster *ret_head)
 {
-    *ret_rows = (struct store_found){.arena = reading->arena};
-    return store_find_all(reading->store, table, reading->parker, STORE_US, ret_rows);
-}
-
-/* The row of a name: what was found of it, or none. */
-static enum store_status read_name(const struct reading *reading, struct slice kind,
-                                   struct slice name, struct store_found *ret_found)
-{
-    const struct store_roster like = {.kind = kind, .name = name};
-    const struct table_query query = {
-        .table = &roster_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
-    *ret_found = (struct store_found){.arena = reading->arena};
-    return store_find_rows(reading->store, &query, reading->parker,
-                           clock_after(clock_boot_us(), STORE_US), ret_found);
-}
-
-static enum store_status read_head(const struct reading *reading, struct store_roster *ret_head,
-                                   int64_t *ret_now)
-{
-    struct store_found found;
-    enum store_status status = read_name(reading, SLICE(""), SLICE(""), &found);
     *ret_head = (struct store_roster){.gone_at = CLOCK_NEVER};
-    if (status == STORE_DONE && found.n == 1)
-        ret_head->row = *found.rows[0];
-    *ret_now = found.now;
-    return status;
+    return rows_find_one(rows, &roster_table, &ret_head->row);
 }
 
 /* ---- putting it together ---- */
@@ -223,15 +192,16 @@ static enum store_status build(struct census *census, struct store_found *serves
 enum store_status census_read(struct census *census, struct store *store, struct parker *parker)
 {
     struct census read = census_make();
-    const struct reading reading = {store, parker, &read.arena};
+    struct rows rows = {.store = store, .parker = parker, .arena = &read.arena};
     struct store_found serves, names, processes;
-    enum store_status status = read_head(&reading, &read.head, &read.now);
+    enum store_status status = read_head(&rows, &read.head);
+    read.now = rows.now;
     if (status == STORE_DONE)
-        status = read_all(&reading, &serves_table, &serves);
+        status = rows_find_all(&rows, &serves_table, &serves);
     if (status == STORE_DONE)
-        status = read_all(&reading, &process_table, &processes);
+        status = rows_find_all(&rows, &process_table, &processes);
     if (status == STORE_DONE)
-        status = read_all(&reading, &roster_table, &names);
+        status = rows_find_all(&rows, &roster_table, &names);
     if (status == STORE_DONE) {
         read.until = clock_after(read.now, CENSUS_EVERY_US);
         status = build(&read, &serves, &names, &processes);
@@ -248,11 +218,11 @@ enum store_status census_read(struct census *census, struct store *store, struct
 enum store_status census_refresh(struct census *census, struct store *store, struct parker *parker)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    const struct reading reading = {store, parker, &arena};
+    struct rows rows = {.store = store, .parker = parker, .arena = &arena};
     struct store_roster head;
-    int64_t now;
-    enum store_status status = read_head(&reading, &head, &now);
-    bool is_same = census->now != 0 && now < census->until && head.row.id == census->head.row.id &&
+    enum store_status status = read_head(&rows, &head);
+    bool is_same = census->now != 0 && rows.now < census->until &&
+                   head.row.id == census->head.row.id &&
                    head.row.version == census->head.row.version;
     return status != STORE_DONE || is_same ? status : census_read(census, store, parker);
 }
@@ -350,12 +320,10 @@ enum store_status census_ask(struct store *store, struct parker *parker, struct 
                              struct slice name, enum store_roster_state *ret_state)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    const struct reading reading = {store, parker, &arena};
-    struct store_found found;
-    enum store_status status = read_name(&reading, kind, name, &found);
-    bool is_there = status == STORE_DONE && found.n == 1;
-    *ret_state =
-        is_there ? ((const struct store_roster *)found.rows[0])->state : (enum store_roster_state)0;
+    struct rows rows = {.store = store, .parker = parker, .arena = &arena};
+    struct store_roster row = {.kind = kind, .name = name};
+    enum store_status status = rows_find_one(&rows, &roster_table, &row.row);
+    *ret_state = row.state; /* 0, where there is none */
     return status;
 }
 

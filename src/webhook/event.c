@@ -5,12 +5,10 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/timestamp.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include <stdio.h>
 
-#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)256 * 1024 * 1024)
-#define TRIES_MOST 100 /* somebody else was first each time */
 
 /* ---- reading ---- */
 
@@ -103,14 +101,12 @@ bool webhook_event_read(struct slice text, struct arena *arena, struct webhook_e
 
 /* Events on their way into the store. */
 struct publishing {
-    struct store *store;
-    struct parker *parker;
     const struct webhook_event *events;
     struct webhook_published *published;
     size_t n;
     struct arena arena;
-    bool settled[WEBHOOK_BATCH_MOST]; /* it is there, or another one is */
-    struct store_event rows[WEBHOOK_BATCH_MOST];
+    bool settled[WEBHOOK_BATCH_MOST];              /* it is there, or another one is */
+    struct store_event stored[WEBHOOK_BATCH_MOST]; /* as they will be */
     struct table_change changes[WEBHOOK_BATCH_MOST];
     char now[TIMESTAMP_LEN + 1];
 };
@@ -124,7 +120,7 @@ static void mint_id(char id[EVENT_ID_MAX + 1])
 static void make_row(struct publishing *publishing, size_t i, int64_t now)
 {
     const struct webhook_event *event = &publishing->events[i];
-    publishing->rows[i] = (struct store_event){
+    publishing->stored[i] = (struct store_event){
         .id = slice_of(publishing->published[i].id),
         .tenant = event->tenant,
         .type = event->type,
@@ -141,7 +137,7 @@ static enum store_status settle(struct publishing *publishing, size_t i,
 {
     bool same = false;
     enum store_status status =
-        webhook_event_same(&publishing->rows[i], there, &publishing->arena, &same)
+        webhook_event_same(&publishing->stored[i], there, &publishing->arena, &same)
             ? STORE_DONE
             : STORE_NO_MEMORY;
     publishing->settled[i] = status == STORE_DONE;
@@ -155,66 +151,56 @@ static enum store_status settle_repeated(struct publishing *publishing)
     enum store_status status = STORE_DONE;
     for (size_t i = 1; i < publishing->n && status == STORE_DONE; i++)
         for (size_t k = 0; k < i && !publishing->settled[i] && status == STORE_DONE; k++)
-            if (slice_eq(publishing->rows[i].id, publishing->rows[k].id))
-                status = settle(publishing, i, &publishing->rows[k]);
+            if (slice_eq(publishing->stored[i].id, publishing->stored[k].id))
+                status = settle(publishing, i, &publishing->stored[k]);
     return status;
 }
 
 /* One that did not fit, if it is as an event of that id is there. */
-static enum store_status settle_stale(struct publishing *publishing, size_t i)
+static enum store_status settle_stale(struct rows *rows, struct publishing *publishing, size_t i)
 {
-    struct store_found found = {.arena = &publishing->arena};
-    const struct table_query query = {
-        .table = &event_table, .by = TABLE_BY_KEY, .like = &publishing->rows[i].row, .limit = 1};
-    enum store_status status = store_find_rows(publishing->store, &query, publishing->parker,
-                                               clock_after(clock_boot_us(), TIMEOUT_US), &found);
-    return status == STORE_DONE && found.n == 1
-               ? settle(publishing, i, (const struct store_event *)found.rows[0])
-               : status;
+    struct store_event there = publishing->stored[i];
+    enum store_status status = rows_find_one(rows, &event_table, &there.row);
+    return status == STORE_DONE && there.row.id != 0 ? settle(publishing, i, &there) : status;
 }
 
 /* STORE_CONFLICT: try again, some of them were settled. */
-static enum store_status try_rows(struct publishing *publishing)
+static enum store_status try_rows(struct rows *rows, void *argument)
 {
-    size_t places[WEBHOOK_BATCH_MOST], n = 0;
+    struct publishing *publishing = argument;
+    size_t places[WEBHOOK_BATCH_MOST];
     for (size_t i = 0; i < publishing->n; i++) {
         if (publishing->settled[i])
             continue;
-        publishing->changes[n] = (struct table_change){
-            .table = &event_table, .act = TABLE_INSERT, .row = &publishing->rows[i].row};
-        places[n++] = i;
+        places[rows->n] = i;
+        rows_put(rows, TABLE_INSERT, &event_table, &publishing->stored[i].row, NULL);
     }
-    struct store_op op = {
-        .kind = STORE_ROWS, .brings = publishing->changes, .n_brings = n, .begins = true};
-    if (n == 0)
-        return STORE_DONE;
-    store_run(publishing->store, &op, publishing->parker, clock_after(clock_boot_us(), TIMEOUT_US));
-    enum store_status status = op.status;
-    for (size_t k = 0; k < n && op.status == STORE_CONFLICT && status == STORE_CONFLICT; k++)
-        if (publishing->changes[k].is_stale) {
-            enum store_status read = settle_stale(publishing, places[k]);
+    enum store_status saved = rows_save(rows), status = saved;
+    for (size_t k = 0; k < rows->n && saved == STORE_CONFLICT && status == saved; k++)
+        if (rows->changes[k].is_stale) {
+            enum store_status read = settle_stale(rows, publishing, places[k]);
             status = read == STORE_DONE ? status : read;
         }
     return status;
 }
 
 /* A frozen store takes no event, and knows those that it has. */
-static enum store_status settle_known(struct publishing *publishing)
+static enum store_status settle_known(struct rows *rows, struct publishing *publishing)
 {
     for (size_t i = 0; i < publishing->n; i++) {
         enum store_status status = STORE_DONE;
         if (!publishing->settled[i])
-            status = settle_stale(publishing, i);
+            status = settle_stale(rows, publishing, i);
         if (status != STORE_DONE || !publishing->settled[i])
             return status == STORE_DONE ? STORE_FROZEN : status;
     }
     return STORE_DONE;
 }
 
-static enum store_status publish(struct publishing *publishing)
+static enum store_status publish(struct rows *rows, struct publishing *publishing)
 {
     BUF_AUTO struct buf now = buf_make(SIZE_MAX);
-    int64_t at = store_now(publishing->store);
+    int64_t at = store_now(rows->store);
     if (timestamp_print(&now, at) && buf_ok(&now))
         memcpy(publishing->now, now.at, now.len);
     for (size_t i = 0; i < publishing->n; i++) {
@@ -229,10 +215,8 @@ static enum store_status publish(struct publishing *publishing)
     }
     enum store_status status = settle_repeated(publishing);
     if (status == STORE_DONE)
-        status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
-        status = try_rows(publishing);
-    return status == STORE_FROZEN ? settle_known(publishing) : status;
+        status = rows_repeat(rows, try_rows, publishing);
+    return status == STORE_FROZEN ? settle_known(rows, publishing) : status;
 }
 
 enum store_status webhook_publish(struct store *store, const struct webhook_event *events, size_t n,
@@ -242,13 +226,17 @@ enum store_status webhook_publish(struct store *store, const struct webhook_even
     struct publishing *publishing = mem_zalloc(1, sizeof *publishing);
     if (!publishing)
         return STORE_NO_MEMORY;
-    publishing->store = store;
-    publishing->parker = parker;
+    struct rows rows = {.store = store,
+                        .parker = parker,
+                        .arena = &publishing->arena,
+                        .changes = publishing->changes,
+                        .most = WEBHOOK_BATCH_MOST,
+                        .begins = true};
     publishing->events = events;
     publishing->published = published;
     publishing->n = n;
     publishing->arena = arena_make(ARENA_MAX);
-    enum store_status status = publish(publishing);
+    enum store_status status = publish(&rows, publishing);
     arena_fini(&publishing->arena);
     mem_free(publishing);
     return status;

@@ -4,9 +4,9 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
+#include "store/rows.h"
 #include "store/tasks.h"
 
-#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)256 * 1024 * 1024)
 #define PAGE 64
 #define TASKS_MOST 100000 /* that tell one event */
@@ -14,7 +14,7 @@
 
 /* What one commit brings. */
 struct commit {
-    const struct fanout *fanout;
+    struct rows rows;
     struct audience audience;
     bool has_renamed; /* one of it had another name before */
     struct store_task tasks[TABLE_BRINGS_MAX];
@@ -22,28 +22,24 @@ struct commit {
     struct table_change changes[TABLE_BRINGS_MAX];
     size_t n_tasks;
     size_t n_events;
-    size_t n;
 };
 
-static enum store_status find(const struct fanout *fanout, const struct table_query *query,
-                              struct arena *arena, struct store_found *ret_found)
+static struct commit *new_commit(const struct rows *rows)
 {
-    *ret_found = (struct store_found){.arena = arena};
-    return store_find_rows(fanout->store, query, fanout->parker,
-                           clock_after(clock_boot_us(), TIMEOUT_US), ret_found);
+    struct commit *commit = mem_zalloc(1, sizeof *commit);
+    if (!commit)
+        return NULL;
+    commit->rows = *rows;
+    commit->rows.changes = commit->changes;
+    commit->rows.most = TABLE_BRINGS_MAX;
+    return commit;
 }
 
-static enum store_status save(struct commit *commit)
+static enum store_status save_commit(struct commit *commit)
 {
-    struct store_op op = {.kind = STORE_ROWS,
-                          .brings = commit->changes,
-                          .n_brings = commit->n,
-                          .begins = commit->n_tasks > 0};
-    if (commit->n > 0)
-        store_run(commit->fanout->store, &op, commit->fanout->parker,
-                  clock_after(clock_boot_us(), TIMEOUT_US));
-    enum store_status status = commit->n > 0 ? op.status : STORE_DONE;
-    commit->n = commit->n_tasks = commit->n_events = 0;
+    commit->rows.begins = commit->n_tasks > 0;
+    enum store_status status = rows_save(&commit->rows);
+    commit->rows.n = commit->n_tasks = commit->n_events = 0;
     return status;
 }
 
@@ -72,8 +68,7 @@ static void add_task(struct commit *commit, const struct audience_member *endpoi
 {
     struct store_task *task = &commit->tasks[commit->n_tasks++];
     *task = make_task(endpoint, event, now);
-    commit->changes[commit->n++] =
-        (struct table_change){.table = &task_table, .act = TABLE_INSERT, .row = &task->row};
+    rows_put(&commit->rows, TABLE_INSERT, &task_table, &task->row, NULL);
 }
 
 static void add_mark(struct commit *commit, const struct store_event *event, int64_t now)
@@ -83,8 +78,7 @@ static void add_mark(struct commit *commit, const struct store_event *event, int
     marked->is_new = false;
     marked->fanned_at = now;
     marked->gone_at = clock_after(now, commit->audience.keep_us);
-    commit->changes[commit->n++] =
-        (struct table_change){.table = &event_table, .act = TABLE_UPDATE, .row = &marked->row};
+    rows_put(&commit->rows, TABLE_UPDATE, &event_table, &marked->row, NULL);
 }
 
 static size_t count_wanting(const struct audience *audience, const struct store_event *event)
@@ -132,9 +126,10 @@ static bool is_told(const struct store_found *there, const struct taken *taken,
     return is;
 }
 
-static enum store_status find_tasks(const struct fanout *fanout, int64_t event, size_t most,
+static enum store_status find_tasks(const struct commit *commit, int64_t event, size_t most,
                                     struct arena *arena, struct store_found *ret_found)
 {
+    struct rows rows = commit->rows;
     const struct store_task like = {.event = event};
     const struct table_query query = {.table = &task_table,
                                       .by = TABLE_BY_INDEX,
@@ -142,15 +137,15 @@ static enum store_status find_tasks(const struct fanout *fanout, int64_t event, 
                                       .index = &task_indexes[TASK_BY_EVENT],
                                       .prefix = 1,
                                       .limit = most};
-    return find(fanout, &query, arena, ret_found);
+    rows.arena = arena;
+    return rows_find(&rows, &query, ret_found);
 }
 
 /* A part of its tasks goes with a touch of the event, so that of several processes, which may know
  * its endpoints by different names, each sees what was told before. */
 static void add_touch(struct commit *commit, struct store_event *event)
 {
-    commit->changes[commit->n++] =
-        (struct table_change){.table = &event_table, .act = TABLE_TOUCH, .row = &event->row};
+    rows_put(&commit->rows, TABLE_TOUCH, &event_table, &event->row, NULL);
 }
 
 /* The event's own change is the last. Where tasks conflict, whoever reads them by the event does
@@ -158,8 +153,8 @@ static void add_touch(struct commit *commit, struct store_event *event)
 static enum store_status save_alone(struct commit *commit, struct store_event *event,
                                     struct taken *taken)
 {
-    size_t n = commit->n;
-    enum store_status status = save(commit);
+    size_t n = commit->rows.n;
+    enum store_status status = save_commit(commit);
     if (status == STORE_DONE)
         event->row.version = commit->changes[n - 1].version;
     for (size_t i = 0; i < n && status == STORE_CONFLICT; i++)
@@ -173,16 +168,15 @@ static enum store_status save_alone(struct commit *commit, struct store_event *e
 static enum store_status try_alone(struct commit *commit, struct store_event *event, int64_t now,
                                    struct taken *taken)
 {
-    const struct fanout *fanout = commit->fanout;
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found there;
-    enum store_status status = find_tasks(fanout, event->row.id, TASKS_MOST, &arena, &there);
+    enum store_status status = find_tasks(commit, event->row.id, TASKS_MOST, &arena, &there);
     for (size_t i = 0; i < commit->audience.n && status == STORE_DONE; i++) {
         const struct audience_member *endpoint = &commit->audience.at[i];
         if (!audience_wants(endpoint, event) || is_told(&there, taken, endpoint))
             continue;
         add_task(commit, endpoint, event, now);
-        if (commit->n < TABLE_BRINGS_MAX - 1)
+        if (commit->rows.n < TABLE_BRINGS_MAX - 1)
             continue;
         add_touch(commit, event);
         status = save_alone(commit, event, taken);
@@ -220,8 +214,7 @@ static bool may_be_begun(const struct commit *commit, const struct store_event *
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found there;
     return commit->has_renamed &&
-           (find_tasks(commit->fanout, event->row.id, 1, &arena, &there) != STORE_DONE ||
-            there.n > 0);
+           (find_tasks(commit, event->row.id, 1, &arena, &there) != STORE_DONE || there.n > 0);
 }
 
 /* As many as fit into one commit, from the first one on. 0: not even that one. */
@@ -231,7 +224,7 @@ static size_t gather(struct commit *commit, const struct store_found *found, siz
     size_t at = first;
     for (; at < found->n; at++) {
         const struct store_event *event = (const struct store_event *)found->rows[at];
-        if (commit->n + count_wanting(audience, event) + 1 > TABLE_BRINGS_MAX ||
+        if (commit->rows.n + count_wanting(audience, event) + 1 > TABLE_BRINGS_MAX ||
             may_be_begun(commit, event))
             break;
         for (size_t i = 0; i < audience->n; i++)
@@ -249,7 +242,7 @@ static enum store_status fan_page(struct commit *commit, const struct store_foun
     for (*ret_n = 0; *ret_n < found->n && status == STORE_DONE;) {
         size_t n = gather(commit, found, *ret_n);
         if (n > 0)
-            status = save(commit);
+            status = save_commit(commit);
         if (n == 0 || status == STORE_CONFLICT) {
             n = 1;
             status = fan_alone(commit, (const struct store_event *)found->rows[*ret_n], found->now);
@@ -263,6 +256,7 @@ static enum store_status fan_page(struct commit *commit, const struct store_foun
 enum store_status fanout_step(const struct fanout *fanout, size_t *ret_n, bool *ret_more)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct rows rows = {.store = fanout->store, .parker = fanout->parker, .arena = &arena};
     const struct store_event like = {.is_new = true};
     const struct table_query query = {.table = &event_table,
                                       .by = TABLE_BY_INDEX,
@@ -272,15 +266,14 @@ enum store_status fanout_step(const struct fanout *fanout, size_t *ret_n, bool *
                                       .is_sound_only = true,
                                       .limit = PAGE};
     struct store_found found;
-    enum store_status status = find(fanout, &query, &arena, &found);
+    enum store_status status = rows_find(&rows, &query, &found);
     *ret_n = 0;
     *ret_more = false;
     if (status != STORE_DONE || found.n == 0)
         return status;
-    struct commit *commit = mem_zalloc(1, sizeof *commit);
+    struct commit *commit = new_commit(&rows);
     if (!commit)
         return STORE_NO_MEMORY;
-    commit->fanout = fanout;
     status = fanout->gather(fanout->argument, &arena, &commit->audience);
     commit->has_renamed = has_renamed(&commit->audience);
     bool is_for_anybody = status == STORE_DONE && commit->audience.n > 0;
@@ -298,20 +291,21 @@ static enum store_status sweep_one(struct commit *commit, const struct store_eve
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found there;
-    enum store_status status = find_tasks(commit->fanout, event->row.id, 1, &arena, &there);
+    enum store_status status = find_tasks(commit, event->row.id, 1, &arena, &there);
     if (status != STORE_DONE)
         return status;
     struct store_event *kept = &commit->events[commit->n_events++];
     *kept = *event;
     kept->gone_at = clock_after(now, AGAIN_US);
-    commit->changes[commit->n++] = (struct table_change){
-        .table = &event_table, .act = there.n > 0 ? TABLE_UPDATE : TABLE_REMOVE, .row = &kept->row};
+    rows_put(&commit->rows, there.n > 0 ? TABLE_UPDATE : TABLE_REMOVE, &event_table, &kept->row,
+             NULL);
     return STORE_DONE;
 }
 
 enum store_status fanout_sweep(const struct fanout *fanout, bool *ret_more)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct rows rows = {.store = fanout->store, .parker = fanout->parker, .arena = &arena};
     const struct store_event like = {0};
     const struct table_query query = {.table = &event_table,
                                       .by = TABLE_BY_INDEX,
@@ -320,18 +314,17 @@ enum store_status fanout_sweep(const struct fanout *fanout, bool *ret_more)
                                       .is_sound_only = true,
                                       .limit = PAGE};
     struct store_found found;
-    enum store_status status = find(fanout, &query, &arena, &found);
+    enum store_status status = rows_find(&rows, &query, &found);
     *ret_more = false;
     if (status != STORE_DONE || found.n == 0)
         return status;
-    struct commit *commit = mem_zalloc(1, sizeof *commit);
+    struct commit *commit = new_commit(&rows);
     if (!commit)
         return STORE_NO_MEMORY;
-    commit->fanout = fanout;
     for (size_t i = 0; i < found.n && status == STORE_DONE; i++)
         status = sweep_one(commit, (const struct store_event *)found.rows[i], found.now);
     if (status == STORE_DONE)
-        status = save(commit);
+        status = save_commit(commit);
     mem_free(commit);
     *ret_more = status == STORE_DONE && found.n == PAGE;
     return status == STORE_CONFLICT ? STORE_DONE : status;

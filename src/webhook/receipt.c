@@ -5,40 +5,21 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "core/retry_profiles.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include "store/tasks.h"
 #include "webhook/handler.h"
 
-#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define TEXT_MAX ((size_t)64 * 1024)
-#define TRIES_MOST 100 /* somebody else was first each time */
+#define CHANGES_MAX 3
 
 /* A receipt on its way in. */
 struct taking {
-    struct store *store;
-    struct parker *parker;
     const struct receipt *receipt;
     struct slice key; /* of the task */
     struct slice ord;
-    struct arena arena;
+    enum receipt_end end;
 };
-
-static enum store_status find(struct taking *taking, const struct table_query *query,
-                              struct store_found *ret_found)
-{
-    *ret_found = (struct store_found){.arena = &taking->arena};
-    return store_find_rows(taking->store, query, taking->parker,
-                           clock_after(clock_boot_us(), TIMEOUT_US), ret_found);
-}
-
-static enum store_status save(const struct taking *taking, struct table_change *changes, size_t n,
-                              bool begins)
-{
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n, .begins = begins};
-    store_run(taking->store, &op, taking->parker, clock_after(clock_boot_us(), TIMEOUT_US));
-    return op.status;
-}
 
 /* ---- a new one ---- */
 
@@ -59,10 +40,10 @@ static struct store_task make_task(const struct taking *taking, int64_t now)
     return task;
 }
 
-static enum store_status insert(struct taking *taking)
+static enum store_status insert_receipt(struct rows *rows, const struct taking *taking)
 {
     const struct receipt *receipt = taking->receipt;
-    int64_t now = store_now(taking->store);
+    int64_t now = store_now(rows->store);
     struct store_task task = make_task(taking, now);
     struct store_request request = {.method = SLICE("POST"),
                                     .url = receipt->source->handler,
@@ -74,110 +55,90 @@ static enum store_status insert(struct taking *taking)
                                 .payload_hash = slice_make((const char *)hash, DIGEST_SIZE),
                                 .recipe = receipt->recipe,
                                 .received_at = now};
-    struct table_change changes[] = {
-        {.table = &task_table, .act = TABLE_INSERT, .row = &task.row},
-        {.table = &request_table, .act = TABLE_INSERT, .row = &request.row, .parent = &task.row},
-        {.table = &receipt_table, .act = TABLE_INSERT, .row = &row.row, .parent = &task.row}};
-    return save(taking, changes, sizeof changes / sizeof *changes, true);
+    rows_put(rows, TABLE_INSERT, &task_table, &task.row, NULL);
+    rows_put(rows, TABLE_INSERT, &request_table, &request.row, &task.row);
+    rows_put(rows, TABLE_INSERT, &receipt_table, &row.row, &task.row);
+    return rows_save(rows);
 }
 
 /* ---- one that is known ---- */
 
-/* What has the id. NULL: nothing any more. */
-static enum store_status find_receipt(struct taking *taking, const struct store_receipt **ret_row)
-{
-    const struct store_receipt like = {.source = taking->receipt->source->source,
-                                       .event_id = taking->receipt->event_id};
-    const struct table_query query = {
-        .table = &receipt_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
-    struct store_found found;
-    enum store_status status = find(taking, &query, &found);
-    *ret_row =
-        status == STORE_DONE && found.n == 1 ? (const struct store_receipt *)found.rows[0] : NULL;
-    return status;
-}
-
-static enum store_status find_task(struct taking *taking, int64_t id,
-                                   const struct store_task **ret_task)
-{
-    const struct table_query query = {.table = &task_table, .after = id - 1, .limit = 1};
-    struct store_found found;
-    enum store_status status = find(taking, &query, &found);
-    bool is_there = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
-    *ret_task = is_there ? (const struct store_task *)found.rows[0] : NULL;
-    return status;
-}
-
 /* Its time may be over before the sweep comes: then it goes, and the event is new. */
-static enum store_status judge(struct taking *taking, const struct store_receipt *known,
-                               enum receipt_end *ret_end)
+static enum store_status judge_known(struct rows *rows, struct taking *taking,
+                                     const struct store_receipt *known)
 {
     const struct receipt *receipt = taking->receipt;
-    const struct store_task *found = NULL;
-    enum store_status status = find_task(taking, known->row.id, &found);
-    if (status != STORE_DONE || !found)
+    struct store_task task;
+    enum store_status status = rows_by_id(rows, &task_table, known->row.id, &task.row);
+    if (status != STORE_DONE || task.row.id == 0)
         return status == STORE_DONE ? STORE_CONFLICT : status;
-    if (found->task.gone_at <= store_now(taking->store)) {
-        struct store_task old = *found;
-        struct table_change change = {.table = &task_table, .act = TABLE_REMOVE, .row = &old.row};
-        status = save(taking, &change, 1, false);
+    if (task.task.gone_at <= store_now(rows->store)) {
+        rows->n = 0;
+        rows_put(rows, TABLE_REMOVE, &task_table, &task.row, NULL);
+        status = rows_save(rows);
         return status == STORE_DONE ? STORE_CONFLICT : status;
     }
     const unsigned char *hash = receipt->payload_hash.bytes;
     bool differs = slice_eq(known->recipe, receipt->recipe) &&
                    !slice_eq(known->payload_hash, slice_make((const char *)hash, DIGEST_SIZE));
-    *ret_end = differs ? RECEIPT_MISMATCH : RECEIPT_REPLAYED;
+    taking->end = differs ? RECEIPT_MISMATCH : RECEIPT_REPLAYED;
     return STORE_DONE;
 }
 
-static enum store_status try_take(struct taking *taking, enum receipt_end *ret_end)
+static enum store_status try_take(struct rows *rows, void *argument)
 {
-    const struct store_receipt *known = NULL;
-    *ret_end = RECEIPT_STORED;
-    enum store_status inserted = insert(taking);
+    struct taking *taking = argument;
+    struct store_receipt known = {.source = taking->receipt->source->source,
+                                  .event_id = taking->receipt->event_id};
+    taking->end = RECEIPT_STORED;
+    enum store_status inserted = insert_receipt(rows, taking);
     if (inserted != STORE_CONFLICT && inserted != STORE_FROZEN)
         return inserted;
-    enum store_status status = find_receipt(taking, &known);
+    enum store_status status = rows_find_one(rows, &receipt_table, &known.row);
     if (status != STORE_DONE)
         return status;
-    return known ? judge(taking, known, ret_end) : inserted;
+    return known.row.id != 0 ? judge_known(rows, taking, &known) : inserted;
 }
 
 /* ---- all ---- */
 
-static struct slice join(struct taking *taking, struct slice a, struct slice b, struct slice c)
+static struct slice join(struct arena *arena, struct slice a, struct slice b, struct slice c)
 {
     BUF_AUTO struct buf text = buf_make(TEXT_MAX);
     buf_add_slice(&text, a);
     buf_add_slice(&text, b);
     buf_add_slice(&text, c);
-    taking->arena.failed |= !buf_ok(&text);
-    return arena_copy(&taking->arena, buf_slice(&text));
+    arena->failed |= !buf_ok(&text);
+    return arena_copy(arena, buf_slice(&text));
 }
 
 /* Key and order begin with the source, so that those of two are two. */
-static void fill(struct taking *taking)
+static void fill(struct taking *taking, struct arena *arena)
 {
     const struct receipt *receipt = taking->receipt;
     struct slice name = receipt->source->source, none = SLICE("");
-    taking->key = join(taking, name, SLICE(":"), receipt->event_id);
-    taking->ord = receipt->order.len > 0 ? join(taking, name, SLICE(":"), receipt->order) : none;
+    taking->key = join(arena, name, SLICE(":"), receipt->event_id);
+    taking->ord = receipt->order.len > 0 ? join(arena, name, SLICE(":"), receipt->order) : none;
 }
 
 enum store_status receipt_take(struct store *store, struct parker *parker,
                                const struct receipt *receipt, enum receipt_end *ret_end)
 {
-    struct taking taking = {
-        .store = store, .parker = parker, .receipt = receipt, .arena = arena_make(ARENA_MAX)};
-    enum store_status status = STORE_CONFLICT;
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct table_change changes[CHANGES_MAX];
+    struct rows rows = {.store = store,
+                        .parker = parker,
+                        .arena = &arena,
+                        .changes = changes,
+                        .most = CHANGES_MAX,
+                        .begins = true};
+    struct taking taking = {.receipt = receipt};
     CHECK(receipt->event_id.len > 0);
-    fill(&taking);
-    if (taking.arena.failed)
-        status = STORE_NO_MEMORY;
+    fill(&taking, &arena);
     CRASH_POINT(before_begin);
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
-        status = try_take(&taking, ret_end);
+    enum store_status status =
+        arena.failed ? STORE_NO_MEMORY : rows_repeat(&rows, try_take, &taking);
     CRASH_POINT(after_claim_commit);
-    arena_fini(&taking.arena);
-    return status == STORE_CONFLICT ? STORE_DOWN : status;
+    *ret_end = taking.end;
+    return status;
 }

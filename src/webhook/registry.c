@@ -3,9 +3,8 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "store/rows.h"
 #include <stdlib.h>
-
-#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 
 static int compare_entries(const void *a, const void *b)
 {
@@ -14,14 +13,6 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /* ---- reading ---- */
-
-static enum store_status read_rows(struct store *store, struct parker *parker,
-                                   const struct table *table, struct arena *arena,
-                                   struct store_found *ret_found)
-{
-    *ret_found = (struct store_found){.arena = arena};
-    return store_find_all(store, table, parker, TIMEOUT_US, ret_found);
-}
 
 /* Both are in the order of their ids. */
 static void join(const struct store_found *states, const struct store_found *settings,
@@ -43,12 +34,13 @@ static void join(const struct store_found *states, const struct store_found *set
 enum store_status registry_read(struct store *store, struct parker *parker, struct arena *arena,
                                 struct registry *ret_registry)
 {
+    struct rows rows = {.store = store, .parker = parker, .arena = arena};
     struct store_found states, settings;
     *ret_registry = (struct registry){0};
     /* Settings first: of what is made in between there is only the state, and that of a config. */
-    enum store_status status = read_rows(store, parker, &endpoint_settings_table, arena, &settings);
+    enum store_status status = rows_find_all(&rows, &endpoint_settings_table, &settings);
     if (status == STORE_DONE)
-        status = read_rows(store, parker, &endpoint_table, arena, &states);
+        status = rows_find_all(&rows, &endpoint_table, &states);
     if (status != STORE_DONE)
         return status;
     ret_registry->now = states.now;
