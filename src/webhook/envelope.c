@@ -3,11 +3,9 @@
 
 #include "base/json.h"
 #include "store/events.h"
-#include "store/find.h"
+#include "store/rows.h"
 
-#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)1024 * 1024)
-#define TRIES_MOST 100 /* somebody else was first each time */
 
 /* In the order of enum webhook_form and enum webhook_fact. */
 static const char forms[] = WEBHOOK_FORMS "|own", facts[] = WEBHOOK_FACTS;
@@ -86,53 +84,36 @@ bool envelope_rule_read(struct slice text, struct arena *arena, struct envelope_
 
 /* ---- as rows ---- */
 
-static enum store_status find(struct store *store, struct parker *parker,
-                              const struct table_query *query, struct arena *arena,
-                              const struct store_envelope **ret_row)
+static enum store_status try_name(struct rows *rows, void *argument)
 {
-    struct store_found found = {.arena = arena};
-    enum store_status status =
-        store_find_rows(store, query, parker, clock_after(clock_boot_us(), STORE_US), &found);
-    *ret_row =
-        status == STORE_DONE && found.n == 1 ? (const struct store_envelope *)found.rows[0] : NULL;
-    return status;
-}
-
-static enum store_status insert(struct store *store, struct parker *parker,
-                                struct store_envelope *row)
-{
-    struct table_change change = {.table = &envelope_table, .act = TABLE_INSERT, .row = &row->row};
-    struct store_op op = {.kind = STORE_ROWS, .brings = &change, .n_brings = 1};
-    store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
-    return op.status;
+    struct store_envelope *row = argument;
+    enum store_status status = rows_find_one(rows, &envelope_table, &row->row);
+    if (status != STORE_DONE || row->row.id != 0)
+        return status;
+    rows_put(rows, TABLE_INSERT, &envelope_table, &row->row, NULL);
+    return rows_save(rows);
 }
 
 enum store_status envelope_name(struct store *store, struct parker *parker, struct slice text,
                                 int64_t *ret_id)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct store_envelope new = {.rule = text};
-    const struct table_query query = {
-        .table = &envelope_table, .by = TABLE_BY_KEY, .like = &new.row, .limit = 1};
-    enum store_status status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
-        const struct store_envelope *row;
-        arena_reset(&arena);
-        status = find(store, parker, &query, &arena, &row);
-        if (status == STORE_DONE && !row)
-            status = insert(store, parker, &new);
-        if (status == STORE_DONE)
-            *ret_id = row ? row->row.id : new.row.id;
-    }
-    return status == STORE_CONFLICT ? STORE_DOWN : status;
+    struct table_change change;
+    struct rows rows = {
+        .store = store, .parker = parker, .arena = &arena, .changes = &change, .most = 1};
+    struct store_envelope row = {.rule = text};
+    enum store_status status = rows_repeat(&rows, try_name, &row);
+    if (status == STORE_DONE)
+        *ret_id = row.row.id;
+    return status;
 }
 
 enum store_status envelope_find(struct store *store, struct parker *parker, int64_t id,
                                 struct arena *arena, struct slice *ret_text)
 {
-    const struct store_envelope *row;
-    const struct table_query query = {.table = &envelope_table, .after = id - 1, .limit = 1};
-    enum store_status status = find(store, parker, &query, arena, &row);
-    *ret_text = row && row->row.id == id ? row->rule : SLICE("");
+    struct rows rows = {.store = store, .parker = parker, .arena = arena};
+    struct store_envelope row;
+    enum store_status status = rows_by_id(&rows, &envelope_table, id, &row.row);
+    *ret_text = row.row.id != 0 ? row.rule : SLICE("");
     return status;
 }

@@ -3,13 +3,12 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "store/rows.h"
 #include <stdlib.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define ORIGINS_MOST 256
 #define INTRODUCED_MOST 32
-#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
-#define TRIES_MOST 20                  /* somebody else was first each time */
 #define IDLE_MOST 4
 #define IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
 #define FRESH_US (INT64_C(30) * CLOCK_US_PER_S) /* of a host's addresses */
@@ -147,35 +146,17 @@ static struct store_endpoint first_state(const struct webhook_endpoint *endpoint
 
 /* Endpoints of the config that the store does not know, as many as one commit brings. */
 static size_t gather_new(const struct webhook_plan *plan, const struct registry *registry,
-                         struct store_endpoint *rows, struct table_change *changes)
+                         struct store_endpoint *states, struct rows *rows)
 {
     const struct webhook_settings *settings = &plan->wanted.webhooks;
     size_t n = 0;
     for (size_t i = 0; i < settings->n_endpoints && n < INTRODUCED_MOST; i++) {
         if (registry_find(registry, settings->endpoints[i].name))
             continue;
-        rows[n] = first_state(&settings->endpoints[i], registry);
-        changes[n] = (struct table_change){
-            .table = &endpoint_table, .act = TABLE_INSERT, .row = &rows[n].row};
-        n++;
+        states[n] = first_state(&settings->endpoints[i], registry);
+        rows_put(rows, TABLE_INSERT, &endpoint_table, &states[n++].row, NULL);
     }
     return n;
-}
-
-/* True in `*ret_more`: the registry is to be read again, as there may be more. STORE_CONFLICT:
- * somebody else was first. */
-static enum store_status introduce(const struct webhook_plan *plan, const struct registry *registry,
-                                   struct store *store, struct parker *parker, bool *ret_more)
-{
-    struct store_endpoint rows[INTRODUCED_MOST];
-    struct table_change changes[INTRODUCED_MOST];
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes};
-    op.n_brings = gather_new(plan, registry, rows, changes);
-    *ret_more = op.n_brings > 0;
-    if (!*ret_more)
-        return STORE_DONE;
-    store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
-    return op.status;
 }
 
 /* Where the first endpoint that is https is a stored one, what that needs is read now. */
@@ -273,27 +254,25 @@ static enum store_status take_registry(struct webhook_plan *plan, const struct r
 
 /* A look at the registry. */
 struct look {
+    struct webhook_plan *plan;
     struct arena arena;
     struct registry registry;
     uint64_t number;
+    bool is_partial; /* what it lacked was made: there may be more */
 };
 
-static enum store_status read_registry(struct webhook_plan *plan, struct store *store,
-                                       struct parker *parker, struct look *look)
+static enum store_status try_read(struct rows *rows, void *argument)
 {
-    enum store_status status;
-    bool more = false;
-    int conflicts = 0;
-    do {
-        arena_reset(&look->arena);
-        look->number = ++plan->looks;
-        status = registry_read(store, parker, &look->arena, &look->registry);
-        if (status == STORE_DONE)
-            status = introduce(plan, &look->registry, store, parker, &more);
-        conflicts += status == STORE_CONFLICT;
-    } while ((status == STORE_DONE && more) ||
-             (status == STORE_CONFLICT && conflicts < TRIES_MOST));
-    return status == STORE_CONFLICT ? STORE_DOWN : status;
+    struct look *look = argument;
+    arena_reset(&look->arena);
+    look->number = ++look->plan->looks;
+    struct store_endpoint states[INTRODUCED_MOST];
+    enum store_status status =
+        registry_read(rows->store, rows->parker, &look->arena, &look->registry);
+    if (status != STORE_DONE)
+        return status;
+    look->is_partial = gather_new(look->plan, &look->registry, states, rows) > 0;
+    return rows_save(rows);
 }
 
 /* What another fiber read later is not taken back. */
@@ -322,9 +301,15 @@ static void tell_held(const struct roster *roster, struct store *store)
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
                                        struct parker *parker)
 {
-    struct look look = {.arena = arena_make(ARENA_MAX)};
+    struct look look = {.plan = plan, .arena = arena_make(ARENA_MAX)};
+    struct table_change changes[INTRODUCED_MOST];
+    struct rows rows = {
+        .store = store, .parker = parker, .changes = changes, .most = INTRODUCED_MOST};
     struct roster *roster = NULL;
-    enum store_status status = read_registry(plan, store, parker, &look);
+    enum store_status status;
+    do {
+        status = rows_repeat(&rows, try_read, &look);
+    } while (status == STORE_DONE && look.is_partial);
     if (status == STORE_DONE)
         status = make_roster(plan, &look.registry, store, parker, &roster);
     if (status == STORE_DONE)
