@@ -49,8 +49,8 @@ static bool start_part(struct daemon *daemon, const struct part *part, char **re
 {
     size_t n = atomic_load(&daemon->n_started);
     CHECK(n < PARTS_MAX);
-    void *self = mem_zalloc(1, part->size);
-    if (!self || !part->start(self, daemon, ret_problem)) {
+    void *self = part->size > 0 ? mem_zalloc(1, part->size) : NULL;
+    if ((part->size > 0 && !self) || !part->start(&self, daemon, ret_problem)) {
         mem_free(self);
         return false;
     }
@@ -110,7 +110,8 @@ static void stop_parts(struct daemon *daemon)
         if (daemon->started[i].part->free)
             daemon->started[i].part->free(daemon->started[i].self);
     for (size_t i = 0; i < daemon->n_started; i++)
-        mem_free(daemon->started[i].self);
+        if (daemon->started[i].part->size > 0)
+            mem_free(daemon->started[i].self);
 }
 
 /* ---- start ---- */
@@ -263,7 +264,7 @@ static bool apply_config(struct daemon *daemon, const struct config *config)
     bool can = stays_what_it_is(daemon, config, &problem) && limits_fit(config, &problem);
     while (can && ready < n) {
         const struct daemon_part *at = &daemon->started[ready];
-        can = !at->part->prepare || at->part->prepare(at->self, config, &problem);
+        can = !at->part->prepare || at->part->prepare(at->self, daemon, config, &problem);
         ready += can;
     }
     can = can && check_settle_identities(daemon->store, config, daemon->config, &problem);

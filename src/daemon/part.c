@@ -9,3 +9,8 @@ struct config_sections part_sections(const struct part *const *parts)
             sections.at[sections.n++] = (*parts)->section;
     return sections;
 }
+
+void part_reload_service(void *self, const struct config *config)
+{
+    service_reload(self, config);
+}

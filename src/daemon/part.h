@@ -29,9 +29,8 @@
 #include "config/config.h"
 #include "engine/engine.h"
 #include "fiber/offload.h"
+#include "fiber/service.h"
 #include "observe/page.h"
-#include "webhook/service.h"
-#include <stdatomic.h>
 
 #define PARTS_MAX CONFIG_SECTIONS_MAX
 
@@ -40,15 +39,16 @@ struct daemon;
 struct part {
     const char *name;
     const struct option *section; /* of the config (options.h); NULL: it brings none of its own */
-    size_t size;                  /* of what it keeps, zeroed, in the process's memory: `self` */
+    size_t size; /* of what it keeps, `self`: the process's memory, zeroed; 0: `start` makes it */
     /* Whether there is something for it to do. NULL: always. */
     bool (*is_wanted)(const struct config *config);
     /* Whether it could start by `config`; makes nothing. Asked by `serve -t`, without a process. */
     bool (*check)(const struct config *config, char **ret_problem);
     /* False: it could not start, and left nothing behind. */
-    bool (*start)(void *self, struct daemon *daemon, char **ret_problem);
+    bool (*start)(void **self, struct daemon *daemon, char **ret_problem);
     /* Makes what it needs to serve by `config`, and changes nothing yet. False: it cannot. */
-    bool (*prepare)(void *self, const struct config *config, char **ret_problem);
+    bool (*prepare)(void *self, const struct daemon *daemon, const struct config *config,
+                    char **ret_problem);
     /* Serves by what was prepared; with NULL forgets it. */
     void (*reload)(void *self, const struct config *config);
     void (*watch)(void *self);
@@ -61,6 +61,10 @@ struct part {
     void (*stop)(void *self);
     void (*free)(void *self);
 };
+
+/* What a part does that is a service (fiber/service.h): its `start` makes it, and service_drain,
+ * service_stop and service_free end it. */
+void part_reload_service(void *self, const struct config *config);
 
 static inline bool part_is_wanted(const struct part *part, const struct config *config)
 {
@@ -93,7 +97,7 @@ struct daemon {
     struct workers *workers;
     struct store *store; /* the store's part opens both */
     struct engine *engine;
-    _Atomic(struct webhook_service *) webhooks; /* the courier's part starts it */
+    _Atomic(struct service *) webhooks; /* their part starts it */
     /* daemon.c's own */
     struct config *reloaded; /* `config`, when it is not the one of the start */
     atomic_bool leaving;     /* a signal to end came: no new work should */

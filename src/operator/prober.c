@@ -2,7 +2,6 @@
 #include "operator/prober.h"
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/thread.h"
 #include "base/uuid.h"
 #include "core/probe_due.h"
 #include "core/trial.h"
@@ -11,9 +10,6 @@
 #include "operator/keys.h"
 #include "operator/probe.h"
 #include "operator/round.h"
-#include <stdatomic.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #define AT_ONCE 16                               /* probes at a time */
 #define BODIES_MOST ((uint64_t)32 * 1024 * 1024) /* of their responses, in memory */
@@ -44,20 +40,10 @@ struct job {
     struct probe *probe; /* NULL: not acquired yet, or no more */
 };
 
+/* All but the config is the loop's. */
 struct prober {
+    struct service base;
     struct prober_config config;
-    struct loop *loop;
-    struct thread thread;
-    int ended;         /* eventfd: the loop has ended */
-    bool stopping;     /* main's */
-    bool draining;     /* the loop's */
-    struct plan *next; /* prepared, main's */
-    struct loop_post reload_post;
-    struct loop_post drain_post;
-    struct thread_parker reloaded;
-    atomic_bool reloading;
-
-    /* the loop's */
     struct plan *plan;
     struct slice_of_records {
         int64_t after; /* where the next slice begins */
@@ -73,8 +59,9 @@ struct prober {
 
 /* ---- plans ---- */
 
-static void plan_drop(struct plan *plan)
+static void plan_drop(void *dropped)
 {
+    struct plan *plan = dropped;
     if (!plan || --plan->refs > 0)
         return;
     http_pool_unref(plan->pool);
@@ -218,7 +205,7 @@ static void try_service(struct job *job)
     struct probe *probe MEM_AUTO = mem_zalloc(1, sizeof *probe);
     struct store_row row = job->row;
     char key[UUID_SIZE];
-    if (!probe || job->prober->draining)
+    if (!probe || job->prober->base.draining)
         return;
     uuid_make(key);
     row.key = slice_of(key);
@@ -247,7 +234,7 @@ static void probe_record(struct job *job, struct probe *probe)
         return;
     job->probe = probe;
     probe->end = EXCHANGE_NOT_SENT;
-    if (!prober->draining)
+    if (!prober->base.draining)
         probe_send(probe, job->plan->pool);
     job->probe = NULL;
     if (settle(job, probe, &result))
@@ -300,7 +287,7 @@ static void start_job(struct prober *prober, const struct rule *rule, const stru
     *job = (struct job){.prober = prober, .plan = prober->plan, .rule = rule};
     job->plan->refs++;
     prober->running++;
-    if (!copy_row(job, row) || !fiber_spawn(prober->loop, "probe", run_job, job))
+    if (!copy_row(job, row) || !fiber_spawn(prober->base.loop, "probe", run_job, job))
         end_job(job);
 }
 
@@ -386,7 +373,7 @@ static void end_holds(struct prober *prober, const struct slice_of_records *slic
     plan->refs++;
     for (const struct keys_row *row = slice->next; plan->ends_holds && row; row = row->next) {
         const struct rule *rule = rule_set_named(plan->settings.rules, row->store.rule);
-        if (rule && hold_has_end(rule) && !prober->draining &&
+        if (rule && hold_has_end(rule) && !prober->base.draining &&
             hold_end(store, rule, row, store_now(store), fiber_parker()))
             metrics_hold_ended(metrics_rule(prober->config.metrics, rule->name));
     }
@@ -407,7 +394,7 @@ static void list_lapsed(struct prober *prober, int64_t stale)
         const struct rule *rule = rule_set_named(prober->plan->settings.rules, row->store.rule);
         found |= is_settled_by(rule) || record_is_asking(&row->store.record);
     }
-    for (const struct keys_row *row = prober->lapsed.next; row && !prober->draining;
+    for (const struct keys_row *row = prober->lapsed.next; row && !prober->base.draining;
          row = row->next)
         inquiry_end(prober->config.store, row, fiber_parker());
     end_holds(prober, &prober->lapsed);
@@ -452,15 +439,16 @@ static void run_prober(void *argument)
 {
     struct prober *prober = argument;
     prober->parker = fiber_parker();
-    while (!prober->draining) {
+    service_taken(&prober->base);
+    while (!prober->base.draining) {
         if (is_wanted(prober->plan) && clock_boot_us() >= prober->look_at) {
             prober->look_at = CLOCK_NEVER; /* sooner, if a reload comes meanwhile */
             look(prober);
             prober->look_at = clock_first(prober->look_at, next_look(prober));
         }
-        if (prober->plan->wanted > 0 && !prober->draining)
+        if (prober->plan->wanted > 0 && !prober->base.draining)
             start_slices(prober);
-        if (!prober->draining)
+        if (!prober->base.draining)
             fiber_wait(NULL, 0, is_wanted(prober->plan) ? prober->look_at : CLOCK_NEVER);
     }
     while (prober->running > 0)
@@ -469,118 +457,58 @@ static void run_prober(void *argument)
     drop_slice(&prober->lapsed);
 }
 
-/* ---- on the loop, by posts ---- */
+/* ---- as a service ---- */
 
-static void wake_prober(const struct prober *prober)
+static void take_plan(void *owner, void *plan)
 {
-    if (prober->parker)
-        parker_wake(prober->parker);
-}
-
-static void take_plan(void *argument)
-{
-    struct prober *prober = argument;
+    struct prober *prober = owner;
     plan_drop(prober->plan);
-    prober->plan = prober->next;
-    prober->next = NULL;
+    prober->plan = plan;
     prober->round = (struct round){0};
     prober->look_at = 0;
-    wake_prober(prober);
-    atomic_store(&prober->reloading, false);
-    parker_wake(&prober->reloaded.parker);
+    parker_wake(prober->parker);
+    service_taken(&prober->base);
 }
 
-static void start_drain(void *argument)
+static void cut_probes(void *owner)
 {
-    struct prober *prober = argument;
-    prober->draining = true;
+    struct prober *prober = owner;
     for (struct job *job = prober->jobs; job < prober->jobs + AT_ONCE; job++)
         if (job->probe)
             http_call_cut(&job->probe->call);
-    wake_prober(prober);
+    parker_wake(prober->parker);
 }
 
-static void run_thread(void *argument)
+static void prober_fini(void *owner)
 {
-    struct prober *prober = argument;
-    const uint64_t one = 1;
-    loop_run(prober->loop);
+    const struct prober *prober = owner;
     CHECK(prober->running == 0);
-    ssize_t written = write(prober->ended, &one, sizeof one);
-    CHECK(written == sizeof one);
-}
-
-/* ---- on the main thread ---- */
-
-static void prober_drop(struct prober *prober)
-{
     plan_drop(prober->plan);
-    plan_drop(prober->next);
-    loop_free(prober->loop);
-    if (prober->ended >= 0)
-        close(prober->ended);
-    thread_parker_fini(&prober->reloaded);
-    mem_free(prober);
 }
 
-struct prober *prober_start(const struct prober_config *config,
-                            const struct prober_settings *settings)
+static const struct service_kind prober_kind = {
+    .name = "pawl-prober",
+    .size = sizeof(struct prober),
+    .max_fibers = AT_ONCE + FIBERS_SPARE,
+    .fibers = {{"prober", run_prober}},
+    .take = take_plan,
+    .drain = cut_probes,
+    .drop = plan_drop,
+    .fini = prober_fini,
+};
+
+struct service *prober_start(const struct prober_config *config,
+                             const struct prober_settings *settings)
 {
-    struct prober *prober = mem_zalloc(1, sizeof *prober);
+    struct prober *prober = service_new(&prober_kind);
     if (!prober)
         return NULL;
     prober->config = *config;
-    thread_parker_init(&prober->reloaded);
-    prober->ended = eventfd(0, EFD_CLOEXEC);
-    prober->loop = loop_new(AT_ONCE + FIBERS_SPARE);
     prober->plan = plan_make(settings);
-    if (prober->ended >= 0 && prober->loop && prober->plan &&
-        fiber_spawn(prober->loop, "prober", run_prober, prober) &&
-        thread_start(&prober->thread, "pawl-prober", run_thread, prober))
-        return prober;
-    prober_drop(prober);
-    return NULL;
+    return service_start(&prober->base, prober->plan);
 }
 
-bool prober_prepare(struct prober *prober, const struct prober_settings *settings)
+bool prober_prepare(struct service *prober, const struct prober_settings *settings)
 {
-    CHECK(!prober->next);
-    prober->next = plan_make(settings);
-    return prober->next;
-}
-
-void prober_reload(struct prober *prober, bool keep)
-{
-    if (!keep) {
-        plan_drop(prober->next);
-        prober->next = NULL;
-        return;
-    }
-    CHECK(prober->next);
-    atomic_store(&prober->reloading, true);
-    prober->reload_post = (struct loop_post){.run = take_plan, .argument = prober};
-    loop_post(prober->loop, &prober->reload_post);
-    while (atomic_load(&prober->reloading))
-        prober->reloaded.parker.park(&prober->reloaded.parker, CLOCK_NEVER);
-}
-
-int prober_drain(struct prober *prober)
-{
-    prober->stopping = true;
-    prober->drain_post = (struct loop_post){.run = start_drain, .argument = prober};
-    loop_post(prober->loop, &prober->drain_post);
-    loop_stop(prober->loop);
-    return prober->ended;
-}
-
-void prober_stop(struct prober *prober)
-{
-    if (!prober->stopping)
-        (void)prober_drain(prober);
-    thread_join(&prober->thread);
-}
-
-void prober_free(struct prober *prober)
-{
-    prober_drop(prober);
+    return service_prepare(prober, plan_make(settings));
 }

@@ -16,10 +16,9 @@
 #include "base/url.h"
 #include "core/rule.h"
 #include "engine/engine.h"
+#include "fiber/service.h"
 #include "http/pool.h"
 #include "observe/metrics.h"
-
-struct prober;
 
 /* Outlives the prober. */
 struct prober_config {
@@ -41,24 +40,13 @@ struct prober_settings {
 /* Whether some rule wants probes. Without one the upstream is not looked at. */
 bool prober_is_wanted(const struct rule_set *rules);
 
-/* Starts its thread. NULL: no memory or thread. */
-struct prober *prober_start(const struct prober_config *config,
-                            const struct prober_settings *settings);
+/* A service that has started. To drain it cuts what was begun, whose records are in doubt again at
+ * once: it has ended at the latest after `connect_timeout_us` of a probe that was not yet
+ * connected. NULL: no memory or descriptors. */
+struct service *prober_start(const struct prober_config *config,
+                             const struct prober_settings *settings);
 
-/* All from the main thread. Makes what serving by other settings needs; false: no memory. */
-bool prober_prepare(struct prober *prober, const struct prober_settings *settings);
-/* Probes by what was prepared from now on; without `keep` it is forgotten. */
-void prober_reload(struct prober *prober, bool keep);
-
-/* Begins no more, and cuts what was begun: its records are in doubt again at once. A descriptor
- * that is readable once all has ended, at the latest after `connect_timeout_us` of one that was not
- * yet connected. */
-int prober_drain(struct prober *prober);
-
-/* Drains, and waits for that. */
-void prober_stop(struct prober *prober);
-
-/* Only after prober_stop, and once the store wakes no fiber any more. */
-void prober_free(struct prober *prober);
+/* The plan by other settings, for a reload. False: no memory. */
+bool prober_prepare(struct service *prober, const struct prober_settings *settings);
 
 #endif

@@ -4,16 +4,11 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/random.h"
-#include "base/thread.h"
-#include "fiber/fiber.h"
 #include "webhook/declaration.h"
 #include "webhook/delivery.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
 #include "webhook/unserved.h"
-#include <stdatomic.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #define POLL_US CLOCK_US_PER_S
 #define SWEEP_US (INT64_C(60) * CLOCK_US_PER_S)
@@ -21,17 +16,15 @@
 #define PAGES_AT_ONCE 16 /* of events, between two looks at what else there is to do */
 
 struct webhook_service {
+    struct service base;
     struct store *store;
-    struct loop *loop;
-    struct thread thread;
     struct courier *courier;
     struct webhook_sender sender;
     struct told told;
     struct webhook_handler handler;
     const struct courier_kind *kinds[2];
     struct webhook_plan *plan;   /* in force */
-    struct webhook_plan *next;   /* prepared */
-    bool takes_next;             /* it is to be declared, and then in force */
+    struct webhook_plan *next;   /* to be declared, and then in force; NULL: none */
     bool is_declared;            /* the plan in force is */
     struct webhook_plan *former; /* declared before it; NULL: what it took out is retired */
     struct roster *told_by;      /* of the fan-out's step: a delivery may replace the plan's */
@@ -46,14 +39,8 @@ struct webhook_service {
     bool is_woken;          /* since it began to look: its store took the parker's wake */
     int64_t refresh_at;     /* boot time */
     int64_t sweep_at;
-    bool draining;
-    struct loop_post reload_post, drain_post;
-    atomic_bool reloading;
-    struct thread_parker reloaded;
     struct loop_post wake_post;
     atomic_bool waking;
-    int ended; /* eventfd */
-    bool stopping;
 };
 
 /* ---- in the loop ---- */
@@ -62,7 +49,7 @@ struct webhook_service {
  * out that is not known. */
 static bool may_fan_out(const struct webhook_service *service)
 {
-    return !service->draining && service->is_declared && service->plan->roster->is_whole;
+    return !service->base.draining && service->is_declared && service->plan->roster->is_whole;
 }
 
 /* Where the roster has moved, endpoints that commands made may have, too. */
@@ -118,7 +105,7 @@ static void sweep(struct webhook_service *service)
     bool more = clock_boot_us() >= service->sweep_at;
     if (more)
         service->sweep_at = clock_after(clock_boot_us(), SWEEP_US);
-    while (more && !service->draining) {
+    while (more && !service->base.draining) {
         const struct fanout fanout = {.store = service->store, .parker = fiber_parker()};
         if (fanout_sweep(&fanout, &more) != STORE_DONE)
             return;
@@ -179,13 +166,6 @@ static void retire(struct webhook_service *service)
     service->former = NULL;
 }
 
-/* To the main thread, which waits for it. */
-static void tell_taken(struct webhook_service *service)
-{
-    atomic_store(&service->reloading, false);
-    parker_wake(&service->reloaded.parker);
-}
-
 /* Once the registry knows its endpoints: one that it does not know counts as removed. */
 static bool declare_plan(struct webhook_service *service, struct webhook_plan *plan)
 {
@@ -199,16 +179,15 @@ static void take_next(struct webhook_service *service)
 {
     struct webhook_plan *next = service->next;
     service->next = NULL;
-    service->takes_next = false;
     service->is_declared = declare_plan(service, next);
     put_in_force(service, next);
     retire(service);
-    tell_taken(service);
+    service_taken(&service->base);
 }
 
 static void declare(struct webhook_service *service)
 {
-    if (service->takes_next)
+    if (service->next)
         take_next(service);
     else if (!service->is_declared)
         service->is_declared = declare_plan(service, service->plan);
@@ -230,14 +209,14 @@ static void run_fanout(void *argument)
     service->fanout = fiber_parker();
     service->since = store_now(service->store);
     declare(service);
-    tell_taken(service);
-    while (!service->draining) {
+    service_taken(&service->base);
+    while (!service->base.draining) {
         service->is_woken = false;
         declare(service);
         refresh(service);
         fan_out(service);
         sweep(service);
-        if (!service->draining && !service->is_woken)
+        if (!service->base.draining && !service->is_woken)
             service->fanout->park(service->fanout, clock_after(clock_boot_us(), POLL_US));
     }
     service->fanout = NULL;
@@ -249,7 +228,7 @@ static void run_courier(void *argument)
 {
     struct webhook_service *service = argument;
     struct webhook_plan *plan = webhook_plan_ref(service->plan);
-    while (!service->draining &&
+    while (!service->base.draining &&
            webhook_plan_refresh(plan, service->store, fiber_parker()) != STORE_DONE)
         fiber_sleep_until(clock_after(clock_boot_us(), POLL_US));
     webhook_plan_unref(plan);
@@ -264,32 +243,6 @@ static void wake_fanout(struct webhook_service *service)
         parker_wake(service->fanout);
 }
 
-static void take_plan(void *argument)
-{
-    struct webhook_service *service = argument;
-    service->takes_next = true;
-    wake_fanout(service);
-}
-
-static void start_drain(void *argument)
-{
-    struct webhook_service *service = argument;
-    service->draining = true;
-    wake_fanout(service);
-    courier_drain(service->courier);
-}
-
-static void run_thread(void *argument)
-{
-    struct webhook_service *service = argument;
-    const uint64_t one = 1;
-    loop_run(service->loop);
-    ssize_t written = write(service->ended, &one, sizeof one);
-    CHECK(written == sizeof one);
-}
-
-/* ---- from any thread ---- */
-
 static void take_wake(void *argument)
 {
     struct webhook_service *service = argument;
@@ -298,38 +251,51 @@ static void take_wake(void *argument)
     courier_wake(service->courier);
 }
 
-void webhook_service_wake(struct webhook_service *service)
+/* ---- as a service ---- */
+
+static void take_plan(void *owner, void *plan)
 {
-    if (!atomic_exchange(&service->waking, true))
-        loop_post(service->loop, &service->wake_post);
+    struct webhook_service *service = owner;
+    service->next = plan;
+    wake_fanout(service);
 }
 
-void webhook_service_write_series(struct webhook_service *service, struct buf *page)
+static void start_drain(void *owner)
 {
-    courier_write_series(service->courier, page);
-    told_write(&service->told, page);
-    unserved_write(&service->unserved, page);
+    struct webhook_service *service = owner;
+    wake_fanout(service);
+    courier_drain(service->courier);
 }
 
-/* ---- on the main thread ---- */
-
-static void drop(struct webhook_service *service)
+static void drop_plan(void *plan)
 {
+    webhook_plan_unref(plan);
+}
+
+static void webhook_service_fini(void *owner)
+{
+    struct webhook_service *service = owner;
+    CHECK(!service->next);
     webhook_plan_unref(service->plan);
-    webhook_plan_unref(service->next);
     webhook_plan_unref(service->former);
     courier_free(service->courier);
-    loop_free(service->loop);
-    if (service->ended >= 0)
-        close(service->ended);
-    thread_parker_fini(&service->reloaded);
     told_fini(&service->told);
     census_fini(&service->census);
     unserved_fini(&service->unserved);
-    mem_free(service);
 }
 
-static bool prepare(struct webhook_service *service, const struct webhook_wanted *wanted)
+static const struct service_kind webhook_service_kind = {
+    .name = "pawl-courier",
+    .size = sizeof(struct webhook_service),
+    .max_fibers = LANES_OVERALL + FIBERS_BESIDE,
+    .fibers = {{"fanout", run_fanout}, {"courier", run_courier}},
+    .take = take_plan,
+    .drain = start_drain,
+    .drop = drop_plan,
+    .fini = webhook_service_fini,
+};
+
+static bool fill(struct webhook_service *service, const struct webhook_wanted *wanted)
 {
     service->sender = (struct webhook_sender){.store = service->store,
                                               .census = &service->census,
@@ -347,81 +313,50 @@ static bool prepare(struct webhook_service *service, const struct webhook_wanted
                                           .owner = (int64_t)(random_u64() >> 1) | 1};
     service->courier = courier_new(&config);
     service->plan = webhook_plan_new(wanted);
-    service->loop = loop_new(LANES_OVERALL + FIBERS_BESIDE);
-    service->ended = eventfd(0, EFD_CLOEXEC);
-    service->wake_post = (struct loop_post){.run = take_wake, .argument = service};
-    return service->courier && service->plan && service->loop && service->ended >= 0;
-}
-
-static void wait_until_taken(struct webhook_service *service)
-{
-    while (atomic_load(&service->reloading))
-        service->reloaded.parker.park(&service->reloaded.parker, CLOCK_NEVER);
+    return service->courier && service->plan;
 }
 
 /* The first plan is declared as every other: it is in force once that was tried. */
-struct webhook_service *webhook_service_start(struct store *store, struct log *log,
-                                              const struct webhook_wanted *wanted)
+struct service *webhook_service_start(struct store *store, struct log *log,
+                                      const struct webhook_wanted *wanted)
 {
-    struct webhook_service *service = mem_zalloc(1, sizeof *service);
+    struct webhook_service *service = service_new(&webhook_service_kind);
     if (!service)
         return NULL;
     service->store = store;
     service->declaration.store = store;
     service->census = census_make();
     unserved_init(&service->unserved, store, log);
-    thread_parker_init(&service->reloaded);
     told_init(&service->told);
-    atomic_store(&service->reloading, true);
     service->at_work = 2;
-    if (prepare(service, wanted) && fiber_spawn(service->loop, "fanout", run_fanout, service) &&
-        fiber_spawn(service->loop, "courier", run_courier, service) &&
-        thread_start(&service->thread, "pawl-courier", run_thread, service)) {
-        wait_until_taken(service);
-        return service;
-    }
-    drop(service);
-    return NULL;
+    service->wake_post = (struct loop_post){.run = take_wake, .argument = service};
+    return service_start(&service->base, fill(service, wanted));
 }
 
-bool webhook_service_prepare(struct webhook_service *service, const struct webhook_wanted *wanted)
+bool webhook_service_prepare(struct service *base, const struct webhook_wanted *wanted)
 {
-    CHECK(!service->next);
-    service->next = webhook_plan_new(wanted);
-    return service->next;
+    return service_prepare(base, webhook_plan_new(wanted));
 }
 
-void webhook_service_reload(struct webhook_service *service, bool keep)
+/* ---- from any thread ---- */
+
+static struct webhook_service *service_of(struct service *base)
 {
-    if (!keep) {
-        webhook_plan_unref(service->next);
-        service->next = NULL;
-        return;
-    }
-    CHECK(service->next);
-    atomic_store(&service->reloading, true);
-    service->reload_post = (struct loop_post){.run = take_plan, .argument = service};
-    loop_post(service->loop, &service->reload_post);
-    wait_until_taken(service);
+    CHECK(base->kind == &webhook_service_kind);
+    return (struct webhook_service *)base;
 }
 
-int webhook_service_drain(struct webhook_service *service)
+void webhook_service_wake(struct service *base)
 {
-    service->stopping = true;
-    service->drain_post = (struct loop_post){.run = start_drain, .argument = service};
-    loop_post(service->loop, &service->drain_post);
-    loop_stop(service->loop);
-    return service->ended;
+    struct webhook_service *service = service_of(base);
+    if (!atomic_exchange(&service->waking, true))
+        loop_post(base->loop, &service->wake_post);
 }
 
-void webhook_service_stop(struct webhook_service *service)
+void webhook_service_write_series(struct service *base, struct buf *page)
 {
-    if (!service->stopping)
-        (void)webhook_service_drain(service);
-    thread_join(&service->thread);
-}
-
-void webhook_service_free(struct webhook_service *service)
-{
-    drop(service);
+    struct webhook_service *service = service_of(base);
+    courier_write_series(service->courier, page);
+    told_write(&service->told, page);
+    unserved_write(&service->unserved, page);
 }

@@ -51,9 +51,11 @@ static bool check(const struct config *config, char **ret_problem)
     return false;
 }
 
-static bool prepare(void *self, const struct config *config, char **ret_problem)
+static bool prepare(void *self, const struct daemon *daemon, const struct config *config,
+                    char **ret_problem)
 {
     (void)self;
+    (void)daemon;
     return check(config, ret_problem);
 }
 
@@ -67,14 +69,14 @@ static void reload(void *self, const struct config *config)
     atomic_store(&counter->ready_at, settings->ready_at);
 }
 
-static bool start(void *self, struct daemon *daemon, char **ret_problem)
+static bool start(void **self, struct daemon *daemon, char **ret_problem)
 {
-    struct counter *counter = self;
+    struct counter *counter = *self;
     counter->daemon = daemon;
     counter->last_us = clock_boot_us();
     if (!check(daemon->config, ret_problem))
         return false;
-    reload(self, daemon->config);
+    reload(counter, daemon->config);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "daemon/daemon.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
+#include "webhook/service.h"
 #include <errno.h>
 
 struct admin_part {
@@ -37,9 +38,9 @@ static bool check(const struct config *config, char **ret_problem)
     return resolve_address(&config->admin, &address, ret_problem);
 }
 
-static bool start(void *self, struct daemon *daemon, char **ret_problem)
+static bool start(void **self, struct daemon *daemon, char **ret_problem)
 {
-    struct admin_part *part = self;
+    struct admin_part *part = *self;
     const struct config *config = daemon->config;
     struct admin_config wanted = {
         .token = config->admin_token,

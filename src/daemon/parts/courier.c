@@ -10,11 +10,6 @@
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define PROBLEM_MAX ((size_t)1024)
 
-struct courier_part {
-    struct daemon *daemon;
-    struct webhook_service *service;
-};
-
 static bool needs_upstream(const struct inbox_settings *inbox)
 {
     for (size_t i = 0; i < inbox->n_sources; i++)
@@ -56,7 +51,8 @@ static void add_conflict(struct buf *problem, const struct webhook_endpoint *bot
 }
 
 /* A name is one endpoint's: of the config, or of the store. */
-static bool check_names(struct daemon *daemon, const struct config *config, char **ret_problem)
+static bool check_names(const struct daemon *daemon, const struct config *config,
+                        char **ret_problem)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct thread_parker own;
@@ -79,64 +75,41 @@ static bool check_names(struct daemon *daemon, const struct config *config, char
     return false;
 }
 
-static bool start(void *self, struct daemon *daemon, char **ret_problem)
+static bool start(void **self, struct daemon *daemon, char **ret_problem)
 {
-    struct courier_part *part = self;
     struct webhook_wanted wanted = {0};
-    part->daemon = daemon;
     if (check_names(daemon, daemon->config, ret_problem) &&
         fill(daemon->config, -1, &wanted, ret_problem))
-        part->service = webhook_service_start(daemon->store, daemon->log, &wanted);
+        *self = webhook_service_start(daemon->store, daemon->log, &wanted);
     http_upstream_drop(&wanted.upstream);
-    atomic_store(&daemon->webhooks, part->service);
-    return part->service;
+    atomic_store(&daemon->webhooks, *self);
+    return *self;
 }
 
-static bool prepare(void *self, const struct config *config, char **ret_problem)
+static bool prepare(void *self, const struct daemon *daemon, const struct config *config,
+                    char **ret_problem)
 {
-    struct courier_part *part = self;
     struct webhook_wanted wanted;
-    if (!check_names(part->daemon, config, ret_problem))
+    if (!check_names(daemon, config, ret_problem))
         return false;
-    bool prepared = fill(config, part->daemon->signals, &wanted, ret_problem) &&
-                    webhook_service_prepare(part->service, &wanted);
+    bool prepared = fill(config, daemon->signals, &wanted, ret_problem) &&
+                    webhook_service_prepare(self, &wanted);
     http_upstream_drop(&wanted.upstream);
     return prepared;
 }
 
-static void reload(void *self, const struct config *config)
-{
-    webhook_service_reload(((struct courier_part *)self)->service, config);
-}
-
 static void write_metrics(void *self, struct buf *page)
 {
-    webhook_service_write_series(((struct courier_part *)self)->service, page);
-}
-
-static int drain(void *self)
-{
-    return webhook_service_drain(((struct courier_part *)self)->service);
-}
-
-static void stop(void *self)
-{
-    webhook_service_stop(((struct courier_part *)self)->service);
-}
-
-static void free_courier(void *self)
-{
-    webhook_service_free(((struct courier_part *)self)->service);
+    webhook_service_write_series(self, page);
 }
 
 const struct part courier_part = {
     .name = "courier",
-    .size = sizeof(struct courier_part),
     .start = start,
     .prepare = prepare,
-    .reload = reload,
+    .reload = part_reload_service,
     .metrics = write_metrics,
-    .drain = drain,
-    .stop = stop,
-    .free = free_courier,
+    .drain = service_drain,
+    .stop = service_stop,
+    .free = service_free,
 };

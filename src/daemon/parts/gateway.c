@@ -24,10 +24,10 @@ struct gateway_part {
     int64_t restored_at;    /* the restore of which the log has said what it means for them */
 };
 
-/* Before the courier has started it looks for itself. */
+/* Before their part has started it looks for itself. */
 static void event_came(void *argument)
 {
-    struct webhook_service *webhooks = atomic_load(&((struct daemon *)argument)->webhooks);
+    struct service *webhooks = atomic_load(&((struct daemon *)argument)->webhooks);
     if (webhooks)
         webhook_service_wake(webhooks);
 }
@@ -156,9 +156,9 @@ static bool check(const struct config *config, char **ret_problem)
            resolve_upstream(config, -1, &upstream, ret_problem);
 }
 
-static bool start(void *self, struct daemon *daemon, char **ret_problem)
+static bool start(void **self, struct daemon *daemon, char **ret_problem)
 {
-    struct gateway_part *part = self;
+    struct gateway_part *part = *self;
     const struct config *config = daemon->config;
     struct http_upstream upstream HTTP_UPSTREAM_AUTO = {0};
     struct gateway_config wanted = {
@@ -187,11 +187,12 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     return true;
 }
 
-static bool prepare(void *self, const struct config *config, char **ret_problem)
+static bool prepare(void *self, const struct daemon *daemon, const struct config *config,
+                    char **ret_problem)
 {
     struct gateway_part *part = self;
     struct http_upstream upstream HTTP_UPSTREAM_AUTO = {0};
-    return resolve_upstream(config, part->daemon->signals, &upstream, ret_problem) &&
+    return resolve_upstream(config, daemon->signals, &upstream, ret_problem) &&
            gateway_prepare(part->gateway, &config->gateway, &upstream);
 }
 

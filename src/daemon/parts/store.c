@@ -45,7 +45,7 @@ static bool open_when_free(struct daemon *daemon, const struct store_config *wan
     return result == STORE_OPENED;
 }
 
-static bool start(void *self, struct daemon *daemon, char **ret_problem)
+static bool start(void **self, struct daemon *daemon, char **ret_problem)
 {
     struct store_config wanted = store_config_default();
     wanted.path = daemon->options->store_path;
@@ -58,7 +58,7 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     if (!check_store_fits(daemon->config, wanted.path, ret_problem) ||
         !open_when_free(daemon, &wanted, ret_problem))
         return false;
-    struct store_part *part = self;
+    struct store_part *part = *self;
     part->daemon = daemon;
     part->odd_rows = buf_make(SIZE_MAX);
     part->tallies = tallies_new(daemon->store, daemon->metrics);
@@ -71,9 +71,10 @@ static bool start(void *self, struct daemon *daemon, char **ret_problem)
     return false;
 }
 
-static bool prepare(void *self, const struct config *config, char **ret_problem)
+static bool prepare(void *self, const struct daemon *daemon, const struct config *config,
+                    char **ret_problem)
 {
-    const struct daemon *daemon = ((struct store_part *)self)->daemon;
+    (void)self;
     return check_store_fits(config, daemon->options->store_path, ret_problem) &&
            store_make_room(daemon->store, &config->store_limits);
 }
