@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
-#include "operator/probe.h"
+#include "prober/probe.h"
 
 #define LINES_MAX ((size_t)64 * 1024)
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "operator/round.h"
+#include "prober/round.h"
 
 #define S CLOCK_US_PER_S
 #define NOW (INT64_C(1000) * S)

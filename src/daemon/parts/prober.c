@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the daemon that probes unknown records in the background. */
-#include "operator/prober.h"
+#include "prober/prober.h"
 #include "base/mem.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"

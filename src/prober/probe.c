@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "operator/probe.h"
+#include "prober/probe.h"
 #include "base/mem.h"
 #include "core/origin.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "operator/round.h"
+#include "prober/round.h"
 
 bool round_is_due(const struct round *round, int64_t now, int64_t stale)
 {

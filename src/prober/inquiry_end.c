@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "operator/inquiry_end.h"
+#include "prober/inquiry_end.h"
 
 void inquiry_end(struct store *store, const struct keys_row *row, struct parker *parker)
 {

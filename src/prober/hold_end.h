@@ -5,8 +5,8 @@
  * config, so that what nobody sends again is counted and expires; a begin under such a rule needs
  * nobody for it. Commands and SQL functions know no rule, and end none.
  */
-#ifndef PAWL_OPERATOR_HOLD_END_H
-#define PAWL_OPERATOR_HOLD_END_H
+#ifndef PAWL_PROBER_HOLD_END_H
+#define PAWL_PROBER_HOLD_END_H
 
 #include "core/rule.h"
 #include "operator/keys.h"

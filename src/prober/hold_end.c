@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "operator/hold_end.h"
+#include "prober/hold_end.h"
 #include "base/random.h"
 #include "store/audit.h"
 

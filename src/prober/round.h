@@ -6,8 +6,8 @@
  * probes the prober rests for ROUND_REST_US, or until the number of lapsed leases changes. Pure;
  * the struct is the caller's memory, zero at first.
  */
-#ifndef PAWL_OPERATOR_ROUND_H
-#define PAWL_OPERATOR_ROUND_H
+#ifndef PAWL_PROBER_ROUND_H
+#define PAWL_PROBER_ROUND_H
 
 #include "base/clock.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "operator/prober.h"
+#include "prober/prober.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/uuid.h"
 #include "core/probe_due.h"
 #include "core/trial.h"
-#include "operator/hold_end.h"
-#include "operator/inquiry_end.h"
 #include "operator/keys.h"
-#include "operator/probe.h"
-#include "operator/round.h"
+#include "prober/hold_end.h"
+#include "prober/inquiry_end.h"
+#include "prober/probe.h"
+#include "prober/round.h"
 
 #define AT_ONCE 16                               /* probes at a time */
 #define BODIES_MOST ((uint64_t)32 * 1024 * 1024) /* of their responses, in memory */

@@ -4,8 +4,8 @@
  * whose owner has died: nothing was sent. The next begin of its key does so, too; this is for one
  * whose client never returns, so that it expires.
  */
-#ifndef PAWL_OPERATOR_INQUIRY_END_H
-#define PAWL_OPERATOR_INQUIRY_END_H
+#ifndef PAWL_PROBER_INQUIRY_END_H
+#define PAWL_PROBER_INQUIRY_END_H
 
 #include "operator/keys.h"
 

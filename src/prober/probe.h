@@ -10,8 +10,8 @@
  * The struct is the caller's memory, zeroed, and too large for a stack. `row`, `rule` and the texts
  * must outlive it.
  */
-#ifndef PAWL_OPERATOR_PROBE_H
-#define PAWL_OPERATOR_PROBE_H
+#ifndef PAWL_PROBER_PROBE_H
+#define PAWL_PROBER_PROBE_H
 
 #include "base/url.h"
 #include "core/disposition.h"

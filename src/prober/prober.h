@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * prober: settles records in doubt in the background (contract section 10), for rules that want it:
- * probes them (rule->probes_alone), or ends their hold (operator/hold_end.h). One thread with a
+ * probes them (rule->probes_alone), or ends their hold (prober/hold_end.h). One thread with a
  * loop of its own; once a second it looks at one slice of what is unknown, and of what a dead owner
  * left behind, and probes what is due by probe_due, a few at a time: as one ends the next begins,
  * and each rule has its share of them, by their number and by the memory that its responses may
@@ -9,8 +9,8 @@
  * that was found, so of several processes on one store one probes. What a killed one was at is due
  * again.
  */
-#ifndef PAWL_OPERATOR_PROBER_H
-#define PAWL_OPERATOR_PROBER_H
+#ifndef PAWL_PROBER_PROBER_H
+#define PAWL_PROBER_PROBER_H
 
 #include "base/log.h"
 #include "base/url.h"
