@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "client/operation.h"
 #include "store/find.h"
+#include "store/orders.h"
 #include <stdio.h>
 
 #define TIMEOUT_US (30 * CLOCK_US_PER_S) /* for one operation of the store */
@@ -23,7 +24,6 @@ struct adding {
     struct store_task task;
     struct store_request request;
     char undo_key[KEY_TEXT_MAX + 1];
-    bool is_behind; /* another one of its group comes before it */
 };
 
 /* What is added together. */
@@ -34,8 +34,8 @@ struct batch {
     struct compress compress;
     struct adding *addings;
     size_t n;
-    struct store_task_list *list;              /* of which they are the steps; NULL: of none */
-    struct store_task tails[QUEUE_BATCH_MOST]; /* behind which some are added */
+    struct store_task_list *list;               /* of which they are the steps; NULL: of none */
+    struct store_task *tails[QUEUE_BATCH_MOST]; /* behind which some are added */
     size_t n_tails;
     size_t most;                /* 0: any number */
     struct queue_same same;     /* without a window what they send is not compared */
@@ -135,7 +135,8 @@ static void make_step(struct batch *batch, size_t i, struct slice order)
     make_rows(batch, adding);
     adding->task.step = (int64_t)i + 1;
     adding->task.ord = order;
-    adding->task.task.due_at = i == 0 ? adding->task.task.due_at : CLOCK_NEVER;
+    if (i > 0)
+        (void)order_hold(&adding->task);
     adding->request.undo = adding->operation->undo;
     if (adding->request.undo.len == 0)
         return;
@@ -145,39 +146,22 @@ static void make_step(struct batch *batch, size_t i, struct slice order)
 
 /* ---- groups ---- */
 
-/* The last unfinished one of its group is touched, so that its end looks again for what comes
- * next. */
-static enum store_status find_tail(struct batch *batch, struct adding *adding)
-{
-    struct store_task like = {.kind = SLICE(QUEUE_KIND), .open = adding->task.ord};
-    struct store_found found;
-    struct table_query query = {.table = &task_table,
-                                .by = TABLE_BY_INDEX,
-                                .index = &task_indexes[TASK_BY_ORDER],
-                                .prefix = 2,
-                                .like = &like.row,
-                                .is_backward = true,
-                                .limit = 1};
-    enum store_status status = find(batch, &query, &found);
-    adding->is_behind = status == STORE_DONE && found.n == 1;
-    if (adding->is_behind)
-        batch->tails[batch->n_tails++] = *(const struct store_task *)found.rows[0];
-    return status;
-}
-
-/* Only the first unfinished one of a group has a time at which it is due. */
+/* Behind one that is added with it, or behind the last one that is there. */
 static enum store_status place_in_group(struct batch *batch, size_t i)
 {
-    struct adding *adding = &batch->addings[i];
+    struct store_task *task = &batch->addings[i].task, *tail = NULL;
     enum store_status status = STORE_DONE;
-    adding->is_behind = false;
-    if (adding->task.ord.len == 0)
+    bool is_behind = false;
+    if (task->ord.len == 0)
         return STORE_DONE;
-    for (size_t before = 0; before < i && !adding->is_behind; before++)
-        adding->is_behind = slice_eq(batch->addings[before].task.ord, adding->task.ord);
-    if (!adding->is_behind)
-        status = find_tail(batch, adding);
-    adding->task.task.due_at = adding->is_behind ? CLOCK_NEVER : adding->task.task.due_at;
+    for (size_t before = 0; before < i && !is_behind; before++)
+        is_behind = slice_eq(batch->addings[before].task.ord, task->ord);
+    if (!is_behind)
+        status = order_find_last(batch->store, batch->parker, &batch->arena, task, &tail);
+    if (tail)
+        batch->tails[batch->n_tails++] = tail;
+    if (tail || is_behind)
+        (void)order_hold(task);
     return status;
 }
 
@@ -259,7 +243,7 @@ static enum store_status save(struct batch *batch)
     if (batch->list)
         bring(batch, &task_list_table, TABLE_INSERT, &batch->list->row, NULL);
     for (size_t i = 0; i < batch->n_tails; i++)
-        bring(batch, &task_table, TABLE_TOUCH, &batch->tails[i].row, NULL);
+        bring(batch, &task_table, TABLE_TOUCH, &batch->tails[i]->row, NULL);
     for (size_t i = 0; i < batch->n; i++) {
         struct adding *adding = &batch->addings[i];
         store_task_settle(&adding->task);

@@ -7,6 +7,7 @@
 #include "client/fields.h"
 #include "client/queue_steps_priv.h"
 #include "store/find.h"
+#include "store/orders.h"
 
 #define STORE_US (10 * CLOCK_US_PER_S)
 #define LANE_MAX ((size_t)1024)
@@ -50,11 +51,11 @@ void *walk_keep(struct walk *walk, const void *row, size_t size)
 }
 
 /* The task as it will be, where it is among the changes. */
-static struct store_task *find_brought(const struct courier_follow *follow, int64_t id)
+static struct table_change *find_brought(const struct courier_follow *follow, int64_t id)
 {
     for (size_t i = 0; i < follow->n; i++)
         if (follow->changes[i].table == &task_table && follow->changes[i].row->id == id)
-            return (struct store_task *)follow->changes[i].row;
+            return &follow->changes[i];
     return NULL;
 }
 
@@ -63,9 +64,9 @@ static struct store_task *find_brought(const struct courier_follow *follow, int6
 static bool take_tasks(struct walk *walk, const struct store_found *found)
 {
     for (size_t i = 0; i < found->n; i++) {
-        struct store_task *task = find_brought(walk->follow, found->rows[i]->id);
-        if (!task)
-            task = walk_keep(walk, found->rows[i], sizeof *task);
+        const struct table_change *brought = find_brought(walk->follow, found->rows[i]->id);
+        struct store_task *task = brought ? (struct store_task *)brought->row
+                                          : walk_keep(walk, found->rows[i], sizeof *task);
         if (!task)
             return false;
         walk->tasks[walk->n++] = task;
@@ -317,14 +318,11 @@ static void place_due(struct walk *walk)
 {
     bool is_back = walk_is_back(walk), is_first = true;
     for (size_t i = 0; i < walk->n; i++) {
-        struct task *task = &walk->tasks[i]->task;
-        if ((walk->tasks[i]->step < 0) != is_back || !task_is_open(task))
+        struct store_task *task = walk->tasks[i];
+        if ((task->step < 0) != is_back || !task_is_open(&task->task))
             continue;
-        bool is_held = task->due_at == CLOCK_NEVER;
-        if (task->state == TASK_WAITING && is_held == is_first) {
-            task->due_at = is_first ? walk->now : CLOCK_NEVER;
+        if (is_first ? order_free(task, walk->now) : order_hold(task))
             walk->is_changed[i] = true;
-        }
         is_first = false;
     }
 }
@@ -354,8 +352,12 @@ enum store_status walk_save(struct walk *walk, enum steps_state state)
     place_end(walk);
     for (size_t i = 0; i < walk->n; i++) {
         struct store_task *task = walk->tasks[i];
-        bool is_new = task->row.id == 0 || find_brought(walk->follow, task->row.id);
-        if (walk->is_changed[i] && !is_new)
+        struct table_change *brought = find_brought(walk->follow, task->row.id);
+        if (!walk->is_changed[i] || task->row.id == 0)
+            continue;
+        if (brought)
+            brought->act = TABLE_UPDATE;
+        else
             walk_bring(walk, &task_table, TABLE_UPDATE, &task->row, NULL);
     }
     struct store_task_list *list = walk_keep(walk, &walk->list, sizeof *list);

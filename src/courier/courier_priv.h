@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* courier, inside: courier.c takes lanes in turn, delivery.c makes one attempt, order.c knows what
- * stays in sequence, series.c what metrics show. */
+/* courier, inside: courier.c takes lanes in turn, delivery.c makes one attempt, series.c knows what
+ * metrics show. */
 #ifndef PAWL_COURIER_COURIER_PRIV_H
 #define PAWL_COURIER_COURIER_PRIV_H
 
@@ -71,20 +71,5 @@ bool delivery_is_under_way(const struct courier *courier, int64_t id);
 /* The owner of the attempt at that task died. */
 enum store_status delivery_lose(struct courier *courier, const struct courier_kind *kind,
                                 const struct store_task *stored);
-
-/* Brings rows alone. */
-enum store_status delivery_save(struct courier *courier, struct table_change *changes, size_t n);
-
-/* ---- order.c ---- */
-
-/* Whether an earlier task of its order is unfinished; then this one is held behind it. STORE_DONE:
- * `*ret_is_first` says so. */
-enum store_status order_check(struct courier *courier, const struct store_task *stored,
-                              bool *ret_is_first);
-
-/* The task behind `stored`, which leaves its order free: `*ret_next` is due now. Its texts live in
- * the arena. NULL: none waits for it. */
-enum store_status order_find_next(struct courier *courier, const struct store_task *stored,
-                                  struct arena *arena, struct store_task **ret_next);
 
 #endif

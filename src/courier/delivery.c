@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "courier/courier_priv.h"
 #include "fiber/fiber.h"
+#include "store/orders.h"
 #include <limits.h>
 
 #define ATTEMPTS_KEPT 20
@@ -22,7 +23,7 @@ static enum store_status run_rows(struct courier *courier, struct table_change *
     return op.status;
 }
 
-enum store_status delivery_save(struct courier *courier, struct table_change *changes, size_t n)
+static enum store_status save_rows(struct courier *courier, struct table_change *changes, size_t n)
 {
     return run_rows(courier, changes, n, false);
 }
@@ -96,7 +97,7 @@ static enum store_status add_attempt(struct courier *courier, struct ending *end
 static enum store_status collect_changes(struct courier *courier, const struct courier_kind *kind,
                                          struct courier_delivery *delivery, struct ending *ending)
 {
-    struct store_task *next = NULL;
+    struct table_change next = {0};
     ending->n = 0;
     arena_reset(&ending->arena);
     ending->changes = arena_alloc(&ending->arena, COURIER_CHANGES_MAX * sizeof *ending->changes);
@@ -105,10 +106,11 @@ static enum store_status collect_changes(struct courier *courier, const struct c
     store_task_settle(&ending->task);
     add_change(ending, &task_table, TABLE_UPDATE, &ending->task.row);
     enum store_status status = ending->has_attempt ? add_attempt(courier, ending) : STORE_DONE;
-    if (status == STORE_DONE)
-        status = order_find_next(courier, &ending->task, &ending->arena, &next);
-    if (next)
-        add_change(ending, &task_table, TABLE_UPDATE, &next->row);
+    if (status == STORE_DONE && !task_is_open(&ending->task.task))
+        status = order_find_next(courier->config.store, fiber_parker(), &ending->arena,
+                                 &ending->task, &next);
+    if (next.row)
+        add_change(ending, next.table, next.act, next.row);
     return status == STORE_DONE ? add_follow(courier, kind, delivery, ending) : status;
 }
 
@@ -138,7 +140,7 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
         .task = stored->row.id, .n = stored->task.tries, .at = now, .reason = TASK_REASON_LOST};
     enum store_status status = collect_changes(courier, kind, NULL, &ending);
     if (status == STORE_DONE)
-        status = delivery_save(courier, ending.changes, ending.n);
+        status = save_rows(courier, ending.changes, ending.n);
     courier->counts.lost += status == STORE_DONE;
     if (status == STORE_DONE)
         count_saved(courier, kind, &ending.task);
@@ -147,6 +149,25 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
 }
 
 /* ---- the claim ---- */
+
+/* One that is not the first of its order is held. */
+static enum store_status check_order(struct delivery *delivery, bool *ret_is_first)
+{
+    ARENA_AUTO struct arena arena = arena_make(COURIER_ARENA_MAX);
+    struct store_task task = delivery->given.stored, *earlier = NULL;
+    enum store_status status = order_find_earlier(delivery->courier->config.store, fiber_parker(),
+                                                  &arena, &task, &earlier);
+    *ret_is_first = !earlier;
+    if (!earlier)
+        return status;
+    (void)order_hold(&task);
+    struct table_change changes[] = {
+        {.table = &task_table, .act = TABLE_UPDATE, .row = &task.row},
+        {.table = &task_table, .act = TABLE_TOUCH, .row = &earlier->row},
+    };
+    status = save_rows(delivery->courier, changes, 2);
+    return status == STORE_CONFLICT ? STORE_DONE : status; /* looked at again with the next turn */
+}
 
 static struct courier_verdict save_claim(struct delivery *delivery, struct table_change *change)
 {
@@ -221,7 +242,7 @@ static enum store_status save_end(struct delivery *delivery, struct table_change
         delivery->courier->store_is_dead |= status == STORE_DEAD;
         return status;
     }
-    return n > 0 ? delivery_save(delivery->courier, changes, n) : STORE_DONE;
+    return n > 0 ? save_rows(delivery->courier, changes, n) : STORE_DONE;
 }
 
 /* Whether to give up: the process is about to end, and whoever comes next finds the task lost. */
@@ -261,6 +282,7 @@ static bool save_ending(struct delivery *delivery, fill_fn fill, const void *arg
             status = save_end(delivery, ending->changes, ending->n);
         if (status == STORE_DONE)
             return true;
+        delivery->courier->store_is_dead |= status == STORE_DEAD;
         if (status == STORE_CONFLICT)
             status = read_again(delivery, &is_ours);
         if (!is_ours && status == STORE_DONE) {
@@ -370,7 +392,7 @@ static enum store_status save_verdict(struct delivery *delivery,
     fill_verdict(delivery, ending, verdict);
     enum store_status status = collect_changes(courier, delivery->kind, &delivery->given, ending);
     if (status == STORE_DONE)
-        status = delivery_save(courier, ending->changes, ending->n);
+        status = save_rows(courier, ending->changes, ending->n);
     if (status == STORE_DONE)
         count_saved(courier, delivery->kind, &ending->task);
     return status;
@@ -389,7 +411,7 @@ static enum lane_end stay(void)
 static enum lane_end run(struct delivery *delivery, struct ending *ending)
 {
     bool is_first = true;
-    enum store_status status = order_check(delivery->courier, &delivery->given.stored, &is_first);
+    enum store_status status = check_order(delivery, &is_first);
     if (status != STORE_DONE)
         return stay();
     if (!is_first)

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "operator/tasks.h"
 #include "store/events.h"
+#include "store/orders.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
 
@@ -110,7 +111,6 @@ static void apply(const struct tasks_wish *wish, struct store_task *stored, int6
 struct acting {
     const struct tasks_source *source;
     struct arena arena;
-    struct store_task next; /* of its order */
     struct store_task_audit audit;
     struct store_request request; /* with the response that a person gave */
     struct table_change changes[3 + STORE_AUDIT_CHANGES];
@@ -124,44 +124,19 @@ static void bring(struct acting *acting, struct store_task *stored)
         (struct table_change){.table = &task_table, .act = TABLE_UPDATE, .row = &stored->row};
 }
 
-/* The unfinished one behind the task in its order; NULL: none. */
-static enum store_status find_next(struct acting *acting, const struct store_task *stored,
-                                   const struct store_task **ret_next)
-{
-    struct store_task like = {.row.id = stored->row.id, .kind = stored->kind, .open = stored->ord};
-    struct store_found found = {.arena = &acting->arena};
-    struct table_query query = {.table = &task_table,
-                                .by = TABLE_BY_INDEX,
-                                .index = &task_indexes[TASK_BY_ORDER],
-                                .prefix = 2,
-                                .like = &like.row,
-                                .behind = &like.row,
-                                .limit = 1};
-    *ret_next = NULL;
-    if (stored->ord.len == 0)
-        return STORE_DONE;
-    enum store_status status =
-        store_find_rows(acting->source->store, &query, acting->source->parker,
-                        clock_after(clock_boot_us(), TASKS_TIMEOUT_US), &found);
-    if (status == STORE_DONE && found.n == 1)
-        *ret_next = (const struct store_task *)found.rows[0];
-    return status;
-}
-
 /* Where the first of an order ends, the next one is due. */
-static enum store_status free_order(struct acting *acting, const struct store_task *stored,
-                                    int64_t now)
+static enum store_status free_order(struct acting *acting, const struct store_task *stored)
 {
-    const struct store_task *next = NULL;
+    struct table_change next = {0};
     bool is_first =
         stored->task.state == TASK_DEAD ? stored->task.holds : stored->task.due_at != CLOCK_NEVER;
-    enum store_status status = is_first ? find_next(acting, stored, &next) : STORE_DONE;
-    if (status != STORE_DONE || !next)
-        return status;
-    acting->next = *next;
-    if (store_task_free(&acting->next, now))
-        bring(acting, &acting->next);
-    return STORE_DONE;
+    enum store_status status = is_first
+                                   ? order_find_next(acting->source->store, acting->source->parker,
+                                                     &acting->arena, stored, &next)
+                                   : STORE_DONE;
+    if (next.row)
+        acting->changes[acting->n++] = next;
+    return status;
 }
 
 /* What a person was told, or found. */
@@ -196,7 +171,7 @@ static enum store_status try_act(struct acting *acting, const struct tasks_wish 
     if (status != STORE_DONE || ret_acted->end != TASKS_ACTED)
         return status;
     if (wish->act == TASKS_DROP || wish->act == TASKS_SETTLE_DONE)
-        status = free_order(acting, whole->stored, whole->now);
+        status = free_order(acting, whole->stored);
     apply(wish, &stored, whole->now);
     bring(acting, &stored);
     keep_response(acting, wish, whole);

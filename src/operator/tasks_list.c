@@ -2,6 +2,7 @@
 #include "base/compress.h"
 #include "base/mem.h"
 #include "operator/tasks.h"
+#include "store/orders.h"
 
 #define PAGE_MAX ((size_t)64 * 1024 * 1024)
 #define WHOLE_MAX ((size_t)256 * 1024 * 1024)
@@ -113,17 +114,10 @@ static enum store_status find_head(const struct tasks_source *source,
                                    const struct store_task *stored, struct arena *arena,
                                    const struct store_task **ret_head)
 {
-    const struct store_task like = {.kind = stored->kind, .open = stored->ord};
-    const struct table_query query = {.table = &task_table,
-                                      .by = TABLE_BY_INDEX,
-                                      .index = &task_indexes[TASK_BY_ORDER],
-                                      .prefix = 2,
-                                      .like = &like.row,
-                                      .limit = 1};
-    struct store_found found = {0};
-    enum store_status status = find(source, &query, arena, &found);
-    if (status == STORE_DONE && found.n == 1 && found.rows[0]->id != stored->row.id)
-        *ret_head = (const struct store_task *)found.rows[0];
+    struct store_task *head = NULL;
+    enum store_status status =
+        order_find_earlier(source->store, source->parker, arena, stored, &head);
+    *ret_head = head;
     return status;
 }
 

@@ -218,15 +218,6 @@ void store_task_settle(struct store_task *stored)
     settle_reason(stored);
 }
 
-bool store_task_free(struct store_task *stored, int64_t now)
-{
-    if (stored->task.state != TASK_WAITING || stored->task.due_at != CLOCK_NEVER)
-        return false;
-    stored->task.due_at = now;
-    store_task_settle(stored);
-    return true;
-}
-
 /* ---- what goes with them ---- */
 
 #define REQUEST(kind, field) TABLE_COLUMN(struct store_request, kind, PLAIN, field, #field)

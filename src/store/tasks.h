@@ -3,10 +3,7 @@
  * tasks: what the courier delivers, as rows (store/table.h): the tasks themselves, what each sends,
  * its attempts, lanes that have something to say, closed lists, counters. core/task.h decides what
  * becomes of a task; its row's version is the token without which nothing is written to it.
- *
- * Of an order only the first unfinished task has a time at which it is due, so that nothing looks
- * through what waits behind it. Whoever adds behind another one touches that one (TABLE_TOUCH): its
- * end then looks again for what comes next.
+ * orders.h says what an order's sequence is.
  */
 #ifndef PAWL_STORE_TASKS_H
 #define PAWL_STORE_TASKS_H
@@ -122,10 +119,6 @@ extern const struct table_index attempt_index;
 /* Before a task is written: what follows from its state. Texts are those of `ord`. One that is in a
  * list is not swept: whoever ends the list says when. */
 void store_task_settle(struct store_task *task);
-
-/* Of what has become the first of its order: due now, where it was held. Its own wait, for its next
- * attempt or because somebody said when, stays: false. */
-bool store_task_free(struct store_task *task, int64_t now);
 
 /* Why it ended or waits. An older pawl that reads a reason of a number which it does not know takes
  * the store for damaged; so it is told another one. */

@@ -3,6 +3,7 @@
 #include "store_bed.h"
 
 #include "store/find.h"
+#include "store/orders.h"
 #include "store/tasks.h"
 
 #define KIND SLICE("queue")
@@ -233,6 +234,100 @@ static void of_an_order_one_task_is_being_sent(void **state)
     expect(bed, by(TASK_BY_LEASE, &first, 1), "bxy");
 }
 
+/* ---- orders ---- */
+
+static struct table_change next_of(struct bed *bed, const struct store_task *stored,
+                                   struct arena *arena)
+{
+    struct table_change next = {0};
+    enum store_status status = STORE_DOWN;
+    while (status == STORE_NO_MEMORY || status == STORE_DOWN)
+        status = order_find_next(bed->store, &bed->parker.parker, arena, stored, &next);
+    assert_int_equal(status, STORE_DONE);
+    return next;
+}
+
+typedef enum store_status (*find_fn)(struct store *store, struct parker *parker,
+                                     struct arena *arena, const struct store_task *stored,
+                                     struct store_task **ret_task);
+
+/* Its id; 0: there is none. */
+static int64_t find_other(struct bed *bed, find_fn find, const struct store_task *stored)
+{
+    ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
+    struct store_task *other = NULL;
+    enum store_status status = STORE_DOWN;
+    while (status == STORE_NO_MEMORY || status == STORE_DOWN)
+        status = find(bed->store, &bed->parker.parker, &arena, stored, &other);
+    assert_int_equal(status, STORE_DONE);
+    return other ? other->row.id : 0;
+}
+
+static enum store_status save_with(struct bed *bed, struct store_task *task,
+                                   struct table_change *other)
+{
+    store_task_settle(task);
+    struct table_change changes[] = {{.table = &task_table, .act = TABLE_UPDATE, .row = &task->row},
+                                     *other};
+    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = 2};
+    run(bed, &op);
+    *other = changes[1];
+    return op.status;
+}
+
+static void what_follows_in_an_order_is_due_where_it_was_held(void **state)
+{
+    struct bed *bed = *state;
+    ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
+    struct store_task first = add(bed, "a", "lane", "o", 1), free = add(bed, "y", "lane", "", 1);
+    struct store_task second = add(bed, "b", "lane", "o", CLOCK_NEVER);
+    struct table_change next = next_of(bed, &first, &arena);
+    const struct store_task *followed = (const struct store_task *)next.row;
+    assert_int_equal(next.act, TABLE_UPDATE);
+    assert_int_equal(next.row->id, second.row.id);
+    assert_true(followed->task.due_at < CLOCK_NEVER);
+    second.task.due_at = INT64_C(1) << 60;
+    move(bed, &second, TASK_WAITING);
+    next = next_of(bed, &first, &arena);
+    assert_int_equal(next.act, TABLE_TOUCH);
+    assert_int_equal(next.row->id, second.row.id);
+    assert_null(next_of(bed, &free, &arena).row);
+    move(bed, &first, TASK_DONE);
+    assert_null(next_of(bed, &second, &arena).row);
+}
+
+static void of_two_of_an_order_that_end_together_one_frees_what_waits_behind_both(void **state)
+{
+    struct bed *bed = *state;
+    ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
+    struct store_task first = add(bed, "a", "lane", "o", 1), second = add(bed, "b", "lane", "o", 1);
+    struct store_task third = add(bed, "c", "lane", "o", CLOCK_NEVER);
+    move(bed, &second, TASK_SENDING);
+    struct table_change behind_first = next_of(bed, &first, &arena);
+    struct table_change behind_second = next_of(bed, &second, &arena);
+    turn(&first, TASK_DROPPED);
+    assert_int_equal(save_with(bed, &first, &behind_first), STORE_DONE);
+    turn(&second, TASK_DONE);
+    assert_int_equal(save_with(bed, &second, &behind_second), STORE_CONFLICT);
+    second.row.version = behind_first.version; /* it was touched */
+    behind_second = next_of(bed, &second, &arena);
+    assert_int_equal(behind_second.row->id, third.row.id);
+    assert_int_equal(save_with(bed, &second, &behind_second), STORE_DONE);
+    expect(bed, by(TASK_BY_LANE, &third, 2), "c");
+}
+
+static void an_order_has_a_last_one_and_what_comes_before(void **state)
+{
+    struct bed *bed = *state;
+    struct store_task first = add(bed, "a", "lane", "o", 1);
+    struct store_task second = add(bed, "b", "lane", "o", CLOCK_NEVER);
+    struct store_task new = task_of("c", "lane", "o"), free = task_of("d", "lane", "");
+    assert_int_equal(find_other(bed, order_find_last, &new), second.row.id);
+    assert_int_equal(find_other(bed, order_find_earlier, &second), first.row.id);
+    assert_int_equal(find_other(bed, order_find_earlier, &first), 0);
+    assert_int_equal(find_other(bed, order_find_last, &free), 0);
+}
+
 #ifdef PAWL_HOOKS
 static void count_row(void *argument, const struct table_row *row)
 {
@@ -336,6 +431,9 @@ int main(void)
         BED_TEST(of_each_lane_the_first_task_that_is_due_is_found),
         BED_TEST(an_order_consists_of_what_has_not_ended_or_holds_it),
         BED_TEST(of_an_order_one_task_is_being_sent),
+        BED_TEST(what_follows_in_an_order_is_due_where_it_was_held),
+        BED_TEST(of_two_of_an_order_that_end_together_one_frees_what_waits_behind_both),
+        BED_TEST(an_order_has_a_last_one_and_what_comes_before),
 #ifdef PAWL_HOOKS
         BED_TEST(a_task_is_swept_at_its_time_with_all_that_goes_with_it),
 #endif

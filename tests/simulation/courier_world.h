@@ -21,6 +21,7 @@
 #define ORDERS 5
 #define TASKS 40000
 #define TIMEOUT_US (10 * S)
+#define CLAIM_US (3 * S)
 #define SEEDS 5
 #define STEPS UINT64_C(30000)
 #define STEPS_LONG UINT64_C(200000)
@@ -43,6 +44,7 @@
     X(UNREACHED, "attempts that reached nobody")                                                   \
     X(DEAD, "tasks that ended as dead")                                                            \
     X(RETRIED, "dead tasks that an operator retried")                                              \
+    X(DROPPED, "tasks that an operator dropped")                                                   \
     X(ADDED_BEHIND, "tasks added behind one that is being sent")                                   \
     X(JUMPED, "clocks that jumped by an hour")
 
@@ -74,7 +76,9 @@ struct received {
     int64_t until; /* boot time: an attempt is under way; 0: none */
     struct process *by;
     bool has_effect;
-    int lost; /* attempts whose sender was killed */
+    int64_t retried_at; /* boot time; 0: not. Less than CLAIM_US before, another one of its order
+                           may have been about to be sent */
+    int lost;           /* attempts whose sender was killed */
 };
 
 static struct {
