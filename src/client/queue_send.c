@@ -10,6 +10,7 @@
 #include "client/queue_steps.h"
 #include "client/request.h"
 #include "client/verdict.h"
+#include "courier/kind.h"
 #include "store/find.h"
 
 #define STORE_US (10 * CLOCK_US_PER_S)       /* for one operation of the store */
@@ -47,17 +48,10 @@ static const struct queue_sender *sender_of(const struct courier_kind *kind)
     return kind->argument;
 }
 
-static struct courier_verdict settle(enum task_state state, enum task_reason reason)
-{
-    return (struct courier_verdict){COURIER_SETTLED, 0, state, reason};
-}
-
 static struct courier_verdict put_off(int64_t wait_us, enum task_reason reason)
 {
     return (struct courier_verdict){COURIER_BUSY, wait_us, TASK_WAITING, reason};
 }
-
-static const struct courier_verdict down = {.claim = COURIER_DOWN};
 
 /* ---- the operation ---- */
 
@@ -198,9 +192,9 @@ static struct courier_verdict judge_limits(struct courier_delivery *delivery)
     const struct task *task = &delivery->stored.task;
     delivery->attempts_most = sending_of(delivery)->choices.attempts;
     if (task->deadline_at < task->first_at)
-        return settle(TASK_DEAD, TASK_REASON_DEADLINE);
+        return courier_settle(TASK_DEAD, TASK_REASON_DEADLINE);
     if (delivery->attempts_most > 0 && task->attempts > delivery->attempts_most)
-        return settle(TASK_DEAD, TASK_REASON_ATTEMPTS);
+        return courier_settle(TASK_DEAD, TASK_REASON_ATTEMPTS);
     return (struct courier_verdict){.claim = COURIER_CLAIMED};
 }
 
@@ -223,11 +217,12 @@ static struct courier_verdict prepare(const struct queue_sender *sender,
     if (judge_list(delivery, store, &is_parked) != STORE_DONE ||
         read_request(delivery, store, &request) != STORE_DONE ||
         look_back(delivery, store) != STORE_DONE)
-        return down;
+        return courier_down;
     if (is_parked)
-        return settle(TASK_DEAD, TASK_REASON_ODD_ROW);
+        return courier_settle(TASK_DEAD, TASK_REASON_ODD_ROW);
     if (!request || !make_operation(delivery, request))
-        return sending->arena.failed ? down : settle(TASK_DEAD, TASK_REASON_UNREADABLE);
+        return sending->arena.failed ? courier_down
+                                     : courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
     struct courier_verdict limited = judge_limits(delivery);
     if (limited.claim != COURIER_CLAIMED)
         return limited;
@@ -237,7 +232,7 @@ static struct courier_verdict prepare(const struct queue_sender *sender,
     if (!gather_headers(sending, request))
         return put_off(UNREADABLE_US, TASK_REASON_UNREADABLE);
     if (!client_name_record(&sending->operation, &sending->arena, &sending->attempt))
-        return down;
+        return courier_down;
     struct record_begin *begin = &sending->attempt.begin;
     sending->attempt.key_hash = engine_key_hash(sender->engine, sending->attempt.tenant,
                                                 sending->attempt.rule, sending->attempt.key);
@@ -253,8 +248,8 @@ static struct courier_verdict prepare(const struct queue_sender *sender,
 
 static struct courier_verdict settle_replay(const struct record *record)
 {
-    return client_is_refusal(record) ? settle(TASK_DEAD, TASK_REASON_FINAL)
-                                     : settle(TASK_DONE, TASK_REASON_ALREADY);
+    return client_is_refusal(record) ? courier_settle(TASK_DEAD, TASK_REASON_FINAL)
+                                     : courier_settle(TASK_DONE, TASK_REASON_ALREADY);
 }
 
 static struct courier_verdict verdict_of(struct sending *sending, enum engine_verdict verdict)
@@ -266,12 +261,12 @@ static struct courier_verdict verdict_of(struct sending *sending, enum engine_ve
     case VERDICT_DONE:
         return settle_replay(&result->record);
     case VERDICT_MISMATCH:
-        return settle(TASK_DEAD, TASK_REASON_PAYLOAD_MISMATCH);
+        return courier_settle(TASK_DEAD, TASK_REASON_PAYLOAD_MISMATCH);
     case VERDICT_WAIT:
         return put_off(result->lease_left_us > 0 ? result->lease_left_us : RETRY_BUSY_FIRST_US,
                        TASK_REASON_IN_PROGRESS);
     default:
-        return result->conflicts ? (struct courier_verdict){.claim = COURIER_TAKEN} : down;
+        return result->conflicts ? (struct courier_verdict){.claim = COURIER_TAKEN} : courier_down;
     }
 }
 
@@ -279,10 +274,7 @@ static struct courier_verdict claim(const struct courier_kind *kind,
                                     struct courier_delivery *delivery, struct table_change *change)
 {
     const struct queue_sender *sender = sender_of(kind);
-    struct sending *sending = mem_zalloc(1, sizeof *sending);
-    delivery->own = sending;
-    if (!sending)
-        return down;
+    struct sending *sending = sending_of(delivery);
     sending->arena = arena_make(ARENA_MAX);
     client_http_init(&sending->http);
     struct courier_verdict verdict = prepare(sender, delivery, sender->store);
@@ -512,15 +504,12 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
 static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
 {
     struct sending *sending = sending_of(delivery);
-    if (!sending)
-        return;
     if (sending->tries_credentials)
         credentials_give_back(sender_of(kind)->credentials, &sending->credentials);
     outcome_unref(sending->end.outcome);
     client_http_fini(&sending->http);
     compress_fini(&sending->compress);
     arena_fini(&sending->arena);
-    mem_free(sending);
 }
 
 void queue_sender_init(struct queue_sender *sender)
@@ -529,6 +518,7 @@ void queue_sender_init(struct queue_sender *sender)
         (struct courier_kind){.name = SLICE(QUEUE_KIND),
                               .limits = {sender->in_flight, sender->timeout_us, TASK_KEEP_DONE_US},
                               .keep_dead_us = TASK_KEEP_DEAD_US,
+                              .own_size = sizeof(struct sending),
                               .claim = claim,
                               .attempt = attempt,
                               .end = end,

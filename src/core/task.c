@@ -189,8 +189,12 @@ static void schedule_next(struct task *task, int64_t id, const struct task_resul
         wait_until(task, due_at, result->reason);
 }
 
-/* An attempt that reached nobody gives itself back, and the time that it began: days without a
- * network end nothing. One that found the operation busy gives back itself alone. */
+bool task_gives_back(const struct task *task, const struct task_result *result)
+{
+    return result->is_unreached && task->profile == RETRY_PROFILE_queue;
+}
+
+/* One that found the operation busy (`before` NULL) gives back itself alone. */
 static void count_back(struct task *task, const struct task *before)
 {
     CHECK(task->attempts > 0);
@@ -224,7 +228,7 @@ void task_end(struct task *task, int64_t id, const struct task_result *result,
     if (result->class < RETRY_BUSY)
         task->busy_since = 0;
     enum retry_class class = retry_bound_busy(result->class, task->busy_since, task->in_doubt, now);
-    if (result->is_unreached && task->profile == RETRY_PROFILE_queue)
+    if (task_gives_back(task, result))
         count_back(task, terms->before);
     else if (class == RETRY_BUSY || class == RETRY_CREDENTIALS)
         count_back(task, NULL);

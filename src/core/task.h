@@ -162,11 +162,14 @@ struct task_result {
     int64_t hint_us;         /* of its Retry-After; RETRY_NO_HINT: none. Of RETRY_CREDENTIALS: how
                                 long it waits */
     int status;              /* 0: no response */
-    bool is_unreached;       /* no byte left: profile `queue` does not count it, nor begins its
-                                time with it */
+    bool is_unreached;       /* no byte left (task_gives_back) */
     bool is_in_doubt;        /* it may have had its effect */
     bool is_settled;         /* nothing is in doubt any more, whatever was */
 };
+
+/* Whether the attempt that ended so is given back, with the time that it began: days without a
+ * network end nothing, and leave no trace. */
+bool task_gives_back(const struct task *task, const struct task_result *result);
 
 /* An attempt ended: done, waiting for the next one, or dead. `id`: of the task; the spread of the
  * next attempt's time follows from it and the number of this one. */

@@ -32,7 +32,7 @@ struct courier_delivery {
     int64_t until;            /* boot time: the attempt must have ended */
     int attempts_most;        /* by the kind's claim; 0: as many as its schedule has */
     int64_t keep_done_us;     /* likewise; 0: as the kind's terms say */
-    void *own;                /* the kind's */
+    void *own;                /* the kind's (own_size); NULL before its claim */
 };
 
 /* What a claim came to. */
@@ -85,6 +85,7 @@ struct courier_kind {
     struct slice name;            /* pawl_task.kind */
     struct courier_limits limits; /* of every lane */
     int64_t keep_dead_us;
+    size_t own_size; /* of a delivery's own, which is all zero at its claim; 0: it has none */
 
     /* Whether this process delivers to a lane. What it does not serve is left as it is, for others.
      * NULL: it serves them all. */
@@ -92,7 +93,8 @@ struct courier_kind {
     /* Those of one lane. NULL: as of every other. */
     struct courier_limits (*limits_of)(const struct courier_kind *kind, struct slice lane);
 
-    /* Saves the claimed task (`change`), with what else belongs to it. NULL: alone. */
+    /* Saves the claimed task (`change`), with what else belongs to it. NULL: alone, and there is no
+     * `own`. */
     struct courier_verdict (*claim)(const struct courier_kind *kind,
                                     struct courier_delivery *delivery, struct table_change *change);
     /* Sends it, once. What cannot be sent is RETRY_FINAL with its reason. */
@@ -109,7 +111,7 @@ struct courier_kind {
                                 const struct store_task *ended, struct courier_follow *follow);
     /* The task has ended or waits again, or was lost, and that is saved. NULL: nobody counts. */
     void (*saved)(const struct courier_kind *kind, const struct store_task *task);
-    /* Gives `own` back, at the very end. NULL: there is none. */
+    /* Gives back what is in `own`, at the very end. NULL: nothing is. */
     void (*fini)(const struct courier_kind *kind, struct courier_delivery *delivery);
     /* What metrics call a lane: one of a closed set, valid until the next call.
      * NULL: SERIES_OTHER of series.h. */

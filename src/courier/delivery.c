@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "courier/courier_priv.h"
+#include "courier/kind.h"
 #include "fiber/fiber.h"
 #include "store/orders.h"
 #include <limits.h>
@@ -171,13 +172,14 @@ static enum store_status check_order(struct delivery *delivery, bool *ret_is_fir
 
 static struct courier_verdict save_claim(struct delivery *delivery, struct table_change *change)
 {
-    if (delivery->kind->claim)
-        return delivery->kind->claim(delivery->kind, &delivery->given, change);
-    enum store_status status = run_rows(delivery->courier, change, 1, true);
-    enum courier_claim claim = status == STORE_DONE       ? COURIER_CLAIMED
-                               : status == STORE_CONFLICT ? COURIER_TAKEN
-                                                          : COURIER_DOWN;
-    return (struct courier_verdict){.claim = claim};
+    const struct courier_kind *kind = delivery->kind;
+    if (!kind->claim)
+        return courier_claimed(run_rows(delivery->courier, change, 1, true));
+    if (kind->own_size > 0)
+        delivery->given.own = mem_zalloc(1, kind->own_size);
+    if (kind->own_size > 0 && !delivery->given.own)
+        return courier_down;
+    return kind->claim(kind, &delivery->given, change);
 }
 
 /* The lease counts from before the claim: by this process's clock it ends no later than by any
@@ -301,12 +303,6 @@ struct attempt_end {
     int64_t took_us;
 };
 
-/* Days without a network leave no rows. */
-static bool is_worth_a_row(const struct store_task *stored, const struct task_result *result)
-{
-    return !result->is_unreached || stored->task.profile != RETRY_PROFILE_queue;
-}
-
 static struct task_terms terms_of_delivery(const struct delivery *delivery)
 {
     struct task_terms terms = terms_of(delivery->kind, &delivery->given.stored);
@@ -330,7 +326,7 @@ static void fill_attempt(struct delivery *delivery, struct ending *ending, const
     /* The reasons of attempts are those that any pawl knows. */
     bool is_late =
         result->reason == TASK_REASON_KEY_EXPIRED || result->reason == TASK_REASON_HAPPENED;
-    ending->has_attempt = is_worth_a_row(stored, result);
+    ending->has_attempt = !task_gives_back(&stored->task, result);
     ending->attempt = (struct store_attempt){
         .task = stored->row.id,
         .n = stored->task.tries,
@@ -348,7 +344,7 @@ static enum lane_end lane_end_of(const struct store_task *stored, const struct t
     bool failed = result->class == RETRY_LATER || result->class == RETRY_AT_ONCE;
     if (stored->task.replay || (result->class == RETRY_FINAL && result->status == 0))
         return LANE_UNCOUNTED;
-    if (result->is_unreached && stored->task.profile == RETRY_PROFILE_queue)
+    if (task_gives_back(&stored->task, result))
         return LANE_UNREACHED;
     return failed ? LANE_FAILED : LANE_SUCCEEDED;
 }
@@ -455,8 +451,9 @@ static void deliver(void *argument)
         end = run(delivery, ending);
         arena_fini(&ending->arena);
     }
-    if (delivery->kind->fini)
+    if (delivery->given.own && delivery->kind->fini)
         delivery->kind->fini(delivery->kind, &delivery->given);
+    mem_free(delivery->given.own);
     mem_free(ending);
     lanes_end(courier->lanes, &delivery->lane, end, clock_boot_us());
     forget(delivery);

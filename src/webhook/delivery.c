@@ -2,7 +2,7 @@
 #include "webhook/delivery.h"
 
 #include "base/check.h"
-#include "base/mem.h"
+#include "courier/kind.h"
 #include "webhook/endpoint.h"
 #include "webhook/fanout.h"
 #include "webhook/post.h"
@@ -31,13 +31,6 @@ static struct sending *sending_of(const struct courier_delivery *delivery)
 static const struct webhook_sender *sender_of(const struct courier_kind *kind)
 {
     return kind->argument;
-}
-
-static const struct courier_verdict down = {.claim = COURIER_DOWN};
-
-static struct courier_verdict settle(enum task_reason reason)
-{
-    return (struct courier_verdict){COURIER_SETTLED, 0, TASK_DEAD, reason, false};
 }
 
 /* ---- the claim ---- */
@@ -91,10 +84,10 @@ static struct courier_verdict judge_missing(const struct webhook_sender *sender,
     enum store_roster_state state;
     if (census_ask(sender->store, delivery->parker, SLICE(WEBHOOK_KIND), lane, &state) !=
         STORE_DONE)
-        return down;
+        return courier_down;
     bool is_removed =
         state == STORE_ROSTER_REMOVED || (state == 0 && !webhook_plan_is_of_others(plan, lane));
-    return is_removed ? settle(TASK_REASON_REMOVED) : down;
+    return is_removed ? courier_settle(TASK_DEAD, TASK_REASON_REMOVED) : courier_down;
 }
 
 /* Of an endpoint that had the name before this one. What a person sends again is for this one. An
@@ -188,11 +181,12 @@ static struct courier_verdict make_body(const struct webhook_sender *sender,
     struct sending *sending = sending_of(delivery);
     bool is_known = false;
     if (take_rule(sender, delivery, &is_known) != STORE_DONE)
-        return down;
+        return courier_down;
     if (!is_known)
-        return settle(TASK_REASON_UNREADABLE);
+        return courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
     webhook_envelope_write(&sending->rule, &sending->event, &sending->body);
-    return buf_ok(&sending->body) ? (struct courier_verdict){.claim = COURIER_CLAIMED} : down;
+    return buf_ok(&sending->body) ? (struct courier_verdict){.claim = COURIER_CLAIMED}
+                                  : courier_down;
 }
 
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
@@ -203,24 +197,24 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
     bool is_there = false, is_wanted = false, is_disabled = false;
     sending->plan = webhook_plan_ref(*sender->plan);
     if (!find_target(sender, delivery))
-        return down;
+        return courier_down;
     if (!sending->target)
         return judge_missing(sender, delivery);
     if (is_of_an_earlier_one(sending->target, &delivery->stored))
-        return settle(TASK_REASON_REMOVED);
+        return courier_settle(TASK_DEAD, TASK_REASON_REMOVED);
     if (ask_disabled(sender, delivery, &is_disabled) != STORE_DONE)
-        return down;
+        return courier_down;
     if (is_disabled)
-        return settle(TASK_REASON_DISABLED);
+        return courier_settle(TASK_DEAD, TASK_REASON_DISABLED);
     if (read_event(sender, delivery, &is_there) != STORE_DONE)
-        return down;
+        return courier_down;
     if (!is_there)
-        return settle(TASK_REASON_UNREADABLE);
+        return courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
     if (ask_wanted(sender, delivery, &is_wanted) != STORE_DONE)
-        return down;
+        return courier_down;
     if (!is_wanted)
         return (struct courier_verdict){COURIER_SETTLED, 0, TASK_DEAD, TASK_REASON_NOT_WANTED,
-                                        true};
+                                        .lets_pass = true};
     delivery->stored.endpoint = sending->target->state.row.id;
     return make_body(sender, delivery);
 }
@@ -229,10 +223,7 @@ static struct courier_verdict claim(const struct courier_kind *kind,
                                     struct courier_delivery *delivery, struct table_change *change)
 {
     const struct webhook_sender *sender = sender_of(kind);
-    struct sending *sending = mem_zalloc(1, sizeof *sending);
-    delivery->own = sending;
-    if (!sending)
-        return down;
+    struct sending *sending = sending_of(delivery);
     webhook_post_init(&sending->post);
     sending->body = buf_make(SIZE_MAX);
     struct courier_verdict verdict = prepare(sender, delivery);
@@ -351,13 +342,10 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
 {
     struct sending *sending = sending_of(delivery);
     (void)kind;
-    if (!sending)
-        return;
     webhook_post_fini(&sending->post);
     roster_unref(sending->roster);
     webhook_plan_unref(sending->plan);
     buf_fini(&sending->body);
-    mem_free(sending);
 }
 
 /* ---- the kind ---- */
@@ -405,6 +393,7 @@ void webhook_sender_init(struct webhook_sender *sender)
         (struct courier_kind){.name = SLICE(WEBHOOK_KIND),
                               .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},
                               .keep_dead_us = TASK_KEEP_DEAD_US,
+                              .own_size = sizeof(struct sending),
                               .serves = serves,
                               .limits_of = limits_of,
                               .claim = claim,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/handler.h"
 
-#include "base/check.h"
-#include "base/mem.h"
 #include "core/key_header.h"
+#include "courier/kind.h"
 #include "courier/series.h"
 #include "store/find.h"
 #include "webhook/post.h"
@@ -26,13 +25,6 @@ static struct calling *calling_of(const struct courier_delivery *delivery)
 static const struct webhook_handler *handler_of(const struct courier_kind *kind)
 {
     return kind->argument;
-}
-
-static const struct courier_verdict down = {.claim = COURIER_DOWN};
-
-static struct courier_verdict settle(enum task_reason reason)
-{
-    return (struct courier_verdict){COURIER_SETTLED, 0, TASK_DEAD, reason};
 }
 
 /* ---- the claim ---- */
@@ -58,8 +50,9 @@ static struct courier_verdict judge_missing(const struct webhook_handler *handle
     enum store_roster_state state;
     enum store_status status = census_ask(handler->store, delivery->parker, SLICE(HANDLER_KIND),
                                           delivery->stored.lane, &state);
-    return status == STORE_DONE && state == STORE_ROSTER_REMOVED ? settle(TASK_REASON_REMOVED)
-                                                                 : down;
+    return status == STORE_DONE && state == STORE_ROSTER_REMOVED
+               ? courier_settle(TASK_DEAD, TASK_REASON_REMOVED)
+               : courier_down;
 }
 
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
@@ -72,19 +65,16 @@ static struct courier_verdict prepare(const struct webhook_handler *handler,
     if (!calling->source)
         return judge_missing(handler, delivery);
     if (read_request(handler, delivery) != STORE_DONE)
-        return down;
+        return courier_down;
     return calling->request ? (struct courier_verdict){.claim = COURIER_CLAIMED}
-                            : settle(TASK_REASON_UNREADABLE);
+                            : courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
 }
 
 static struct courier_verdict claim(const struct courier_kind *kind,
                                     struct courier_delivery *delivery, struct table_change *change)
 {
     const struct webhook_handler *handler = handler_of(kind);
-    struct calling *calling = mem_zalloc(1, sizeof *calling);
-    delivery->own = calling;
-    if (!calling)
-        return down;
+    struct calling *calling = calling_of(delivery);
     webhook_post_init(&calling->post);
     struct courier_verdict verdict = prepare(handler, delivery);
     return verdict.claim == COURIER_CLAIMED ? webhook_post_claim(handler->store, delivery, change)
@@ -143,11 +133,8 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
 {
     struct calling *calling = calling_of(delivery);
     (void)kind;
-    if (!calling)
-        return;
     webhook_post_fini(&calling->post);
     webhook_plan_unref(calling->plan);
-    mem_free(calling);
 }
 
 /* ---- the kind ---- */
@@ -183,6 +170,7 @@ void webhook_handler_init(struct webhook_handler *handler)
         (struct courier_kind){.name = SLICE(HANDLER_KIND),
                               .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},
                               .keep_dead_us = TASK_KEEP_DEAD_US,
+                              .own_size = sizeof(struct calling),
                               .serves = serves,
                               .limits_of = limits_of,
                               .claim = claim,

@@ -2,6 +2,7 @@
 #include "webhook/post.h"
 
 #include "base/crash.h"
+#include "courier/kind.h"
 
 #define ARENA_MAX ((size_t)128 * 1024 * 1024)
 #define HEAD_MAX ((size_t)64 * 1024)
@@ -137,9 +138,7 @@ struct courier_verdict webhook_post_claim(struct store *store,
     enum store_status status = save(store, delivery, change, 1, true);
     if (status == STORE_DONE)
         CRASH_POINT(after_claim_commit);
-    return (struct courier_verdict){.claim = status == STORE_DONE       ? COURIER_CLAIMED
-                                             : status == STORE_CONFLICT ? COURIER_TAKEN
-                                                                        : COURIER_DOWN};
+    return courier_claimed(status);
 }
 
 enum store_status webhook_post_save(struct store *store, const struct courier_delivery *delivery,
