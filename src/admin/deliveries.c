@@ -4,41 +4,31 @@
 #include "admin/admin_priv.h"
 #include "base/json.h"
 #include "operator/tasks.h"
-#include "webhook/fanout.h"
-#include "webhook/handler.h"
 
 #define QUERY_MAX ((size_t)64 * 1024)
 #define REASON_MAX ((size_t)1024 * 1024) /* understood JSON takes up to 64 times its text */
 #define ID_MOST ((uint64_t)INT64_MAX)
 
-/* Tasks of a kind, as the listener shows them. */
-struct shown {
+/* Where the listener shows tasks of a kind. */
+static const struct {
     struct slice path;
-    struct slice kind;
-    const char *noun;
-    const char *list; /* the member of a page */
-    const char *lane; /* the parameter of the query */
+    const struct tasks_kind *kind;
+} all_shown[] = {
+    {{"/deliveries", 11}, &tasks_kinds[TASKS_KIND_WEBHOOK]},
+    {{"/inbox", 6}, &tasks_kinds[TASKS_KIND_INBOX]},
 };
 
-static const struct shown all_shown[] = {
-    {{"/deliveries", 11},
-     {WEBHOOK_KIND, sizeof WEBHOOK_KIND - 1},
-     "delivery",
-     "deliveries",
-     "endpoint"},
-    {{"/inbox", 6}, {HANDLER_KIND, sizeof HANDLER_KIND - 1}, "event", "events", "source"},
-};
-
-static struct tasks_source source_of(const struct session *session, const struct shown *shown)
+static struct tasks_source source_of(const struct session *session, const struct tasks_kind *kind)
 {
-    return (struct tasks_source){session->admin->config.store, fiber_parker(), shown->kind};
+    return (struct tasks_source){session->admin->config.store, fiber_parker(),
+                                 slice_of(kind->name)};
 }
 
 /* ---- lists ---- */
 
 /* A list as it is asked for. */
 struct asked {
-    const struct shown *shown;
+    const struct tasks_kind *kind;
     struct tasks_wanted wanted;
     size_t limit;
 };
@@ -56,7 +46,7 @@ static const char *take_pair(void *to, struct slice name, struct slice value)
         tasks_want_state(wanted, (size_t)state);
         return NULL;
     }
-    if (slice_eq(name, slice_of(asked->shown->lane))) {
+    if (slice_eq(name, slice_of(asked->kind->lane))) {
         wanted->lane = value;
         return NULL;
     }
@@ -74,12 +64,12 @@ static const char *take_pair(void *to, struct slice name, struct slice value)
     return NULL;
 }
 
-static void reply_list(struct session *session, const struct shown *shown, struct reply *reply)
+static void reply_list(struct session *session, const struct tasks_kind *kind, struct reply *reply)
 {
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     TASKS_PAGE_AUTO struct tasks_page page = {0};
-    struct asked asked = {.shown = shown, .limit = TASKS_PAGE_MOST};
-    struct tasks_source source = source_of(session, shown);
+    struct asked asked = {.kind = kind, .limit = TASKS_PAGE_MOST};
+    struct tasks_source source = source_of(session, kind);
     if (!session_read_query(session, &arena, take_pair, &asked, reply) ||
         !session_enter_store(session, reply))
         return;
@@ -93,7 +83,7 @@ static void reply_list(struct session *session, const struct shown *shown, struc
         page.next = page.rows[asked.limit - 1].stored->row.id;
     page.n = page.n < asked.limit ? page.n : asked.limit;
     reply->type = "application/json";
-    buf_printf(&reply->body, "{\"%s\":[", shown->list);
+    buf_printf(&reply->body, "{\"%s\":[", kind->nouns);
     for (size_t i = 0; i < page.n; i++) {
         json_next_item(&reply->body);
         tasks_add_json(&reply->body, &page.rows[i]);
@@ -105,16 +95,16 @@ static void reply_list(struct session *session, const struct shown *shown, struc
 
 /* ---- one ---- */
 
-static void none_there(const struct shown *shown, int64_t id, struct reply *reply)
+static void none_there(const struct tasks_kind *kind, int64_t id, struct reply *reply)
 {
-    reply_problem(reply, 404, "there is no %s %lld", shown->noun, (long long)id);
+    reply_problem(reply, 404, "there is no %s %lld", kind->noun, (long long)id);
 }
 
-static void reply_one(struct session *session, const struct shown *shown, int64_t id,
+static void reply_one(struct session *session, const struct tasks_kind *kind, int64_t id,
                       struct reply *reply)
 {
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
-    struct tasks_source source = source_of(session, shown);
+    struct tasks_source source = source_of(session, kind);
     if (!session_enter_store(session, reply))
         return;
     enum store_status status = tasks_read(&source, id, &whole);
@@ -122,7 +112,7 @@ static void reply_one(struct session *session, const struct shown *shown, int64_
     if (status != STORE_DONE) {
         reply_store_failed(reply, status);
     } else if (!whole.stored) {
-        none_there(shown, id, reply);
+        none_there(kind, id, reply);
     } else {
         reply->type = "application/json";
         tasks_add_whole_json(&reply->body, &whole);
@@ -132,12 +122,12 @@ static void reply_one(struct session *session, const struct shown *shown, int64_
 
 /* ---- acts ---- */
 
-static void log_act(const struct session *session, const struct shown *shown, struct slice name,
+static void log_act(const struct session *session, const struct tasks_kind *kind, struct slice name,
                     int64_t id, const struct tasks_acted *acted)
 {
     struct log_line line;
     log_line_start(&line, LOG_LEVEL_INFO, "task_act");
-    log_line_str(&line, "kind", shown->kind);
+    log_line_str(&line, "kind", slice_of(kind->name));
     log_line_str(&line, "act", name);
     log_line_str(&line, "client", slice_of(session->http.peer));
     log_line_i64(&line, "id", id);
@@ -146,27 +136,27 @@ static void log_act(const struct session *session, const struct shown *shown, st
     log_line_end(session->admin->config.log, &line);
 }
 
-static void refuse_act(const struct shown *shown, int64_t id, const struct tasks_acted *acted,
+static void refuse_act(const struct tasks_kind *kind, int64_t id, const struct tasks_acted *acted,
                        struct reply *reply)
 {
     if (acted->end == TASKS_NOT_FOUND)
-        none_there(shown, id, reply);
+        none_there(kind, id, reply);
     else if (acted->end == TASKS_DISABLED)
         reply_problem(reply, 409,
                       "the endpoint of %s %lld is disabled; nothing was changed (enable it, or use "
                       "?force=true)",
-                      shown->noun, (long long)id);
+                      kind->noun, (long long)id);
     else if (acted->end == TASKS_LATE)
         reply_problem(reply, 409,
                       "%s %lld was first handled more than 7 days ago, and its handler may not "
                       "know the key any more; nothing was changed (?force=true)",
-                      shown->noun, (long long)id);
+                      kind->noun, (long long)id);
     else
-        reply_problem(reply, 409, "%s %lld is %.*s; nothing was changed", shown->noun,
-                      (long long)id, SLICE_ARG(task_state_name(acted->state)));
+        reply_problem(reply, 409, "%s %lld is %.*s; nothing was changed", kind->noun, (long long)id,
+                      SLICE_ARG(task_state_name(acted->state)));
 }
 
-static void reply_act(struct session *session, const struct shown *shown, int64_t id,
+static void reply_act(struct session *session, const struct tasks_kind *kind, int64_t id,
                       struct slice name, struct reply *reply)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
@@ -177,7 +167,7 @@ static void reply_act(struct session *session, const struct shown *shown, int64_
         .act = replays ? TASKS_REPLAY : TASKS_DROP,
         .actor = {session_actor(session, &actor),
                   slice_eq(session->http.request->query, SLICE("force=true"))}};
-    struct tasks_source source = source_of(session, shown);
+    struct tasks_source source = source_of(session, kind);
     struct tasks_acted acted = {0};
     if (!replays && !slice_eq(name, SLICE("drop"))) {
         admin_no_page(reply);
@@ -190,19 +180,19 @@ static void reply_act(struct session *session, const struct shown *shown, int64_
         reply_store_failed(reply, status);
         return;
     }
-    log_act(session, shown, name, id, &acted);
+    log_act(session, kind, name, id, &acted);
     if (acted.end != TASKS_ACTED) {
-        refuse_act(shown, id, &acted, reply);
+        refuse_act(kind, id, &acted, reply);
         return;
     }
-    reply_one(session, shown, id, reply);
+    reply_one(session, kind, id, reply);
     session->admin->config.published(session->admin->config.argument);
 }
 
 /* ---- all ---- */
 
 /* /ID and /ID/ACT */
-static void route_one(struct session *session, const struct shown *shown, struct slice rest,
+static void route_one(struct session *session, const struct tasks_kind *kind, struct slice rest,
                       struct reply *reply)
 {
     struct slice digits;
@@ -213,26 +203,26 @@ static void route_one(struct session *session, const struct shown *shown, struct
     else if (!admin_method_is(session, act.at, reply))
         return;
     else if (act.at)
-        reply_act(session, shown, (int64_t)id, act, reply);
+        reply_act(session, kind, (int64_t)id, act, reply);
     else
-        reply_one(session, shown, (int64_t)id, reply);
+        reply_one(session, kind, (int64_t)id, reply);
 }
 
 bool deliveries_reply(struct session *session, struct reply *reply)
 {
     struct slice path = session->http.request->path;
     for (size_t i = 0; i < sizeof all_shown / sizeof *all_shown; i++) {
-        const struct shown *shown = &all_shown[i];
-        if (!slice_starts(path, shown->path))
+        const struct tasks_kind *kind = all_shown[i].kind;
+        if (!slice_starts(path, all_shown[i].path))
             continue;
-        struct slice rest = slice_skip(path, shown->path.len);
+        struct slice rest = slice_skip(path, all_shown[i].path.len);
         bool is_list = rest.len == 0;
         if (!is_list && rest.at[0] != '/')
             continue;
         if (!is_list)
-            route_one(session, shown, slice_skip(rest, 1), reply);
+            route_one(session, kind, slice_skip(rest, 1), reply);
         else if (admin_method_is(session, false, reply))
-            reply_list(session, shown, reply);
+            reply_list(session, kind, reply);
         return true;
     }
     return false;

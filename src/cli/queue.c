@@ -14,14 +14,14 @@
 int queue_open(struct queue_session *session, enum store_role role, bool create)
 {
     struct store_config config = store_config_default();
-    bool adds_requests = create && slice_eq(session->words->kind, SLICE(QUEUE_KIND));
+    bool adds_requests = create && session->kind == &tasks_kinds[TASKS_KIND_QUEUE];
     config.path = session->store_path;
     config.read_only_file = !create;
     config.may_be_foreign = role == STORE_COMMAND && !adds_requests;
     config.role = role;
     int code = opener_open_store(session->command, config, &session->store);
-    session->source =
-        (struct tasks_source){session->store, &session->parker.parker, session->words->kind};
+    session->source = (struct tasks_source){session->store, &session->parker.parker,
+                                            slice_of(session->kind->name)};
     return code;
 }
 
@@ -131,42 +131,15 @@ static int (*const acts[COMMAND_COUNT])(struct queue_session *session) = {
     [COMMAND_store_audit] = queue_run_audit,
 };
 
-static const struct queue_words of_queue = {
-    .kind = {QUEUE_KIND, sizeof QUEUE_KIND - 1},
-    .noun = "operation",
-    .heading = "GROUP  REQUEST",
-    .column = "KEY",
-    .key = "key:",
-    .lane = "target:",
-    .order = "group:",
-};
-static const struct queue_words of_webhook = {
-    .kind = {WEBHOOK_KIND, sizeof WEBHOOK_KIND - 1},
-    .noun = "delivery",
-    .heading = "ENDPOINT",
-    .column = "EVENT",
-    .key = "event:",
-    .lane = "endpoint:",
-    .order = "order:",
-};
-static const struct queue_words of_inbox = {
-    .kind = {HANDLER_KIND, sizeof HANDLER_KIND - 1},
-    .noun = "event",
-    .heading = "ORDER  HANDLER",
-    .column = "EVENT",
-    .key = "event:",
-    .lane = "source:",
-    .order = "order:",
-};
+static const struct tasks_kind of_store = {.name = TERMS_ACT_KIND};
 
-static const struct queue_words of_store = {.kind = {TERMS_ACT_KIND, sizeof TERMS_ACT_KIND - 1}};
-
-static const struct queue_words *words_of(struct slice command)
+/* By the first word of the command; `stats` is as `queue`. */
+static const struct tasks_kind *kind_of(struct slice command)
 {
-    return slice_starts(command, SLICE("webhook")) ? &of_webhook
-           : slice_starts(command, SLICE("store")) ? &of_store
-           : slice_starts(command, SLICE("inbox")) ? &of_inbox
-                                                   : &of_queue;
+    for (size_t i = 0; i < TASKS_KIND_COUNT; i++)
+        if (slice_starts(command, slice_of(tasks_kinds[i].name)))
+            return &tasks_kinds[i];
+    return slice_starts(command, SLICE("store")) ? &of_store : &tasks_kinds[TASKS_KIND_QUEUE];
 }
 
 static bool takes_id(enum command_id id)
@@ -204,7 +177,7 @@ int command_queue(enum command_id id, struct operands at)
     if (!session)
         return command_failed(command_at(id)->name, EXIT_UNAVAILABLE, "out of memory");
     session->command = command_at(id)->name;
-    session->words = words_of(slice_of(session->command));
+    session->kind = kind_of(slice_of(session->command));
     session->rate = QUEUE_RATE_DEFAULT;
     session->limit = QUEUE_LIMIT_DEFAULT;
     session->max_time_us = QUEUE_MAX_TIME_US;

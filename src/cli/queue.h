@@ -72,24 +72,13 @@ struct queue_session {
 
     struct endpoint_options endpoint;
 
-    const struct queue_words *words; /* of its kind of tasks */
-    struct buf actor;                /* for the audit */
+    const struct tasks_kind *kind; /* of its tasks */
+    struct buf actor;              /* for the audit */
     struct operands operands;
     int64_t id; /* of the operand */
     struct store *store;
     struct thread_parker parker;
     struct tasks_source source; /* of the open store */
-};
-
-/* What a kind of tasks is called. */
-struct queue_words {
-    struct slice kind;
-    const char *noun;    /* of one of them */
-    const char *heading; /* of the last columns of a list */
-    const char *column;  /* of the key in a list */
-    const char *key;     /* as in `show` */
-    const char *lane;
-    const char *order;
 };
 
 #define QUEUE_LIMIT_DEFAULT 1000

@@ -12,7 +12,7 @@
 int queue_report_act(const struct queue_session *session, const struct tasks_acted *acted,
                      const char *done)
 {
-    const char *noun = session->words->noun;
+    const char *noun = session->kind->noun;
     long long id = (long long)session->id;
     switch (acted->end) {
     case TASKS_ACTED:

@@ -57,7 +57,7 @@ static int print(const struct queue_session *session, const struct store_task_au
     if (session->json)
         add_json(&line, audit, reason);
     else
-        add_text(&line, audit, reason, session->words->noun);
+        add_text(&line, audit, reason, session->kind->noun);
     return print_buf(session->command, &line);
 }
 
@@ -71,7 +71,7 @@ static int walk(struct queue_session *session, size_t skip, size_t *ret_n)
         code = queue_complain(session, audit_read(session->store, &session->parker.parker, &page));
         for (size_t i = 0; i < page.acts.n && code == EXIT_DONE; i++) {
             const struct store_task_audit *act = (const struct store_task_audit *)page.acts.rows[i];
-            if (slice_eq(act->kind, session->words->kind) && n++ >= skip)
+            if (slice_eq(act->kind, session->source.kind) && n++ >= skip)
                 code = print(session, act, page.reasons[i]);
         }
     } while (code == EXIT_DONE && page.next != 0);

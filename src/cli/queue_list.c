@@ -54,7 +54,7 @@ static void add_line(struct buf *line, const struct tasks_row *row)
 static void add_heading(const struct queue_session *session, struct buf *buf)
 {
     buf_printf(buf, "%-18s %-8s %8s  %-24s  %-36s  %s\n", "ID", "STATE", "ATTEMPTS", "DUE OR ENDED",
-               session->words->column, session->words->heading);
+               session->kind->column, session->kind->heading);
 }
 
 /* What is paused: nobody would find out why nothing is sent. */
@@ -66,7 +66,7 @@ static int print_lanes(struct queue_session *session)
     int code = queue_complain(session, tasks_lanes(&session->source, &arena, &found));
     for (size_t i = 0; i < found.n && code == EXIT_DONE; i++) {
         const struct store_lane *lane = (const struct store_lane *)found.rows[i];
-        if (lane->state != STORE_LANE_PAUSED || !slice_eq(lane->kind, session->words->kind))
+        if (lane->state != STORE_LANE_PAUSED || !slice_eq(lane->kind, session->source.kind))
             continue;
         buf_add_str(&text, lane->ord.len > 0 ? "group " : "");
         print_escaped(&text, lane->ord.len > 0 ? lane->ord : lane->lane);
@@ -160,19 +160,27 @@ static void add_request(struct buf *buf, const struct store_request *request, st
         print_fact(buf, "answers:", line);
 }
 
-static void add_state(const struct queue_words *words, struct buf *buf,
+/* By a word of its kind. */
+static void print_own_fact(struct buf *buf, const char *word, struct slice value)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%s:", word);
+    print_fact(buf, name, value);
+}
+
+static void add_state(const struct tasks_kind *kind, struct buf *buf,
                       const struct tasks_whole *whole)
 {
     const struct store_task *stored = whole->stored;
     const struct task *task = &stored->task;
     print_fact_number(buf, "id:", stored->row.id);
-    print_fact(buf, words->key, stored->key);
+    print_own_fact(buf, kind->key, stored->key);
     print_fact(buf, "state:", tasks_state_name(stored, whole->head));
     if (task->reason != TASK_REASON_NONE)
         print_fact(buf, "reason:", slice_of(task_reason_text(store_task_reason(stored))));
-    print_fact(buf, words->lane, stored->lane);
+    print_own_fact(buf, kind->lane, stored->lane);
     if (stored->ord.len > 0)
-        print_fact(buf, words->order, stored->ord);
+        print_own_fact(buf, kind->order, stored->ord);
     if (task->state == TASK_WAITING && task->due_at == CLOCK_NEVER)
         print_fact(buf, "due:", SLICE("when those before it in its group have ended"));
     else if (task->state == TASK_WAITING)
@@ -215,7 +223,7 @@ static int print_whole(struct queue_session *session, const struct tasks_whole *
         buf_add_char(&text, '\n');
         return print_buf(session->command, &text);
     }
-    add_state(session->words, &text, whole);
+    add_state(session->kind, &text, whole);
     add_list(&text, whole);
     if (whole->request)
         add_request(&text, whole->request, whole->body);
@@ -240,5 +248,5 @@ int queue_run_show(struct queue_session *session)
     if (whole.stored)
         return print_whole(session, &whole);
     return command_failed(session->command, EXIT_FINAL_ERROR, "there is no %s %lld",
-                          session->words->noun, (long long)session->id);
+                          session->kind->noun, (long long)session->id);
 }

@@ -32,12 +32,7 @@ static const struct flag_place places[FLAG_COUNT] = {
 
 static int look(struct keys_session *session, struct freeze_view *ret_view)
 {
-    static const struct slice kinds[] = {{QUEUE_KIND, sizeof QUEUE_KIND - 1},
-                                         {WEBHOOK_KIND, sizeof WEBHOOK_KIND - 1},
-                                         {HANDLER_KIND, sizeof HANDLER_KIND - 1},
-                                         {NULL, 0}};
-    return keys_complain(session,
-                         freeze_look(session->store, kinds, &session->parker.parker, ret_view));
+    return keys_complain(session, freeze_look(session->store, &session->parker.parker, ret_view));
 }
 
 static bool is_quiet(const struct freeze_view *view)

@@ -35,7 +35,6 @@ struct queue_operation {
     struct slice undo;    /* of a step of a list: its reverse (undo.h); empty: none */
 };
 
-#define QUEUE_KIND "queue"
 /* The orders of a list (queue_steps.h), before its name: of its steps, and of their reverses. */
 #define QUEUE_STEPS_ORDER "list:"
 #define QUEUE_UNDO_ORDER "undo:"

@@ -82,13 +82,13 @@ static enum store_status count_deliveries(const struct tasks_source *source, siz
     return status;
 }
 
-enum store_status freeze_look(struct store *store, const struct slice *kinds, struct parker *parker,
+enum store_status freeze_look(struct store *store, struct parker *parker,
                               struct freeze_view *ret_view)
 {
     *ret_view = (struct freeze_view){0};
     enum store_status status = count_operations(store, parker, &ret_view->operations);
-    for (; status == STORE_DONE && kinds->len > 0; kinds++) {
-        const struct tasks_source source = {store, parker, *kinds};
+    for (size_t i = 0; status == STORE_DONE && i < TASKS_KIND_COUNT; i++) {
+        const struct tasks_source source = {store, parker, slice_of(tasks_kinds[i].name)};
         status = count_deliveries(&source, &ret_view->deliveries);
     }
     const struct terms terms = store_terms(store);

@@ -26,11 +26,10 @@ struct freeze_view {
     bool is_frozen;
     int64_t since;     /* store time; 0: not known, or not frozen */
     size_t operations; /* records with a live lease: an owner runs them */
-    size_t deliveries; /* tasks that are being sent, of the kinds that were asked for */
+    size_t deliveries; /* tasks that are being sent */
 };
 
-/* Looks; `kinds` end with an empty one. */
-enum store_status freeze_look(struct store *store, const struct slice *kinds, struct parker *parker,
+enum store_status freeze_look(struct store *store, struct parker *parker,
                               struct freeze_view *ret_view);
 
 #endif

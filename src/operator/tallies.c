@@ -4,19 +4,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "operator/counters.h"
+#include "operator/tasks.h"
 
 #define EACH_US (5 * CLOCK_US_PER_S)
 #define SAMPLES_MAX ((size_t)64 * 1024) /* bytes of one series */
-
-#define X(name) +1
-enum { KINDS = 0 TALLIES_KINDS(X) };
-#undef X
-
-static const char *const kinds[KINDS] = {
-#define X(name) #name,
-    TALLIES_KINDS(X)
-#undef X
-};
 
 /* What waits or is sent has not arrived: the first of either is the oldest. */
 static const enum task_state unfinished[] = {TASK_WAITING, TASK_SENDING};
@@ -39,13 +30,13 @@ struct tallies {
     struct metrics *metrics;
     int64_t due; /* boot time */
     bool waits;  /* for what was asked for */
-    struct asked counting[KINDS][TASK_STATE_COUNT];
-    struct asked looking[KINDS][UNFINISHED];
+    struct asked counting[TASKS_KIND_COUNT][TASK_STATE_COUNT];
+    struct asked looking[TASKS_KIND_COUNT][UNFINISHED];
     struct asked summing;
     struct counters counters;
-    struct tally_of_kind found[KINDS];
+    struct tally_of_kind found[TASKS_KIND_COUNT];
     struct mutex mutex;
-    struct tally_of_kind shown[KINDS];
+    struct tally_of_kind shown[TASKS_KIND_COUNT];
 };
 
 struct tallies *tallies_new(struct store *store, struct metrics *metrics)
@@ -104,17 +95,18 @@ static void ask_for_tasks(struct tallies *tallies, struct asked *asked, bool cou
 
 static void ask_all(struct tallies *tallies)
 {
-    for (size_t kind = 0; kind < KINDS; kind++) {
+    for (size_t kind = 0; kind < TASKS_KIND_COUNT; kind++) {
         struct tally_of_kind *found = &tallies->found[kind];
         for (size_t state = 0; state < TASK_STATE_COUNT; state++) {
             struct asked *asked = &tallies->counting[kind][state];
-            asked->like = (struct store_task){.kind = slice_of(kinds[kind]), .task.state = state};
+            asked->like =
+                (struct store_task){.kind = slice_of(tasks_kinds[kind].name), .task.state = state};
             ask_for_tasks(tallies, asked, true, &found->n[state]);
         }
         for (size_t i = 0; i < UNFINISHED; i++) {
             struct asked *asked = &tallies->looking[kind][i];
-            asked->like =
-                (struct store_task){.kind = slice_of(kinds[kind]), .task.state = unfinished[i]};
+            asked->like = (struct store_task){.kind = slice_of(tasks_kinds[kind].name),
+                                              .task.state = unfinished[i]};
             ask_for_tasks(tallies, asked, false, &found->oldest[i]);
         }
     }
@@ -150,8 +142,8 @@ static void show_counters(struct tallies *tallies)
 static void take(struct tallies *tallies)
 {
     bool done = true;
-    bool ended = has_ended(&tallies->counting[0][0], KINDS * TASK_STATE_COUNT, &done) &&
-                 has_ended(&tallies->looking[0][0], KINDS * UNFINISHED, &done) &&
+    bool ended = has_ended(&tallies->counting[0][0], TASKS_KIND_COUNT * TASK_STATE_COUNT, &done) &&
+                 has_ended(&tallies->looking[0][0], TASKS_KIND_COUNT * UNFINISHED, &done) &&
                  has_ended(&tallies->summing, 1, &done);
     if (!ended)
         return;
@@ -182,26 +174,27 @@ static void add_ages(struct buf *page, const struct tally_of_kind *shown, int64_
 {
     const struct page_series *series = SERIES(TASK_OLDEST);
     page_begin(page, series);
-    for (size_t kind = 0; kind < KINDS; kind++) {
+    for (size_t kind = 0; kind < TASKS_KIND_COUNT; kind++) {
         int64_t age = 0;
         for (size_t i = 0; i < UNFINISHED; i++)
             if (shown[kind].oldest[i] > 0 && now - shown[kind].oldest[i] > age)
                 age = now - shown[kind].oldest[i];
-        page_sample(page, series, "kind", kinds[kind], (uint64_t)(age / CLOCK_US_PER_S));
+        page_sample(page, series, "kind", tasks_kinds[kind].name, (uint64_t)(age / CLOCK_US_PER_S));
     }
 }
 
 void tallies_write(struct tallies *tallies, struct buf *page)
 {
     const struct page_series *series = SERIES(TASKS);
-    struct tally_of_kind shown[KINDS];
+    struct tally_of_kind shown[TASKS_KIND_COUNT];
     mutex_lock(&tallies->mutex);
     memcpy(shown, tallies->shown, sizeof shown);
     mutex_unlock(&tallies->mutex);
     page_begin(page, series);
-    for (size_t kind = 0; kind < KINDS; kind++)
+    for (size_t kind = 0; kind < TASKS_KIND_COUNT; kind++)
         for (size_t state = 0; state < TASK_STATE_COUNT; state++)
-            buf_printf(page, "%s{kind=\"%s\",state=\"%.*s\"} %lld\n", series->name, kinds[kind],
-                       SLICE_ARG(task_state_name(state)), (long long)shown[kind].n[state]);
+            buf_printf(page, "%s{kind=\"%s\",state=\"%.*s\"} %lld\n", series->name,
+                       tasks_kinds[kind].name, SLICE_ARG(task_state_name(state)),
+                       (long long)shown[kind].n[state]);
     add_ages(page, shown, store_now(tallies->store));
 }

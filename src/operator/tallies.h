@@ -19,9 +19,6 @@ struct metrics;
 
 #define TALLIES_MOST 10000 /* tasks of one kind and state that are counted */
 
-/* Kinds of tasks, as the label `kind` has them. */
-#define TALLIES_KINDS(X) X(queue) X(webhook) X(inbox)
-
 struct tallies;
 
 /* NULL: no memory. Both must outlive it. */

@@ -24,6 +24,22 @@ struct tasks_source {
     struct slice kind;
 };
 
+/* ---- kinds: tasks_kinds.c ---- */
+
+/* A kind of tasks, and what people are told of it. */
+struct tasks_kind {
+    const char *name;
+    const char *noun;  /* of one of them, */
+    const char *nouns; /* and of several */
+    const char *lane;  /* what its lane, order and key are called */
+    const char *order;
+    const char *key;
+    const char *column;  /* its key, as the heading of a list has it, */
+    const char *heading; /* and the columns at its end */
+};
+enum { TASKS_KIND_QUEUE, TASKS_KIND_WEBHOOK, TASKS_KIND_INBOX, TASKS_KIND_COUNT };
+extern const struct tasks_kind tasks_kinds[TASKS_KIND_COUNT];
+
 /* ---- lists: tasks_list.c ---- */
 
 #define TASKS_PAGE_MOST ((size_t)256)

@@ -11,6 +11,12 @@
 #include "core/steps.h"
 #include "store/table.h"
 
+/* Kinds of tasks. The lane of a queued operation is the origin of its URL, that of a delivery the
+ * name of its endpoint, that of an event that was received the name of its source. */
+#define QUEUE_KIND "queue"
+#define WEBHOOK_KIND "webhook"
+#define HANDLER_KIND "inbox"
+
 struct store_task {
     struct table_row row; /* first */
     struct slice kind;    /* of (kind, lane, key) there is one; `edit` gives a new key */

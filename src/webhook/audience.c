@@ -2,6 +2,7 @@
 #include "webhook/audience.h"
 
 #include "core/task.h"
+#include "store/tasks.h"
 #include "webhook/endpoint.h"
 
 /* What no pawl wrote is no row id. */

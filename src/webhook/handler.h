@@ -13,8 +13,6 @@
 #include "webhook/census.h"
 #include "webhook/plan.h"
 
-#define HANDLER_KIND "inbox" /* of tasks */
-
 struct webhook_handler {
     struct store *store;
     struct census *census;

@@ -9,7 +9,6 @@
 #include "core/rule.h"
 #include "core/signature.h"
 
-#define WEBHOOK_KIND "webhook" /* of tasks; the lane is an endpoint's name */
 #define WEBHOOK_TYPES_MAX 16
 #define WEBHOOK_TENANTS_MAX 16
 #define WEBHOOK_FORMER_MAX 4
