@@ -5,17 +5,22 @@
 #include "operator/tasks.h"
 #include "store/events.h"
 #include "store/orders.h"
+#include "store/rows.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
 
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
-#define TRIES_MOST 100 /* somebody else was first each time */
 
 static const char *const act_names[] = {[TASKS_RETRY] = "retry",
                                         [TASKS_REPLAY] = "replay",
                                         [TASKS_DROP] = "drop",
                                         [TASKS_SETTLE_DONE] = "settle --done",
                                         [TASKS_SETTLE_NOT] = "settle --not-done"};
+
+static struct rows rows_of(const struct tasks_source *source, struct arena *arena)
+{
+    return (struct rows){.store = source->store, .parker = source->parker, .arena = arena};
+}
 
 /* ---- decisions ---- */
 
@@ -46,15 +51,10 @@ static enum store_status judge_endpoint(const struct tasks_source *source, struc
     if (read != STORE_DONE)
         return read;
     const struct census_entry *entry = census_find(&census, SLICE(WEBHOOK_KIND), lane);
-    const struct store_endpoint like = {.name = entry ? census_heir(entry)->row.name : lane};
-    struct store_found found = {.arena = &arena};
-    const struct table_query query = {
-        .table = &endpoint_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
-    enum store_status status =
-        store_find_rows(source->store, &query, source->parker,
-                        clock_after(clock_boot_us(), TASKS_TIMEOUT_US), &found);
-    if (status == STORE_DONE && found.n == 1 &&
-        ((const struct store_endpoint *)found.rows[0])->is_disabled)
+    struct store_endpoint state = {.name = entry ? census_heir(entry)->row.name : lane};
+    struct rows rows = rows_of(source, &arena);
+    enum store_status status = rows_find_one(&rows, &endpoint_table, &state.row);
+    if (state.row.id != 0 && state.is_disabled)
         *end = TASKS_DISABLED;
     return status;
 }
@@ -110,94 +110,81 @@ static void apply(const struct tasks_wish *wish, struct store_task *stored, int6
 /* An act under way. */
 struct acting {
     const struct tasks_source *source;
-    struct arena arena;
+    const struct tasks_wish *wish;
+    struct tasks_acted *acted;
     struct store_task_audit audit;
     struct store_request request; /* with the response that a person gave */
-    struct table_change changes[3 + STORE_AUDIT_CHANGES];
-    size_t n;
 };
 
-static void bring(struct acting *acting, struct store_task *stored)
-{
-    store_task_settle(stored);
-    acting->changes[acting->n++] =
-        (struct table_change){.table = &task_table, .act = TABLE_UPDATE, .row = &stored->row};
-}
-
 /* Where the first of an order ends, the next one is due. */
-static enum store_status free_order(struct acting *acting, const struct store_task *stored)
+static enum store_status free_order(struct rows *rows, const struct store_task *stored)
 {
     struct table_change next = {0};
     bool is_first =
         stored->task.state == TASK_DEAD ? stored->task.holds : stored->task.due_at != CLOCK_NEVER;
-    enum store_status status = is_first
-                                   ? order_find_next(acting->source->store, acting->source->parker,
-                                                     &acting->arena, stored, &next)
-                                   : STORE_DONE;
+    enum store_status status =
+        is_first ? order_find_next(rows->store, rows->parker, rows->arena, stored, &next)
+                 : STORE_DONE;
     if (next.row)
-        acting->changes[acting->n++] = next;
+        rows_put(rows, next.act, next.table, next.row, NULL);
     return status;
 }
 
 /* What a person was told, or found. */
-static void keep_response(struct acting *acting, const struct tasks_wish *wish,
-                          const struct tasks_whole *whole)
+static void keep_response(struct rows *rows, struct acting *acting, const struct tasks_whole *whole)
 {
-    if (wish->response.len == 0 || !whole->request)
+    if (acting->wish->response.len == 0 || !whole->request)
         return;
     acting->request = *whole->request;
-    acting->request.response = wish->response;
-    acting->changes[acting->n++] = (struct table_change){
-        .table = &request_table, .act = TABLE_UPDATE, .row = &acting->request.row};
+    acting->request.response = acting->wish->response;
+    rows_put(rows, TABLE_UPDATE, &request_table, &acting->request.row, NULL);
 }
 
-static enum store_status write_rows(const struct tasks_source *source, struct table_change *changes,
-                                    size_t n)
+static enum store_status act_on_task(struct rows *rows, struct acting *acting,
+                                     const struct tasks_whole *whole)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    store_run(source->store, &op, source->parker, clock_after(clock_boot_us(), TASKS_TIMEOUT_US));
-    return op.status;
-}
-
-static enum store_status try_act(struct acting *acting, const struct tasks_wish *wish,
-                                 struct tasks_whole *whole, struct tasks_acted *ret_acted)
-{
+    const struct tasks_wish *wish = acting->wish;
     struct store_task stored = *whole->stored;
-    enum store_status status = STORE_DONE;
-    acting->n = 0;
-    ret_acted->state = stored.task.state;
-    ret_acted->end = decide(wish, &stored);
-    status = judge_replay(acting->source, wish, &stored, whole->now, &ret_acted->end);
-    if (status != STORE_DONE || ret_acted->end != TASKS_ACTED)
+    acting->acted->state = stored.task.state;
+    acting->acted->end = decide(wish, &stored);
+    enum store_status status =
+        judge_replay(acting->source, wish, &stored, whole->now, &acting->acted->end);
+    if (status != STORE_DONE || acting->acted->end != TASKS_ACTED)
         return status;
     if (wish->act == TASKS_DROP || wish->act == TASKS_SETTLE_DONE)
-        status = free_order(acting, whole->stored);
-    apply(wish, &stored, whole->now);
-    bring(acting, &stored);
-    keep_response(acting, wish, whole);
-    acting->audit =
-        store_audit_task(&wish->actor, act_names[wish->act], whole->stored, &stored, whole->now);
-    acting->n += store_audit_add(&acting->audit, &wish->actor, &acting->changes[acting->n]);
+        status = free_order(rows, whole->stored);
     if (status != STORE_DONE)
         return status;
-    return wish->saver ? wish->saver->save(wish->saver, acting->changes, acting->n)
-                       : write_rows(acting->source, acting->changes, acting->n);
+    apply(wish, &stored, whole->now);
+    store_task_settle(&stored);
+    rows_put(rows, TABLE_UPDATE, &task_table, &stored.row, NULL);
+    keep_response(rows, acting, whole);
+    acting->audit =
+        store_audit_task(&wish->actor, act_names[wish->act], whole->stored, &stored, whole->now);
+    rows->n += store_audit_add(&acting->audit, &wish->actor, &rows->changes[rows->n]);
+    return wish->saver ? wish->saver->save(wish->saver, rows->changes, rows->n) : rows_save(rows);
+}
+
+static enum store_status try_act(struct rows *rows, void *argument)
+{
+    struct acting *acting = argument;
+    TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
+    arena_reset(rows->arena);
+    *acting->acted = (struct tasks_acted){.end = TASKS_NOT_FOUND};
+    enum store_status status = tasks_read(acting->source, acting->wish->id, &whole);
+    return status == STORE_DONE && whole.stored ? act_on_task(rows, acting, &whole) : status;
 }
 
 enum store_status tasks_act(const struct tasks_source *source, const struct tasks_wish *wish,
                             struct tasks_acted *ret_acted)
 {
-    struct acting acting = {.source = source, .arena = arena_make(ARENA_MAX)};
-    enum store_status status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
-        TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
-        *ret_acted = (struct tasks_acted){.end = TASKS_NOT_FOUND};
-        status = tasks_read(source, wish->id, &whole);
-        if (status == STORE_DONE && whole.stored)
-            status = try_act(&acting, wish, &whole, ret_acted);
-        arena_fini(&acting.arena);
-    }
-    return status;
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct acting acting = {.source = source, .wish = wish, .acted = ret_acted};
+    struct table_change changes[3 + STORE_AUDIT_CHANGES];
+    struct rows rows = rows_of(source, &arena);
+    rows.changes = changes;
+    rows.most = sizeof changes / sizeof *changes;
+    return rows_repeat(&rows, try_act, &acting);
 }
 
 /* ---- many ---- */
@@ -285,60 +272,52 @@ enum store_status tasks_act_on_many(const struct tasks_source *source,
 
 /* ---- pauses ---- */
 
-static enum store_status find_lane(const struct tasks_source *source, const struct store_lane *lane,
-                                   struct arena *arena, const struct store_lane **ret_lane)
-{
-    struct store_found found = {.arena = arena};
-    struct table_query query = {
-        .table = &lane_table, .by = TABLE_BY_KEY, .like = &lane->row, .limit = 1};
-    enum store_status status =
-        store_find_rows(source->store, &query, source->parker,
-                        clock_after(clock_boot_us(), TASKS_TIMEOUT_US), &found);
-    *ret_lane =
-        status == STORE_DONE && found.n == 1 ? (const struct store_lane *)found.rows[0] : NULL;
-    return status;
-}
+struct pausing {
+    const struct tasks_source *source;
+    const struct store_lane *wanted;
+    bool resume;
+    const struct store_actor *actor;
+    bool *changed;
+};
 
 /* A lane without a pause has no row, save that its breaker may be open. */
-static enum store_status try_pause(const struct tasks_source *source,
-                                   const struct store_lane *wanted, bool resume,
-                                   const struct store_actor *actor, bool *ret_changed)
+static enum store_status try_pause(struct rows *rows, void *argument)
 {
-    struct arena arena = arena_make(ARENA_MAX);
-    const struct store_lane *found = NULL;
-    struct store_lane lane = *wanted;
-    lane.kind = source->kind;
-    enum store_status status = find_lane(source, &lane, &arena, &found);
-    bool is_paused = found && found->state == STORE_LANE_PAUSED;
-    *ret_changed = status == STORE_DONE && is_paused == resume;
-    if (found)
-        lane.row = found->row;
-    lane.since = store_now(source->store);
+    const struct pausing *pausing = argument;
+    bool resume = pausing->resume;
+    struct store_lane lane = *pausing->wanted;
+    lane.kind = pausing->source->kind;
+    struct store_lane found = lane;
+    arena_reset(rows->arena);
+    enum store_status status = rows_find_one(rows, &lane_table, &found.row);
+    bool is_paused = found.row.id != 0 && found.state == STORE_LANE_PAUSED;
+    *pausing->changed = status == STORE_DONE && is_paused == resume;
+    if (!*pausing->changed)
+        return status;
+    lane.row = found.row;
+    lane.since = store_now(rows->store);
     struct store_task_audit audit = {.at = lane.since,
-                                     .actor = actor->name,
+                                     .actor = pausing->actor->name,
                                      .act = resume ? SLICE("resume") : SLICE("pause"),
                                      .kind = lane.kind,
                                      .lane = lane.lane,
                                      .key = lane.ord,
                                      .from = resume ? SLICE("paused") : SLICE(""),
                                      .to = resume ? SLICE("") : SLICE("paused")};
-    struct table_change changes[1 + STORE_AUDIT_CHANGES] = {{.table = &lane_table,
-                                                             .act = resume  ? TABLE_REMOVE
-                                                                    : found ? TABLE_UPDATE
-                                                                            : TABLE_INSERT,
-                                                             .row = &lane.row}};
-    size_t n = 1 + store_audit_add(&audit, actor, &changes[1]);
-    if (*ret_changed)
-        status = write_rows(source, changes, n);
-    arena_fini(&arena);
-    return status;
+    enum table_act act = resume ? TABLE_REMOVE : lane.row.id != 0 ? TABLE_UPDATE : TABLE_INSERT;
+    rows_put(rows, act, &lane_table, &lane.row, NULL);
+    rows->n += store_audit_add(&audit, pausing->actor, &rows->changes[rows->n]);
+    return rows_save(rows);
 }
 
 enum store_status tasks_pause(const struct tasks_source *source, const struct store_lane *lane,
                               bool resume, const struct store_actor *actor, bool *ret_changed)
 {
-    enum store_status status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
-        status = try_pause(source, lane, resume, actor, ret_changed);
-    return status;
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct pausing pausing = {source, lane, resume, actor, ret_changed};
+    struct table_change changes[1 + STORE_AUDIT_CHANGES];
+    struct rows rows = rows_of(source, &arena);
+    rows.changes = changes;
+    rows.most = sizeof changes / sizeof *changes;
+    return rows_repeat(&rows, try_pause, &pausing);
 }

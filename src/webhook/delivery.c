@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "courier/kind.h"
+#include "store/rows.h"
 #include "webhook/endpoint.h"
 #include "webhook/fanout.h"
 #include "webhook/post.h"
@@ -39,14 +40,11 @@ static enum store_status read_event(const struct webhook_sender *sender,
                                     const struct courier_delivery *delivery, bool *ret_is_there)
 {
     struct sending *sending = sending_of(delivery);
-    int64_t id = delivery->stored.event;
-    struct store_found found = {.arena = &sending->post.arena};
-    const struct table_query query = {.table = &event_table, .after = id - 1, .limit = 1};
-    enum store_status status = store_find_rows(sender->store, &query, delivery->parker,
-                                               clock_after(clock_boot_us(), POST_STORE_US), &found);
-    *ret_is_there = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
-    if (*ret_is_there)
-        sending->event = *(const struct store_event *)found.rows[0];
+    struct rows rows = {
+        .store = sender->store, .parker = delivery->parker, .arena = &sending->post.arena};
+    enum store_status status =
+        rows_by_id(&rows, &event_table, delivery->stored.event, &sending->event.row);
+    *ret_is_there = sending->event.row.id != 0;
     return status;
 }
 
@@ -124,16 +122,9 @@ static enum store_status ask_wanted(const struct webhook_sender *sender,
 static enum store_status read_state(const struct courier_follow *follow, struct slice name,
                                     struct store_endpoint *ret_state)
 {
-    struct store_found found = {.arena = follow->arena};
-    const struct store_endpoint like = {.name = name};
-    const struct table_query query = {
-        .table = &endpoint_table, .by = TABLE_BY_KEY, .like = &like.row, .limit = 1};
-    enum store_status status = store_find_rows(follow->store, &query, follow->parker,
-                                               clock_after(clock_boot_us(), POST_STORE_US), &found);
-    *ret_state = status == STORE_DONE && found.n == 1
-                     ? *(const struct store_endpoint *)found.rows[0]
-                     : (struct store_endpoint){0};
-    return status;
+    struct rows rows = {.store = follow->store, .parker = follow->parker, .arena = follow->arena};
+    *ret_state = (struct store_endpoint){.name = name};
+    return rows_find_one(&rows, &endpoint_table, &ret_state->row);
 }
 
 /* Whether it is, as the store says now where it was: an operator may have enabled it before this

@@ -4,7 +4,7 @@
 #include "core/key_header.h"
 #include "courier/kind.h"
 #include "courier/series.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include "webhook/post.h"
 
 #define KEY_MAX ((size_t)64 * 1024) /* of a header */
@@ -13,7 +13,7 @@
 struct calling {
     struct webhook_plan *plan;
     const struct webhook_source *source;
-    const struct store_request *request;
+    struct store_request request;
     struct webhook_post post;
 };
 
@@ -33,14 +33,9 @@ static enum store_status read_request(const struct webhook_handler *handler,
                                       const struct courier_delivery *delivery)
 {
     struct calling *calling = calling_of(delivery);
-    int64_t id = delivery->stored.row.id;
-    struct store_found found = {.arena = &calling->post.arena};
-    const struct table_query query = {.table = &request_table, .after = id - 1, .limit = 1};
-    enum store_status status = store_find_rows(handler->store, &query, delivery->parker,
-                                               clock_after(clock_boot_us(), POST_STORE_US), &found);
-    if (status == STORE_DONE && found.n == 1 && found.rows[0]->id == id)
-        calling->request = (const struct store_request *)found.rows[0];
-    return status;
+    struct rows rows = {
+        .store = handler->store, .parker = delivery->parker, .arena = &calling->post.arena};
+    return rows_by_id(&rows, &request_table, delivery->stored.row.id, &calling->request.row);
 }
 
 /* It was removed; or a reload took it out meanwhile, or it is declared again. */
@@ -66,8 +61,8 @@ static struct courier_verdict prepare(const struct webhook_handler *handler,
         return judge_missing(handler, delivery);
     if (read_request(handler, delivery) != STORE_DONE)
         return courier_down;
-    return calling->request ? (struct courier_verdict){.claim = COURIER_CLAIMED}
-                            : courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
+    return calling->request.row.id != 0 ? (struct courier_verdict){.claim = COURIER_CLAIMED}
+                                        : courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
 }
 
 static struct courier_verdict claim(const struct courier_kind *kind,
@@ -86,7 +81,7 @@ static struct courier_verdict claim(const struct courier_kind *kind,
 /* The lines that were kept of the sender's request. */
 static bool add_fields(struct calling *calling)
 {
-    struct slice rest = calling->request->fields, name, value;
+    struct slice rest = calling->request.fields, name, value;
     bool fits = true;
     while (fits && fields_next(&rest, &name, &value))
         fits = headers_add(&calling->post.headers, name, value);
@@ -115,7 +110,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
                                     .origins = calling->plan->handlers,
                                     .connect_us = calling->plan->wanted.connect_timeout_us};
     (void)kind;
-    calling->post.body = calling->request->body;
+    calling->post.body = calling->request.body;
     enum http_call_result result = add_headers(calling, delivery)
                                        ? webhook_post_send(&calling->post, &way, delivery)
                                        : HTTP_CALL_NO_MEMORY;

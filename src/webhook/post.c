@@ -3,6 +3,7 @@
 
 #include "base/crash.h"
 #include "courier/kind.h"
+#include "store/rows.h"
 
 #define ARENA_MAX ((size_t)128 * 1024 * 1024)
 #define HEAD_MAX ((size_t)64 * 1024)
@@ -125,9 +126,9 @@ struct courier_result webhook_post_result(struct webhook_post *post, enum http_c
 static enum store_status save(struct store *store, const struct courier_delivery *delivery,
                               struct table_change *changes, size_t n, bool begins)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n, .begins = begins};
-    store_run(store, &op, delivery->parker, clock_after(clock_boot_us(), POST_STORE_US));
-    return op.status;
+    struct rows rows = {
+        .store = store, .parker = delivery->parker, .changes = changes, .n = n, .begins = begins};
+    return rows_save(&rows);
 }
 
 struct courier_verdict webhook_post_claim(struct store *store,

@@ -11,8 +11,6 @@
 #include "http/origins.h"
 #include "store/store.h"
 
-#define POST_STORE_US (INT64_C(10) * CLOCK_US_PER_S) /* for one operation of the store */
-
 struct webhook_post {
     struct arena arena;
     struct headers headers; /* but for those of http_origins_write */
