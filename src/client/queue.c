@@ -34,8 +34,8 @@ struct batch {
     struct compress compress;
     struct adding *addings;
     size_t n;
-    struct store_task_list *list;               /* of which they are the steps; NULL: of none */
-    struct store_task *tails[QUEUE_BATCH_MOST]; /* behind which some are added */
+    struct store_task_list *list;              /* of which they are the steps; NULL: of none */
+    struct store_task tails[QUEUE_BATCH_MOST]; /* behind which some are added */
     size_t n_tails;
     size_t most;                /* 0: any number */
     struct queue_same same;     /* without a window what they send is not compared */
@@ -149,7 +149,8 @@ static void make_step(struct batch *batch, size_t i, struct slice order)
 /* Behind one that is added with it, or behind the last one that is there. */
 static enum store_status place_in_group(struct batch *batch, size_t i)
 {
-    struct store_task *task = &batch->addings[i].task, *tail = NULL;
+    struct store_task *task = &batch->addings[i].task, tail = {0};
+    struct rows rows = {.store = batch->store, .parker = batch->parker, .arena = &batch->arena};
     enum store_status status = STORE_DONE;
     bool is_behind = false;
     if (task->ord.len == 0)
@@ -157,10 +158,10 @@ static enum store_status place_in_group(struct batch *batch, size_t i)
     for (size_t before = 0; before < i && !is_behind; before++)
         is_behind = slice_eq(batch->addings[before].task.ord, task->ord);
     if (!is_behind)
-        status = order_find_last(batch->store, batch->parker, &batch->arena, task, &tail);
-    if (tail)
+        status = order_find_last(&rows, task, &tail);
+    if (tail.row.id != 0)
         batch->tails[batch->n_tails++] = tail;
-    if (tail || is_behind)
+    if (tail.row.id != 0 || is_behind)
         (void)order_hold(task);
     return status;
 }
@@ -243,7 +244,7 @@ static enum store_status save(struct batch *batch)
     if (batch->list)
         bring(batch, &task_list_table, TABLE_INSERT, &batch->list->row, NULL);
     for (size_t i = 0; i < batch->n_tails; i++)
-        bring(batch, &task_table, TABLE_TOUCH, &batch->tails[i]->row, NULL);
+        bring(batch, &task_table, TABLE_TOUCH, &batch->tails[i].row, NULL);
     for (size_t i = 0; i < batch->n; i++) {
         struct adding *adding = &batch->addings[i];
         store_task_settle(&adding->task);

@@ -44,17 +44,9 @@ struct ending {
     struct store_attempt attempt;
     struct store_attempt forgotten; /* makes room for it */
     bool has_attempt;
-    struct table_change *changes; /* COURIER_CHANGES_MAX, in the arena */
-    size_t n;
+    struct rows rows; /* COURIER_CHANGES_MAX of them */
     struct arena arena;
 };
-
-static void add_change(struct ending *ending, const struct table *table, enum table_act act,
-                       struct table_row *row)
-{
-    CHECK(ending->n < COURIER_CHANGES_MAX);
-    ending->changes[ending->n++] = (struct table_change){.table = table, .act = act, .row = row};
-}
 
 static enum store_status add_follow(struct courier *courier, const struct courier_kind *kind,
                                     struct courier_delivery *delivery, struct ending *ending)
@@ -64,16 +56,16 @@ static enum store_status add_follow(struct courier *courier, const struct courie
     struct courier_follow follow = {.store = courier->config.store,
                                     .parker = fiber_parker(),
                                     .arena = &ending->arena,
-                                    .changes = ending->changes,
-                                    .n = ending->n,
+                                    .changes = ending->rows.changes,
+                                    .n = ending->rows.n,
                                     .most = COURIER_CHANGES_MAX};
     enum store_status status = kind->follow(kind, delivery, &ending->task, &follow);
-    ending->n = follow.n;
+    ending->rows.n = follow.n;
     return status;
 }
 
 /* Of the attempts of a task the first ones and the last ones are kept. */
-static enum store_status add_attempt(struct courier *courier, struct ending *ending)
+static enum store_status add_attempt(struct ending *ending)
 {
     const struct store_attempt like = {.task = ending->task.row.id};
     const struct table_query query = {.table = &attempt_table,
@@ -85,12 +77,12 @@ static enum store_status add_attempt(struct courier *courier, struct ending *end
     struct store_found found = {0};
     enum store_status status = STORE_DONE;
     if (ending->attempt.n > ATTEMPTS_KEPT)
-        status = courier_find(courier, &query, &ending->arena, &found);
+        status = rows_find(&ending->rows, &query, &found);
     if (found.n == ATTEMPTS_KEPT) {
         ending->forgotten = *(const struct store_attempt *)found.rows[ATTEMPTS_KEPT_FIRST];
-        add_change(ending, &attempt_table, TABLE_REMOVE, &ending->forgotten.row);
+        rows_put(&ending->rows, TABLE_REMOVE, &attempt_table, &ending->forgotten.row, NULL);
     }
-    add_change(ending, &attempt_table, TABLE_INSERT, &ending->attempt.row);
+    rows_put(&ending->rows, TABLE_INSERT, &attempt_table, &ending->attempt.row, NULL);
     return status;
 }
 
@@ -98,20 +90,20 @@ static enum store_status add_attempt(struct courier *courier, struct ending *end
 static enum store_status collect_changes(struct courier *courier, const struct courier_kind *kind,
                                          struct courier_delivery *delivery, struct ending *ending)
 {
-    struct table_change next = {0};
-    ending->n = 0;
+    struct rows *rows = &ending->rows;
     arena_reset(&ending->arena);
-    ending->changes = arena_alloc(&ending->arena, COURIER_CHANGES_MAX * sizeof *ending->changes);
-    if (!ending->changes)
+    *rows = (struct rows){.store = courier->config.store,
+                          .parker = fiber_parker(),
+                          .arena = &ending->arena,
+                          .most = COURIER_CHANGES_MAX};
+    rows->changes = arena_alloc(&ending->arena, COURIER_CHANGES_MAX * sizeof *rows->changes);
+    if (!rows->changes)
         return STORE_NO_MEMORY;
     store_task_settle(&ending->task);
-    add_change(ending, &task_table, TABLE_UPDATE, &ending->task.row);
-    enum store_status status = ending->has_attempt ? add_attempt(courier, ending) : STORE_DONE;
+    rows_put(rows, TABLE_UPDATE, &task_table, &ending->task.row, NULL);
+    enum store_status status = ending->has_attempt ? add_attempt(ending) : STORE_DONE;
     if (status == STORE_DONE && !task_is_open(&ending->task.task))
-        status = order_find_next(courier->config.store, fiber_parker(), &ending->arena,
-                                 &ending->task, &next);
-    if (next.row)
-        add_change(ending, next.table, next.act, next.row);
+        status = order_put_next(rows, &ending->task);
     return status == STORE_DONE ? add_follow(courier, kind, delivery, ending) : status;
 }
 
@@ -141,7 +133,7 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
         .task = stored->row.id, .n = stored->task.tries, .at = now, .reason = TASK_REASON_LOST};
     enum store_status status = collect_changes(courier, kind, NULL, &ending);
     if (status == STORE_DONE)
-        status = save_rows(courier, ending.changes, ending.n);
+        status = save_rows(courier, ending.rows.changes, ending.rows.n);
     courier->counts.lost += status == STORE_DONE;
     if (status == STORE_DONE)
         count_saved(courier, kind, &ending.task);
@@ -155,18 +147,21 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
 static enum store_status check_order(struct delivery *delivery, bool *ret_is_first)
 {
     ARENA_AUTO struct arena arena = arena_make(COURIER_ARENA_MAX);
-    struct store_task task = delivery->given.stored, *earlier = NULL;
-    enum store_status status = order_find_earlier(delivery->courier->config.store, fiber_parker(),
-                                                  &arena, &task, &earlier);
-    *ret_is_first = !earlier;
-    if (!earlier)
+    struct store_task task = delivery->given.stored, earlier;
+    struct table_change changes[2];
+    struct rows rows = {.store = delivery->courier->config.store,
+                        .parker = fiber_parker(),
+                        .arena = &arena,
+                        .changes = changes,
+                        .most = 2};
+    enum store_status status = order_find_earlier(&rows, &task, &earlier);
+    *ret_is_first = earlier.row.id == 0;
+    if (*ret_is_first)
         return status;
     (void)order_hold(&task);
-    struct table_change changes[] = {
-        {.table = &task_table, .act = TABLE_UPDATE, .row = &task.row},
-        {.table = &task_table, .act = TABLE_TOUCH, .row = &earlier->row},
-    };
-    status = save_rows(delivery->courier, changes, 2);
+    rows_put(&rows, TABLE_UPDATE, &task_table, &task.row, NULL);
+    rows_put(&rows, TABLE_TOUCH, &task_table, &earlier.row, NULL);
+    status = rows_save(&rows);
     return status == STORE_CONFLICT ? STORE_DONE : status; /* looked at again with the next turn */
 }
 
@@ -281,7 +276,7 @@ static bool save_ending(struct delivery *delivery, fill_fn fill, const void *arg
         enum store_status status =
             collect_changes(delivery->courier, delivery->kind, &delivery->given, ending);
         if (status == STORE_DONE)
-            status = save_end(delivery, ending->changes, ending->n);
+            status = save_end(delivery, ending->rows.changes, ending->rows.n);
         if (status == STORE_DONE)
             return true;
         delivery->courier->store_is_dead |= status == STORE_DEAD;
@@ -388,7 +383,7 @@ static enum store_status save_verdict(struct delivery *delivery,
     fill_verdict(delivery, ending, verdict);
     enum store_status status = collect_changes(courier, delivery->kind, &delivery->given, ending);
     if (status == STORE_DONE)
-        status = save_rows(courier, ending->changes, ending->n);
+        status = save_rows(courier, ending->rows.changes, ending->rows.n);
     if (status == STORE_DONE)
         count_saved(courier, delivery->kind, &ending->task);
     return status;

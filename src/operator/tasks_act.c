@@ -119,15 +119,9 @@ struct acting {
 /* Where the first of an order ends, the next one is due. */
 static enum store_status free_order(struct rows *rows, const struct store_task *stored)
 {
-    struct table_change next = {0};
     bool is_first =
         stored->task.state == TASK_DEAD ? stored->task.holds : stored->task.due_at != CLOCK_NEVER;
-    enum store_status status =
-        is_first ? order_find_next(rows->store, rows->parker, rows->arena, stored, &next)
-                 : STORE_DONE;
-    if (next.row)
-        rows_put(rows, next.act, next.table, next.row, NULL);
-    return status;
+    return is_first ? order_put_next(rows, stored) : STORE_DONE;
 }
 
 /* What a person was told, or found. */

@@ -114,10 +114,12 @@ static enum store_status find_head(const struct tasks_source *source,
                                    const struct store_task *stored, struct arena *arena,
                                    const struct store_task **ret_head)
 {
-    struct store_task *head = NULL;
-    enum store_status status =
-        order_find_earlier(source->store, source->parker, arena, stored, &head);
-    *ret_head = head;
+    struct rows rows = {.store = source->store, .parker = source->parker, .arena = arena};
+    struct store_task *head = arena_alloc(arena, sizeof *head);
+    if (!head)
+        return STORE_NO_MEMORY;
+    enum store_status status = order_find_earlier(&rows, stored, head);
+    *ret_head = head->row.id != 0 ? head : NULL;
     return status;
 }
 

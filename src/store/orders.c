@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/orders.h"
 
-#include "store/find.h"
-
-#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
-
 bool order_hold(struct store_task *task)
 {
     bool had_time = task->task.state == TASK_WAITING && task->task.due_at != CLOCK_NEVER;
@@ -21,10 +17,9 @@ bool order_free(struct store_task *task, int64_t now)
     return was_held;
 }
 
-/* The first two of them, or the last one; `found` has the arena. */
-static enum store_status find_open(struct store *store, struct parker *parker,
-                                   const struct store_task *stored, bool last,
-                                   struct store_found *found)
+/* The first two of them, or the last one. */
+static enum store_status find_open(struct rows *rows, const struct store_task *stored, bool last,
+                                   struct store_found *ret_found)
 {
     const struct store_task like = {.kind = stored->kind, .open = stored->ord};
     const struct table_query query = {.table = &task_table,
@@ -34,54 +29,44 @@ static enum store_status find_open(struct store *store, struct parker *parker,
                                       .prefix = 2,
                                       .is_backward = last,
                                       .limit = last ? 1 : 2};
-    if (stored->ord.len == 0)
-        return STORE_DONE;
-    return store_find_rows(store, &query, parker, clock_after(clock_boot_us(), STORE_US), found);
+    *ret_found = (struct store_found){0};
+    return stored->ord.len > 0 ? rows_find(rows, &query, ret_found) : STORE_DONE;
 }
 
-/* The first of those found that is not `id`. */
-static enum store_status keep_other(const struct store_found *found, int64_t id,
-                                    struct store_task **ret_task)
+enum store_status order_find_earlier(struct rows *rows, const struct store_task *stored,
+                                     struct store_task *ret_task)
 {
-    size_t i = 0;
-    while (i < found->n && found->rows[i]->id == id)
-        i++;
-    *ret_task = i < found->n ? arena_alloc(found->arena, sizeof **ret_task) : NULL;
-    if (*ret_task)
-        **ret_task = *(const struct store_task *)found->rows[i];
-    return found->arena->failed ? STORE_NO_MEMORY : STORE_DONE;
-}
-
-enum store_status order_find_earlier(struct store *store, struct parker *parker,
-                                     struct arena *arena, const struct store_task *stored,
-                                     struct store_task **ret_task)
-{
-    struct store_found found = {.arena = arena};
-    *ret_task = NULL;
-    enum store_status status = find_open(store, parker, stored, false, &found);
+    struct store_found found;
+    enum store_status status = find_open(rows, stored, false, &found);
     bool is_behind = status == STORE_DONE && found.n > 0 && found.rows[0]->id < stored->row.id;
-    return is_behind ? keep_other(&found, stored->row.id, ret_task) : status;
-}
-
-enum store_status order_find_last(struct store *store, struct parker *parker, struct arena *arena,
-                                  const struct store_task *stored, struct store_task **ret_task)
-{
-    struct store_found found = {.arena = arena};
-    *ret_task = NULL;
-    enum store_status status = find_open(store, parker, stored, true, &found);
-    return status == STORE_DONE ? keep_other(&found, stored->row.id, ret_task) : status;
-}
-
-enum store_status order_find_next(struct store *store, struct parker *parker, struct arena *arena,
-                                  const struct store_task *stored, struct table_change *ret_change)
-{
-    struct store_found found = {.arena = arena};
-    struct store_task *next = NULL;
-    enum store_status status = find_open(store, parker, stored, false, &found);
-    if (status == STORE_DONE)
-        status = keep_other(&found, stored->row.id, &next);
-    *ret_change = (struct table_change){.table = &task_table, .row = next ? &next->row : NULL};
-    if (next)
-        ret_change->act = order_free(next, found.now) ? TABLE_UPDATE : TABLE_TOUCH;
+    *ret_task =
+        is_behind ? *(const struct store_task *)found.rows[0] : (struct store_task){.row.id = 0};
     return status;
+}
+
+enum store_status order_find_last(struct rows *rows, const struct store_task *stored,
+                                  struct store_task *ret_task)
+{
+    struct store_found found;
+    enum store_status status = find_open(rows, stored, true, &found);
+    bool is_there = status == STORE_DONE && found.n > 0;
+    *ret_task =
+        is_there ? *(const struct store_task *)found.rows[0] : (struct store_task){.row.id = 0};
+    return status;
+}
+
+enum store_status order_put_next(struct rows *rows, const struct store_task *stored)
+{
+    struct store_found found;
+    enum store_status status = find_open(rows, stored, false, &found);
+    size_t i = found.n > 0 && found.rows[0]->id == stored->row.id ? 1 : 0;
+    if (status != STORE_DONE || i >= found.n)
+        return status;
+    struct store_task *next = arena_alloc(rows->arena, sizeof *next);
+    if (!next)
+        return STORE_NO_MEMORY;
+    *next = *(const struct store_task *)found.rows[i];
+    rows_put(rows, order_free(next, rows->now) ? TABLE_UPDATE : TABLE_TOUCH, &task_table,
+             &next->row, NULL);
+    return STORE_DONE;
 }

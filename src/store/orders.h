@@ -14,7 +14,7 @@
 #ifndef PAWL_STORE_ORDERS_H
 #define PAWL_STORE_ORDERS_H
 
-#include "store/store.h"
+#include "store/rows.h"
 #include "store/tasks.h"
 
 /* Of a task that waits: it has no time any more; or, where it had none, it is due now. Its own
@@ -23,18 +23,17 @@
 bool order_hold(struct store_task *task);
 bool order_free(struct store_task *task, int64_t now);
 
-/* Unfinished tasks of the order that `stored` is in, or is to be added to. What they give lives in
- * the arena; NULL: there is none. */
+/* Unfinished tasks of the order that `stored` is in, or is to be added to. `ret_task->row.id` 0:
+ * there is none. */
 
 /* The first one, where it comes before `stored`. */
-enum store_status order_find_earlier(struct store *store, struct parker *parker,
-                                     struct arena *arena, const struct store_task *stored,
-                                     struct store_task **ret_task);
+enum store_status order_find_earlier(struct rows *rows, const struct store_task *stored,
+                                     struct store_task *ret_task);
 /* The last one. */
-enum store_status order_find_last(struct store *store, struct parker *parker, struct arena *arena,
-                                  const struct store_task *stored, struct store_task **ret_task);
-/* The first one but `stored`, which ends: as it is to be saved with that end. */
-enum store_status order_find_next(struct store *store, struct parker *parker, struct arena *arena,
-                                  const struct store_task *stored, struct table_change *ret_change);
+enum store_status order_find_last(struct rows *rows, const struct store_task *stored,
+                                  struct store_task *ret_task);
+
+/* Puts the first one but `stored`, which ends: it is to be saved with that end. */
+enum store_status order_put_next(struct rows *rows, const struct store_task *stored);
 
 #endif

@@ -240,27 +240,32 @@ static struct table_change next_of(struct bed *bed, const struct store_task *sto
                                    struct arena *arena)
 {
     struct table_change next = {0};
+    struct rows rows = {.store = bed->store,
+                        .parker = &bed->parker.parker,
+                        .arena = arena,
+                        .changes = &next,
+                        .most = 1};
     enum store_status status = STORE_DOWN;
     while (status == STORE_NO_MEMORY || status == STORE_DOWN)
-        status = order_find_next(bed->store, &bed->parker.parker, arena, stored, &next);
+        status = order_put_next(&rows, stored);
     assert_int_equal(status, STORE_DONE);
     return next;
 }
 
-typedef enum store_status (*find_fn)(struct store *store, struct parker *parker,
-                                     struct arena *arena, const struct store_task *stored,
-                                     struct store_task **ret_task);
+typedef enum store_status (*find_fn)(struct rows *rows, const struct store_task *stored,
+                                     struct store_task *ret_task);
 
 /* Its id; 0: there is none. */
 static int64_t find_other(struct bed *bed, find_fn find, const struct store_task *stored)
 {
     ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
-    struct store_task *other = NULL;
+    struct store_task other;
+    struct rows rows = {.store = bed->store, .parker = &bed->parker.parker, .arena = &arena};
     enum store_status status = STORE_DOWN;
     while (status == STORE_NO_MEMORY || status == STORE_DOWN)
-        status = find(bed->store, &bed->parker.parker, &arena, stored, &other);
+        status = find(&rows, stored, &other);
     assert_int_equal(status, STORE_DONE);
-    return other ? other->row.id : 0;
+    return other.row.id;
 }
 
 static enum store_status save_with(struct bed *bed, struct store_task *task,

@@ -20,15 +20,13 @@
 #endif           /* 3: looks at no order */
 
 #if MUTANT == 3
-enum store_status __wrap_order_find_earlier(struct store *store, struct parker *parker,
-                                            struct arena *arena, const struct store_task *stored,
-                                            struct store_task **ret_task);
-enum store_status __wrap_order_find_earlier(struct store *store, struct parker *parker,
-                                            struct arena *arena, const struct store_task *stored,
-                                            struct store_task **ret_task)
+enum store_status __wrap_order_find_earlier(struct rows *rows, const struct store_task *stored,
+                                            struct store_task *ret_task);
+enum store_status __wrap_order_find_earlier(struct rows *rows, const struct store_task *stored,
+                                            struct store_task *ret_task)
 {
-    (void)store, (void)parker, (void)arena, (void)stored;
-    *ret_task = NULL;
+    (void)rows, (void)stored;
+    ret_task->row.id = 0;
     return STORE_DONE;
 }
 #endif
@@ -409,6 +407,8 @@ static void drop_one(void)
 {
     ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
     struct table_change next = {0};
+    struct rows rows = {
+        .store = sim.adder, .parker = fiber_parker(), .arena = &arena, .changes = &next, .most = 1};
     struct store_found found = find_some(draw(3) == 0 ? TASK_WAITING : TASK_DEAD, &arena);
     if (found.n == 0)
         return;
@@ -416,7 +416,7 @@ static void drop_one(void)
     if (task.task.state == TASK_DEAD && draw(4) > 0 && !retry(&task))
         return;
     if (task.task.due_at != CLOCK_NEVER || task.task.holds)
-        SIM_CHECK(order_find_next(sim.adder, fiber_parker(), &arena, &task, &next) == STORE_DONE);
+        SIM_CHECK(order_put_next(&rows, &task) == STORE_DONE);
     fiber_sleep_until(sim.boot + (int64_t)draw(5) * S);
     task_drop(&task.task, &task_terms_of_acts, store_now(sim.adder));
     if (!save_task(&task, next))
