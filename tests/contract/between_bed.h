@@ -21,24 +21,6 @@ static inline bool has_between(const struct bed *bed)
     return bed->kind == BED_TOY || bed->kind == BED_POSTGRES;
 }
 
-/* Another process on the same data. */
-static inline void open_other(struct bed *bed, struct bed *other)
-{
-    struct backend *backend = bed->backend;
-    bed->backend = bed->kind == BED_TOY ? backend : NULL; /* which would be shared */
-    bed_share(bed, other);
-    bed->backend = backend;
-    other->config.tables = bed->config.tables;
-    other->config.no_thread = true;
-    bed_open(other);
-}
-
-static inline void close_other(struct bed *other)
-{
-    bed_close(other);
-    thread_parker_fini(&other->parker);
-}
-
 /* In front of PostgreSQL, too, something that stops behind a load. */
 static inline void open_hostile(struct bed *bed)
 {

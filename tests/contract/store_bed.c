@@ -154,14 +154,26 @@ char *bed_refusal(struct bed *bed, enum store_open_result *ret_result)
 
 void bed_share(struct bed *from, struct bed *ret_bed)
 {
-    *ret_bed = (struct bed){.kind = from->kind, .config = store_config_default()};
+    *ret_bed = (struct bed){.kind = from->kind, .config = from->config};
     thread_parker_init(&ret_bed->parker);
     memcpy(ret_bed->path, from->path, sizeof from->path);
     memcpy(ret_bed->url, from->url, sizeof from->url);
-    ret_bed->config.path = *from->url ? ret_bed->url : from->path;
-    ret_bed->config.limits.timeout_us = from->config.limits.timeout_us;
-    if (from->backend)
+    ret_bed->config.path = *from->url ? ret_bed->url : ret_bed->path;
+    ret_bed->config.role = STORE_COMMAND;
+    if (from->kind == BED_TOY && from->backend)
         ret_bed->backend = hostile_toy(from->backend);
+}
+
+void open_other(struct bed *from, struct bed *ret_bed)
+{
+    bed_share(from, ret_bed);
+    bed_open(ret_bed);
+}
+
+void close_other(struct bed *other)
+{
+    bed_close(other);
+    thread_parker_fini(&other->parker);
 }
 
 struct digest key_of(uint64_t key)
@@ -285,7 +297,6 @@ static bool tally(void *argument, const struct store_row *row, enum record_lease
     return true;
 }
 
-/* Records that expired are counted until they are swept: use it where none has. */
 /* Each has a row for as long as it holds leases, with their number. */
 static void check_owners(const struct bed *bed)
 {
@@ -362,19 +373,29 @@ int64_t bed_number(const struct bed *bed, const char *sql)
     return number;
 }
 
-int bed_set_up_on(void **state, enum bed_kind kind)
+int bed_set_up_closed(void **state)
 {
     struct bed *bed = mem_zalloc(1, sizeof *bed);
     assert_non_null(bed);
-    bed_init(bed, kind);
-    bed_open(bed);
+    bed_init(bed, *(const enum bed_kind *)*state);
     *state = bed;
     return 0;
 }
 
 int bed_set_up(void **state)
 {
-    return bed_set_up_on(state, *(const enum bed_kind *)*state);
+    int failed = bed_set_up_closed(state);
+    bed_open(*state);
+    return failed;
+}
+
+int bed_set_up_by_hand(void **state)
+{
+    int failed = bed_set_up_closed(state);
+    struct bed *bed = *state;
+    bed->config.no_thread = true;
+    bed_open(bed);
+    return failed;
 }
 
 int bed_tear_down(void **state)
@@ -384,16 +405,18 @@ int bed_tear_down(void **state)
     return 0;
 }
 
-static int run_on(struct CMUnitTest *tests, size_t n, enum bed_kind kind)
+/* Meson's own code for a program that had nothing to test. */
+#define SKIPPED 77
+
+int bed_run_on(enum bed_kind kind, struct CMUnitTest *tests, size_t n)
 {
     static const char *const names[] = {"toy", "sqlite", "hostile", "postgres"};
+    if (kind == BED_POSTGRES && !getenv("PAWL_TEST_POSTGRES"))
+        return SKIPPED;
     for (size_t i = 0; i < n; i++)
         tests[i].initial_state = &kind;
     return _cmocka_run_group_tests(names[kind], tests, n, NULL, NULL);
 }
-
-/* Meson's own code for a program that had nothing to test. */
-#define SKIPPED 77
 
 /* What runs the program again for PostgreSQL alone says so. */
 static bool is_for_postgres(void)
@@ -401,21 +424,16 @@ static bool is_for_postgres(void)
     return getenv("PAWL_TEST_BED") != NULL;
 }
 
-static int run_on_postgres(struct CMUnitTest *tests, size_t n)
-{
-    return getenv("PAWL_TEST_POSTGRES") ? run_on(tests, n, BED_POSTGRES) : SKIPPED;
-}
-
 int bed_run_in_peace(struct CMUnitTest *tests, size_t n)
 {
     if (is_for_postgres())
-        return run_on_postgres(tests, n);
-    return run_on(tests, n, BED_TOY) + run_on(tests, n, BED_SQLITE);
+        return bed_run_on(BED_POSTGRES, tests, n);
+    return bed_run_on(BED_TOY, tests, n) + bed_run_on(BED_SQLITE, tests, n);
 }
 
 int bed_run(struct CMUnitTest *tests, size_t n)
 {
     if (is_for_postgres())
-        return run_on_postgres(tests, n);
-    return bed_run_in_peace(tests, n) + run_on(tests, n, BED_HOSTILE);
+        return bed_run_on(BED_POSTGRES, tests, n);
+    return bed_run_in_peace(tests, n) + bed_run_on(BED_HOSTILE, tests, n);
 }

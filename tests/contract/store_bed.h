@@ -46,8 +46,12 @@ void bed_close(struct bed *bed);
 /* What is wrong with opening it (NULL: nothing, and the store is closed again); mem_free. */
 char *bed_refusal(struct bed *bed, enum store_open_result *ret_result);
 
-/* Another bed on the same data, as a second process would have it; not opened. */
+/* Another bed on the same data, as a command beside it would have it: with the same configuration;
+ * not opened. */
 void bed_share(struct bed *from, struct bed *ret_bed);
+/* Opened; before the bed that it shares with is gone, close_other. */
+void open_other(struct bed *from, struct bed *ret_bed);
+void close_other(struct bed *other);
 
 struct digest key_of(uint64_t key);
 
@@ -73,7 +77,8 @@ enum record_write finish(struct bed *bed, uint64_t key, int64_t token, const cha
 enum record_write act(struct bed *bed, uint64_t key, enum store_op_kind kind, int64_t token);
 struct record look(struct bed *bed, uint64_t key);
 
-/* Fails unless the kept counts are those of a scan; returns how many rows there are. */
+/* Fails unless the kept counts are those of a scan; returns how many rows there are. Records that
+ * expired are counted until they are swept: use it where none has. */
 size_t check_counts(struct bed *bed);
 
 /* Runs statements on the file of a bed, beside its store; and asks it for one number. */
@@ -104,18 +109,20 @@ int64_t bed_number(const struct bed *bed, const char *sql);
     "ALTER TABLE pawl_pending DROP COLUMN once_window;"                                            \
     "ALTER TABLE pawl_outcome DROP COLUMN once_until; DROP TABLE pawl_bound;"
 
-/* Runs the tests on every backend, each with a bed (`*state`) that is open; with $PAWL_TEST_BED on
- * the PostgreSQL of $PAWL_TEST_POSTGRES alone. */
+/* Runs the tests on every backend; with $PAWL_TEST_BED on the PostgreSQL of $PAWL_TEST_POSTGRES
+ * alone. Their set-ups find the kind of their bed in `*state`, and leave the bed there. */
 int bed_run(struct CMUnitTest *tests, size_t n);
 /* The same but for the hostile one: of tests that say what a single batch does. */
 int bed_run_in_peace(struct CMUnitTest *tests, size_t n);
+/* On that one alone. */
+int bed_run_on(enum bed_kind kind, struct CMUnitTest *tests, size_t n);
+
+/* A bed that is open; that is not; that is, and whose store the test steps. */
 int bed_set_up(void **state);
-/* For programs that run on one backend alone. */
-int bed_set_up_on(void **state, enum bed_kind kind);
+int bed_set_up_closed(void **state);
+int bed_set_up_by_hand(void **state);
 int bed_tear_down(void **state);
-#define BED_TEST(name)                                                                             \
-    {                                                                                              \
-#name, name, bed_set_up, bed_tear_down, NULL                                               \
-    }
+#define BED_TEST(name) BED_TEST_AFTER(name, bed_set_up)
+#define BED_TEST_AFTER(name, set_up) cmocka_unit_test_setup_teardown(name, set_up, bed_tear_down)
 
 #endif

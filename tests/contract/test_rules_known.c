@@ -66,18 +66,11 @@ static void records_of_commands_are_of_no_lost_rule(void **state)
     assert_int_equal(told, 0);
 }
 
-static int set_up(void **state)
-{
-    return bed_set_up_on(state, BED_TOY);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(of_a_batch_that_is_tried_again_each_rule_is_reported_once,
-                                        set_up, bed_tear_down),
-        cmocka_unit_test_setup_teardown(records_of_commands_are_of_no_lost_rule, set_up,
-                                        bed_tear_down),
+    struct CMUnitTest tests[] = {
+        BED_TEST(of_a_batch_that_is_tried_again_each_rule_is_reported_once),
+        BED_TEST(records_of_commands_are_of_no_lost_rule),
     };
-    return cmocka_run_group_tests_name("rules_known", tests, NULL, NULL);
+    return bed_run_on(BED_TOY, tests, sizeof tests / sizeof *tests);
 }

@@ -7,16 +7,6 @@
 
 #define NEW_RULE SLICE("new rule")
 
-static int set_up(void **state)
-{
-    int failed = bed_set_up(state);
-    struct bed *bed = *state;
-    bed_close(bed);
-    bed->config.no_thread = true;
-    bed_open(bed);
-    return failed;
-}
-
 static void in_one_batch(struct bed *bed, struct store_op *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -128,10 +118,7 @@ static void each_of_many_rows_of_one_batch_is_kept_as_it_is(void **state)
     }
 }
 
-#define T(name)                                                                                    \
-    {                                                                                              \
-#name, name, set_up, bed_tear_down, NULL                                                   \
-    }
+#define T(name) BED_TEST_AFTER(name, bed_set_up_by_hand)
 
 int main(void)
 {

@@ -14,33 +14,12 @@ static void set_clock(int64_t to)
 
 static int set_up(void **state)
 {
-    bed_set_up(state);
+    int failed = bed_set_up_closed(state);
     struct bed *bed = *state;
-    bed_close(bed);
     set_clock(clock_wall_us());
     bed->config.no_thread = true;
     bed_open(bed);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    clock_test_set(0, 0);
-    return bed_tear_down(state);
-}
-
-/* Another process on the same data. */
-static void open_other(struct bed *bed, struct bed *other)
-{
-    bed_share(bed, other);
-    other->config.no_thread = true;
-    bed_open(other);
-}
-
-static void close_other(struct bed *other)
-{
-    bed_close(other);
-    thread_parker_fini(&other->parker);
+    return failed;
 }
 
 static void after(struct bed *bed, int64_t span_us)
@@ -198,10 +177,7 @@ static void an_owner_has_a_row_for_as_long_as_it_holds_a_lease(void **state)
     close_other(&other);
 }
 
-#define T(name)                                                                                    \
-    {                                                                                              \
-#name, name, set_up, tear_down, NULL                                                       \
-    }
+#define T(name) BED_TEST_AFTER(name, set_up)
 
 int main(void)
 {

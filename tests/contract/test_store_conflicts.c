@@ -18,9 +18,7 @@ static int set_up(void **state)
     bed_init(&pair->first, BED_TOY);
     pair->first.config.no_thread = true;
     bed_open(&pair->first);
-    bed_share(&pair->first, &pair->second);
-    pair->second.config.no_thread = true;
-    bed_open(&pair->second);
+    open_other(&pair->first, &pair->second);
     *state = pair;
     return 0;
 }
@@ -28,8 +26,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct pair *pair = *state;
-    bed_close(&pair->second);
-    thread_parker_fini(&pair->second.parker);
+    close_other(&pair->second);
     bed_fini(&pair->first);
     mem_free(pair);
     return 0;

@@ -4,11 +4,6 @@
 
 #include <sched.h>
 
-static int set_up(void **state)
-{
-    return bed_set_up_on(state, BED_TOY);
-}
-
 static void fail_next(struct bed *bed, enum backend_status how)
 {
     atomic_store(&hostile_faults(bed->backend)->next_save, how);
@@ -88,9 +83,7 @@ static void a_heartbeat_that_failed_is_repeated_before_the_lease_lapses(void **s
     clock_test_set(now, now);
     bed->config.no_thread = true;
     bed_open(bed);
-    bed_share(bed, &other);
-    other.config.no_thread = true;
-    bed_open(&other);
+    open_other(bed, &other);
     proceed(bed, 1);
     for (int i = 1; i <= 6; i++) {
         fail_next(bed, i % 2 ? BACKEND_BUSY : BACKEND_FULL);
@@ -101,8 +94,7 @@ static void a_heartbeat_that_failed_is_repeated_before_the_lease_lapses(void **s
         }
         assert_int_equal(verdict(&other, 1), RECORD_IN_PROGRESS);
     }
-    bed_close(&other);
-    thread_parker_fini(&other.parker);
+    close_other(&other);
     bed_close(bed);
     clock_test_set(0, 0);
 }
@@ -275,23 +267,21 @@ static void what_a_failed_batch_found_is_dropped_when_it_is_withdrawn(void **sta
     outcome_unref(outcome);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, bed_tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_commit_that_failed_is_tried_again_and_reported_once),
-        T(a_commit_that_was_done_after_all_gives_no_second_token),
-        T(without_space_outcomes_wait_replays_go_on_and_begins_are_refused),
+    struct CMUnitTest tests[] = {
+        BED_TEST(a_commit_that_failed_is_tried_again_and_reported_once),
+        BED_TEST(a_commit_that_was_done_after_all_gives_no_second_token),
+        BED_TEST(without_space_outcomes_wait_replays_go_on_and_begins_are_refused),
 #ifdef PAWL_HOOKS
-        T(a_heartbeat_that_failed_is_repeated_before_the_lease_lapses),
+        BED_TEST(a_heartbeat_that_failed_is_repeated_before_the_lease_lapses),
 #endif
-        T(a_serve_that_starts_on_a_full_disk_replays_and_begins_once_there_is_space),
-        T(under_the_disk_reserve_begins_are_refused_and_outcomes_stored),
-        T(after_an_io_error_nothing_is_acknowledged_any_more),
-        T(begins_that_end_with_a_lost_file_say_whether_they_waited),
-        T(a_store_without_its_file_refuses_begins_and_keeps_outcomes_until_it_is_back),
-        T(what_a_failed_batch_found_is_dropped_when_it_is_withdrawn),
+        BED_TEST(a_serve_that_starts_on_a_full_disk_replays_and_begins_once_there_is_space),
+        BED_TEST(under_the_disk_reserve_begins_are_refused_and_outcomes_stored),
+        BED_TEST(after_an_io_error_nothing_is_acknowledged_any_more),
+        BED_TEST(begins_that_end_with_a_lost_file_say_whether_they_waited),
+        BED_TEST(a_store_without_its_file_refuses_begins_and_keeps_outcomes_until_it_is_back),
+        BED_TEST(what_a_failed_batch_found_is_dropped_when_it_is_withdrawn),
     };
-    return cmocka_run_group_tests_name("store_faults", tests, NULL, NULL);
+    return bed_run_on(BED_TOY, tests, sizeof tests / sizeof *tests);
 }

@@ -8,22 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int set_up(void **state)
-{
-    struct bed *bed = mem_zalloc(1, sizeof *bed);
-    assert_non_null(bed);
-    bed_init(bed, BED_SQLITE);
-    *state = bed;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    bed_fini(*state);
-    mem_free(*state);
-    return 0;
-}
-
 static void a_file_removed_while_in_use_takes_the_store_down(void **state)
 {
     struct bed *bed = *state;
@@ -110,8 +94,7 @@ static void a_second_serve_beside_a_lost_lock_file_is_noticed_by_the_first(void 
     buf_add(&why, "", 1);
     assert_non_null(strstr(why.at, "another `pawl serve` took this store"));
     assert_true(proceed(&second, 3) > 0);
-    bed_close(&second);
-    thread_parker_fini(&second.parker);
+    close_other(&second);
     unlink(aside);
 }
 
@@ -207,11 +190,11 @@ static void codes_that_pass_by_themselves_do_not_stop_the_store(void **state)
     mem_free(sqlite);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) BED_TEST_AFTER(name, bed_set_up_closed)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    struct CMUnitTest tests[] = {
         T(a_file_removed_while_in_use_takes_the_store_down),
         T(a_log_removed_while_in_use_takes_the_store_down_and_loses_nothing_reported),
         T(a_second_serve_beside_a_lost_lock_file_is_noticed_by_the_first),
@@ -220,5 +203,5 @@ int main(void)
         T(a_lock_file_made_by_root_belongs_to_the_owner_of_the_store),
         T(codes_that_pass_by_themselves_do_not_stop_the_store),
     };
-    return cmocka_run_group_tests_name("store_files", tests, NULL, NULL);
+    return bed_run_on(BED_SQLITE, tests, sizeof tests / sizeof *tests);
 }

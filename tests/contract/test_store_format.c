@@ -9,22 +9,6 @@
 
 #define SQL_MAX ((size_t)64 * 1024)
 
-static int set_up(void **state)
-{
-    struct bed *bed = mem_zalloc(1, sizeof *bed);
-    assert_non_null(bed);
-    bed_init(bed, BED_SQLITE);
-    *state = bed;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    bed_fini(*state);
-    mem_free(*state);
-    return 0;
-}
-
 /* Makes the file that format_1.sql describes. */
 static void write_format_1(struct bed *bed)
 {
@@ -211,11 +195,11 @@ static void a_store_that_an_older_serve_runs_on_is_left_as_it_is(void **state)
     assert_int_equal(number(bed, "PRAGMA user_version"), PAWL_FORMAT);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) BED_TEST_AFTER(name, bed_set_up_closed)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    struct CMUnitTest tests[] = {
         T(a_store_of_format_1_is_brought_forward_with_all_it_holds),
         T(a_store_from_before_the_terms_gets_them_and_keeps_its_format),
         T(a_store_of_format_3_keeps_all_it_holds_and_what_is_in_doubt),
@@ -225,5 +209,5 @@ int main(void)
 #endif
         T(a_store_that_an_older_serve_runs_on_is_left_as_it_is),
     };
-    return cmocka_run_group_tests_name("store_format", tests, NULL, NULL);
+    return bed_run_on(BED_SQLITE, tests, sizeof tests / sizeof *tests);
 }

@@ -24,25 +24,9 @@ static void open_by_hand(struct bed *bed)
 
 static int set_up(void **state)
 {
-    bed_set_up(state);
-    struct bed *bed = *state;
-    bed_close(bed);
-    open_by_hand(bed);
-    return 0;
-}
-
-/* Another process on the same data. */
-static void open_other(struct bed *bed, struct bed *other)
-{
-    bed_share(bed, other);
-    other->config.no_thread = true;
-    bed_open(other);
-}
-
-static void close_other(struct bed *other)
-{
-    bed_close(other);
-    thread_parker_fini(&other->parker);
+    int failed = bed_set_up_closed(state);
+    open_by_hand(*state);
+    return failed;
 }
 
 static struct store_counts counts_after(struct bed *bed, int64_t span_us)
@@ -456,10 +440,7 @@ static void free_space_is_reported_as_it_was_last_seen(void **state)
     assert_int_equal(counts_after(bed, SECOND).space_free, 12345);
 }
 
-#define T(name)                                                                                    \
-    {                                                                                              \
-#name, name, set_up, bed_tear_down, NULL                                                   \
-    }
+#define T(name) BED_TEST_AFTER(name, set_up)
 
 int main(void)
 {

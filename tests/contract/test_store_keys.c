@@ -11,19 +11,9 @@
 
 static int set_up(void **state)
 {
-    struct bed *bed = mem_zalloc(1, sizeof *bed);
-    assert_non_null(bed);
-    bed_init(bed, BED_SQLITE);
-    bed->config.key_run = 7;
-    *state = bed;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    bed_fini(*state);
-    mem_free(*state);
-    return 0;
+    int failed = bed_set_up_closed(state);
+    ((struct bed *)*state)->config.key_run = 7;
+    return failed;
 }
 
 #define MODEL_KEYS 60
@@ -98,8 +88,7 @@ static void every_key_is_found_whichever_process_logged_or_merged_it(void **stat
             check_index(one);
         }
     }
-    bed_close(&other);
-    thread_parker_fini(&other.parker);
+    close_other(&other);
     for (unsigned key = 0; key < MODEL_KEYS; key++)
         assert_int_equal(look(bed, key).token, model.tokens[key]);
     assert_in_range(bed_number(bed, "SELECT key_closed FROM pawl_state"), 1, INT64_MAX);
@@ -153,13 +142,10 @@ static void keys_that_another_process_logged_and_merged_meanwhile_are_found(void
     struct bed *bed = *state, other;
     bed_open(bed);
     proceed_on_all(bed, 0, 2);
-    bed_share(bed, &other);
-    other.config.key_run = 7;
-    bed_open(&other);
+    open_other(bed, &other);
     proceed_on_all(&other, 2, 40);
     check_all_running(bed, 40);
-    bed_close(&other);
-    thread_parker_fini(&other.parker);
+    close_other(&other);
 }
 
 /* Makes the log say that the key of `first` names `row`. */
@@ -337,11 +323,11 @@ static void a_store_of_format_2_keeps_all_it_holds(void **state)
     assert_int_equal(check_counts(bed), 3);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) BED_TEST_AFTER(name, set_up)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    struct CMUnitTest tests[] = {
         T(every_key_is_found_whichever_process_logged_or_merged_it),
         T(keys_logged_before_a_restart_are_found_wherever_the_merge_stood),
         T(a_merge_keeps_its_pace_when_every_key_comes_from_another_process),
@@ -353,5 +339,5 @@ int main(void)
         T(a_log_that_does_not_fit_its_marks_is_refused),
         T(a_store_of_format_2_keeps_all_it_holds),
     };
-    return cmocka_run_group_tests_name("store_keys", tests, NULL, NULL);
+    return bed_run_on(BED_SQLITE, tests, sizeof tests / sizeof *tests);
 }

@@ -16,9 +16,7 @@ static int set_up(void **state)
     bed_init(&pair->gateway, *(const enum bed_kind *)*state);
     pair->gateway.config.no_thread = true;
     bed_open(&pair->gateway);
-    bed_share(&pair->gateway, &pair->other);
-    pair->other.config.no_thread = true;
-    bed_open(&pair->other);
+    open_other(&pair->gateway, &pair->other);
     *state = pair;
     return 0;
 }
@@ -26,8 +24,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct pair *pair = *state;
-    bed_close(&pair->other);
-    thread_parker_fini(&pair->other.parker);
+    close_other(&pair->other);
     bed_fini(&pair->gateway);
     mem_free(pair);
     return 0;
@@ -282,10 +279,7 @@ static void a_value_replays_what_was_provisional_once_it_was_given_up(void **sta
     assert_int_equal(check_counts(&pair->gateway), 1);
 }
 
-#define T(name)                                                                                    \
-    {                                                                                              \
-#name, name, set_up, tear_down, NULL                                                       \
-    }
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {

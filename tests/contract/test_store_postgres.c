@@ -9,11 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int set_up(void **state)
-{
-    return bed_set_up_on(state, BED_POSTGRES);
-}
-
 static void check_refusal(struct bed *bed, const char *what, const char *command)
 {
     enum store_open_result result;
@@ -367,27 +362,26 @@ static void whoever_holds_the_counts_or_the_beats_stops_nobody(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, bed_tear_down)
-        T(a_schema_that_is_not_there_or_not_ours_is_named_with_its_command),
-        T(a_schema_from_before_the_terms_gets_them_at_the_next_start),
-        T(a_row_that_the_server_refuses_fails_alone),
-        T(what_a_stranger_holds_is_in_progress_and_nothing_else_waits),
-        T(a_connection_that_the_server_ends_is_made_again),
-        T(tokens_that_went_back_are_lifted_above_all_that_were_given_out),
-        T(what_is_set_for_the_database_does_not_change_how_a_save_reads),
-        T(functions_that_others_made_are_not_called),
-        T(a_url_that_cannot_be_read_is_refused_without_its_password),
-        T(a_row_that_cannot_be_swept_stops_nobody),
-        T(a_warning_of_a_statement_does_not_make_a_commit_unsure),
-        T(an_outcome_that_the_server_refuses_is_kept_until_it_can_be_stored),
-        T(a_row_beyond_a_limit_of_the_server_fails_alone),
-        T(a_row_that_loses_its_name_is_another_version),
-        T(a_function_that_returns_something_else_is_a_store_that_is_away),
-        T(a_begin_that_was_unsure_and_then_is_refused_fails),
-        T(a_begin_that_was_unsure_proceeds_when_its_mark_could_be_written),
-        T(a_held_mark_that_is_missing_is_noticed_where_nothing_is_written),
-        T(whoever_holds_the_counts_or_the_beats_stops_nobody),
+    struct CMUnitTest tests[] = {
+        BED_TEST(a_schema_that_is_not_there_or_not_ours_is_named_with_its_command),
+        BED_TEST(a_schema_from_before_the_terms_gets_them_at_the_next_start),
+        BED_TEST(a_row_that_the_server_refuses_fails_alone),
+        BED_TEST(what_a_stranger_holds_is_in_progress_and_nothing_else_waits),
+        BED_TEST(a_connection_that_the_server_ends_is_made_again),
+        BED_TEST(tokens_that_went_back_are_lifted_above_all_that_were_given_out),
+        BED_TEST(what_is_set_for_the_database_does_not_change_how_a_save_reads),
+        BED_TEST(functions_that_others_made_are_not_called),
+        BED_TEST(a_url_that_cannot_be_read_is_refused_without_its_password),
+        BED_TEST(a_row_that_cannot_be_swept_stops_nobody),
+        BED_TEST(a_warning_of_a_statement_does_not_make_a_commit_unsure),
+        BED_TEST(an_outcome_that_the_server_refuses_is_kept_until_it_can_be_stored),
+        BED_TEST(a_row_beyond_a_limit_of_the_server_fails_alone),
+        BED_TEST(a_row_that_loses_its_name_is_another_version),
+        BED_TEST(a_function_that_returns_something_else_is_a_store_that_is_away),
+        BED_TEST(a_begin_that_was_unsure_and_then_is_refused_fails),
+        BED_TEST(a_begin_that_was_unsure_proceeds_when_its_mark_could_be_written),
+        BED_TEST(a_held_mark_that_is_missing_is_noticed_where_nothing_is_written),
+        BED_TEST(whoever_holds_the_counts_or_the_beats_stops_nobody),
     };
-    return getenv("PAWL_TEST_POSTGRES") ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
+    return bed_run_on(BED_POSTGRES, tests, sizeof tests / sizeof *tests);
 }

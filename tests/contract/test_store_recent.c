@@ -6,11 +6,6 @@
 #include "base/buf.h"
 #include "store/sqlite/columns.h"
 
-static int set_up(void **state)
-{
-    return bed_set_up_on(state, BED_SQLITE);
-}
-
 /* All that a claim may hold, each field another one. */
 static struct store_op full_begin(const struct store_once *once, const struct fingerprint *print)
 {
@@ -77,13 +72,11 @@ static void check_shown_as_the_file_says(struct bed *bed)
     struct buf own BUF_AUTO = buf_make(65536);
     struct buf read BUF_AUTO = buf_make(65536);
     struct bed other;
-    bed_share(bed, &other);
-    bed_open(&other);
+    open_other(bed, &other);
     list(bed, &own);
     list(&other, &read);
     assert_true(slice_eq(buf_slice(&own), buf_slice(&read)));
-    bed_close(&other);
-    thread_parker_fini(&other.parker);
+    close_other(&other);
 }
 
 static void a_claim_is_shown_as_the_file_has_it(void **state)
@@ -157,13 +150,12 @@ static void a_claim_that_another_one_displaced_is_read(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, bed_tear_down)
-        TEST(a_claim_is_shown_as_the_file_has_it),
-        TEST(a_claim_with_a_once_value_is_shown_as_the_file_has_it),
-        TEST(a_claim_shows_nothing_of_the_life_before_it),
-        TEST(what_somebody_else_wrote_of_a_claim_is_read),
-        TEST(a_claim_that_another_one_displaced_is_read),
+    struct CMUnitTest tests[] = {
+        BED_TEST(a_claim_is_shown_as_the_file_has_it),
+        BED_TEST(a_claim_with_a_once_value_is_shown_as_the_file_has_it),
+        BED_TEST(a_claim_shows_nothing_of_the_life_before_it),
+        BED_TEST(what_somebody_else_wrote_of_a_claim_is_read),
+        BED_TEST(a_claim_that_another_one_displaced_is_read),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return bed_run_on(BED_SQLITE, tests, sizeof tests / sizeof *tests);
 }

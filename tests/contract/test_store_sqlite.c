@@ -17,22 +17,6 @@
 #define TEXT_MAX 2048
 #define NOBODY 65534
 
-static int set_up(void **state)
-{
-    struct bed *bed = mem_zalloc(1, sizeof *bed);
-    assert_non_null(bed);
-    bed_init(bed, BED_SQLITE);
-    *state = bed;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    bed_fini(*state);
-    mem_free(*state);
-    return 0;
-}
-
 /* ---- the file ---- */
 
 static void everything_is_there_after_a_reopen(void **state)
@@ -285,8 +269,7 @@ static void refuse_a_second(struct bed *bed, enum store_role role, enum store_ro
     bed_open(&second);
     assert_int_equal(store_is_alone(second.store), other != STORE_COMMAND);
     proceed(&second, 1);
-    bed_close(&second);
-    thread_parker_fini(&second.parker);
+    close_other(&second);
     assert_int_equal(verdict(bed, 1),
                      other == STORE_COMMAND ? RECORD_IN_PROGRESS : RECORD_OUTCOME_UNKNOWN);
 }
@@ -392,8 +375,7 @@ static void a_drainer_that_was_killed_before_the_last_one_is_dead_beside_it(void
     assert_int_not_equal(look(bed, 1).lapsed_at, 0);
     assert_int_equal(look(bed, 2).lapsed_at, 0);
     assert_int_equal(look(&next, 2).lapsed_at, 0);
-    bed_close(&next);
-    thread_parker_fini(&next.parker);
+    close_other(&next);
     assert_int_not_equal(look(bed, 2).lapsed_at, 0);
     assert_int_equal(check_counts(bed), 2);
 }
@@ -419,8 +401,7 @@ static void a_store_opened_twice_by_one_process_is_still_one_to_others(void **st
     pid_t pid = child_of(bed, open_and_close_when_told, ends[0]);
     bed_open(bed);
     proceed(bed, 1);
-    bed_share(bed, &second);
-    bed_open(&second);
+    open_other(bed, &second);
     assert_int_equal(write(ends[1], "x", 1), 1);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     close(ends[0]);
@@ -428,8 +409,7 @@ static void a_store_opened_twice_by_one_process_is_still_one_to_others(void **st
     proceed(bed, 3);
     proceed(&second, 4);
     assert_int_equal(bed_number(bed, "SELECT count(*) FROM pawl_pending"), 4);
-    bed_close(&second);
-    thread_parker_fini(&second.parker);
+    close_other(&second);
     for (uint64_t key = 1; key <= 4; key++)
         assert_int_equal(verdict(bed, key), RECORD_IN_PROGRESS);
     bed_close(bed);
@@ -555,11 +535,11 @@ static void nothing_acknowledged_is_lost_by_a_kill_at_any_moment(void **state)
     assert_true(acks >= CRASHES / 2);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) BED_TEST_AFTER(name, bed_set_up_closed)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    struct CMUnitTest tests[] = {
         T(everything_is_there_after_a_reopen),
         T(a_serve_counts_leases_anew_that_a_person_deleted),
         T(the_file_and_its_lock_are_private),
@@ -582,5 +562,5 @@ int main(void)
 #endif
         T(nothing_acknowledged_is_lost_by_a_kill_at_any_moment),
     };
-    return cmocka_run_group_tests_name("store_sqlite", tests, NULL, NULL);
+    return bed_run_on(BED_SQLITE, tests, sizeof tests / sizeof *tests);
 }

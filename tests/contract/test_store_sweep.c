@@ -6,22 +6,6 @@
 #include "store/tasks.h"
 #include <stdio.h>
 
-static int set_up(void **state)
-{
-    struct bed *bed = mem_zalloc(1, sizeof *bed);
-    assert_non_null(bed);
-    bed_init(bed, BED_SQLITE);
-    *state = bed;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    bed_fini(*state);
-    mem_free(*state);
-    return 0;
-}
-
 #define KEPT 20000 /* rows: an index of them takes some 400 KB */
 
 /* By this process, from files and the like. */
@@ -76,9 +60,8 @@ static void a_sweep_reads_nothing_of_what_is_to_be_kept(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_sweep_reads_nothing_of_what_is_to_be_kept, set_up,
-                                        tear_down),
+    struct CMUnitTest tests[] = {
+        BED_TEST_AFTER(a_sweep_reads_nothing_of_what_is_to_be_kept, bed_set_up_closed),
     };
-    return cmocka_run_group_tests_name("store_sweep", tests, NULL, NULL);
+    return bed_run_on(BED_SQLITE, tests, sizeof tests / sizeof *tests);
 }

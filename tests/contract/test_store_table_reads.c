@@ -482,18 +482,14 @@ static struct rival *make_rival(struct bed *bed)
 {
     struct rival *rival = mem_zalloc(1, sizeof *rival);
     assert_non_null(rival);
-    bed_share(bed, &rival->bed);
-    rival->bed.config.tables = tables;
-    rival->bed.config.no_thread = true;
-    bed_open(&rival->bed);
+    open_other(bed, &rival->bed);
     rival->faults = hostile_faults(bed->backend);
     return rival;
 }
 
 static void free_rival(struct rival *rival)
 {
-    bed_close(&rival->bed);
-    thread_parker_fini(&rival->bed.parker);
+    close_other(&rival->bed);
     mem_free(rival);
 }
 
@@ -526,10 +522,7 @@ static void what_was_kept_by_an_unsure_save_is_done_though_its_row_has_changed_s
     free_rival(rival);
 }
 
-#define T(name)                                                                                    \
-    {                                                                                              \
-#name, name, set_up, bed_tear_down, NULL                                                   \
-    }
+#define T(name) BED_TEST_AFTER(name, set_up)
 
 int main(void)
 {

@@ -500,10 +500,7 @@ static void a_later_column_is_added_and_an_older_pawl_loses_nothing_of_it(void *
     assert_int_equal(read_later(bed, 2).row.weight, 0);
 }
 
-#define T(name)                                                                                    \
-    {                                                                                              \
-#name, name, set_up, bed_tear_down, NULL                                                   \
-    }
+#define T(name) BED_TEST_AFTER(name, set_up)
 
 int main(int argc, char **argv)
 {

@@ -378,10 +378,7 @@ static void what_reads_the_row_or_holds_it_is_in_nobodys_way(void **state)
     }
 }
 
-#define T(name)                                                                                    \
-    {                                                                                              \
-#name, name, set_up, bed_tear_down, NULL                                                   \
-    }
+#define T(name) BED_TEST_AFTER(name, set_up)
 
 int main(void)
 {

@@ -63,10 +63,7 @@ static void a_claim_whose_tokens_are_old_is_decided_again(void **state)
     close_other(&between.other);
 }
 
-#define T(name)                                                                                    \
-    {                                                                                              \
-#name, name, set_up, bed_tear_down, NULL                                                   \
-    }
+#define T(name) BED_TEST_AFTER(name, set_up)
 
 int main(void)
 {

@@ -451,9 +451,7 @@ static void the_heartbeat_keeps_a_lease_alive_in_the_eyes_of_another_process(voi
 {
     struct bed *bed = *state, other;
     int64_t now = stop_clock(bed);
-    bed_share(bed, &other);
-    other.config.no_thread = true;
-    bed_open(&other);
+    open_other(bed, &other);
     struct store_op op = begin_on(1);
     store_submit(bed->store, &op);
     store_step(bed->store);
@@ -464,8 +462,7 @@ static void the_heartbeat_keeps_a_lease_alive_in_the_eyes_of_another_process(voi
     }
     set_clock(now + 3 * LEASE + LEASE);
     assert_int_equal(verdict(&other, 1), RECORD_OUTCOME_UNKNOWN);
-    bed_close(&other);
-    thread_parker_fini(&other.parker);
+    close_other(&other);
     let_clock_go(bed);
 }
 
@@ -490,13 +487,10 @@ static void store_time_goes_on_in_a_process_that_starts_while_the_wall_clock_is_
     int64_t token = proceed(bed, 1);
     act(bed, 1, STORE_RELEASE, token);
     clock_test_set(now - 10 * TTL, now + TTL / 2);
-    bed_share(bed, &other);
-    other.config.no_thread = true;
-    bed_open(&other);
+    open_other(bed, &other);
     assert_int_equal(begun_at(&other, 2), now + TTL / 2);
     assert_int_equal(begun_at(bed, 3), now + TTL / 2);
-    bed_close(&other);
-    thread_parker_fini(&other.parker);
+    close_other(&other);
     let_clock_go(bed);
 }
 #endif
@@ -504,8 +498,7 @@ static void store_time_goes_on_in_a_process_that_starts_while_the_wall_clock_is_
 static void two_processes_on_one_store_see_each_other_s_writes(void **state)
 {
     struct bed *bed = *state, other;
-    bed_share(bed, &other);
-    bed_open(&other);
+    open_other(bed, &other);
     int64_t token = proceed(bed, 1);
     assert_int_equal(verdict(&other, 1), RECORD_IN_PROGRESS);
     struct store_op waiter = wait_on(1);
@@ -518,8 +511,7 @@ static void two_processes_on_one_store_see_each_other_s_writes(void **state)
     outcome_unref(waiter.found);
     assert_true(proceed(&other, 2) > token);
     assert_int_equal(check_counts(&other), 2);
-    bed_close(&other);
-    thread_parker_fini(&other.parker);
+    close_other(&other);
     assert_int_equal(check_counts(bed), 2);
 }
 
