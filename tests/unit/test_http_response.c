@@ -3,27 +3,10 @@
  * Heads of answers, from upstreams that may be broken or hostile, and the phrases and dates of
  * pawl's own. Every row is fed whole, byte by byte, and as fresh prefixes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "http/message.h"
+#include "http_rows.h"
 
 #define OK "HTTP/1.1 200 OK\r\n"
 #define END "\r\n\r\n"
-
-struct refused_row {
-    const char *name;
-    struct slice bytes;
-    enum http_refusal refusal;
-};
-
-#define R(name, bytes, refusal)                                                                    \
-    {                                                                                              \
-        name, {bytes, sizeof(bytes) - 1}, HTTP_REFUSAL_##refusal                                   \
-    }
 
 static const struct refused_row refused_rows[] = {
     R("empty head", "\r\n\r\n", STATUS_LINE),
@@ -165,34 +148,19 @@ static const struct accepted_row accepted_rows[] = {
       true),
 };
 
-#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
-
-static void expect_refused(const struct refused_row *row, enum http_parse verdict,
-                           enum http_refusal refusal)
+static enum http_parse parse_head(struct slice bytes, size_t *scan, enum http_refusal *ret_refusal)
 {
-    if (verdict != HTTP_PARSE_REFUSED || refusal != row->refusal)
-        fail_msg("%s: verdict %d, refusal \"%s\", expected \"%s\"", row->name, verdict,
-                 http_refusal_text(refusal), http_refusal_text(row->refusal));
+    struct http_response response;
+    enum http_parse verdict = http_parse_response(bytes, scan, SLICE("POST"), &response);
+    *ret_refusal = response.refusal;
+    return verdict;
 }
 
 static void doubtful_answers_are_refused_whole_or_dripped(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(refused_rows); i++) {
-        const struct refused_row *row = &refused_rows[i];
-        struct http_response response = {.refusal = HTTP_REFUSAL_NONE};
-        enum http_parse verdict = HTTP_PARSE_MORE;
-        size_t scan = 0;
-
-        verdict = http_parse_response(row->bytes, &scan, SLICE("POST"), &response);
-        expect_refused(row, verdict, response.refusal);
-        scan = 0;
-        verdict = HTTP_PARSE_MORE;
-        for (size_t n = 0; n <= row->bytes.len && verdict == HTTP_PARSE_MORE; n++)
-            verdict =
-                http_parse_response(slice_make(row->bytes.at, n), &scan, SLICE("POST"), &response);
-        expect_refused(row, verdict, response.refusal);
-    }
+    for (size_t i = 0; i < COUNT(refused_rows); i++)
+        expect_refused_whole_and_dripped(&refused_rows[i], parse_head);
 }
 
 static void expect_accepted(const struct accepted_row *row, const struct http_response *response)
