@@ -22,12 +22,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import NamedTuple
 
 sys.dont_write_bytecode = True
-from tally import tally  # noqa: E402
+from tally import ran_again, tally  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILDS_AT = ROOT / "build-test"
@@ -36,6 +38,8 @@ PYTHON = "/usr/bin/python3"
 # So many suites at a time, and so many files of tests in one: they wait more than they work.
 LANES = min(4, (os.cpu_count() or 1) + 2)
 WIDTH = min(4, (os.cpu_count() or 1) + 1)
+# A test that ran again so often in so many days, in this clone, has failed: no machine is so busy.
+AGAIN_TOO_OFTEN, AGAIN_DAYS = 3, 30
 SLACK = 4  # a noisy machine takes longer than is meant; beyond this the whole has failed
 OVER = 124  # the status of what took longer than its budget
 END_TIME = 20  # seconds that it is then given to end
@@ -279,6 +283,7 @@ class Result(NamedTuple):
     failed: int = 0
     text: str = ""
     cpu: float = 0  # seconds of processor time
+    again: frozenset[str] = frozenset()  # the tests that ran once more
 
 
 def run_build(build: Build, lane: int) -> Result:
@@ -309,11 +314,12 @@ def run_suite(suite: Suite, lane: int) -> Result:
         suite.budget)
     passed, failed = tally(log, status, meson_log)
     text = log.read_text("utf-8", "replace")
+    again = ran_again(text)
     if not failed:
-        again = [line for line in text.splitlines() if line.startswith("RAN AGAIN")]
-        return Result(passed, failed, "\n".join(again), cpu)
+        lines = [line for line in text.splitlines() if line.startswith("RAN AGAIN")]
+        return Result(passed, failed, "\n".join(lines), cpu, again)
     over = f"over its budget of {suite.budget} s\n" if status == OVER else ""
-    return Result(passed, failed, over + text, cpu)
+    return Result(passed, failed, over + text, cpu, again)
 
 
 class Lanes:
@@ -325,6 +331,7 @@ class Lanes:
         self.built: set[str] = {""}
         self.builds = False
         self.passed = self.failed = 0
+        self.again: list[tuple[str, str]] = []  # suite and test
         self.cpu = 0.0
         self.changed = threading.Condition()
 
@@ -363,7 +370,7 @@ class Lanes:
                 self._ended(step, result.failed)
 
     def _report(self, step: Step, result: Result, seconds: float) -> None:
-        passed, failed, text, cpu = result
+        passed, failed, text, cpu, again = result
         name = f"build {step.name}" if isinstance(step, Build) else step.name
         counts = f"{passed:5} passed {failed:3} failed" if passed or failed else " " * 24
         print(f"{name:20} {counts} {seconds:5.0f} s {cpu:5.0f} s of CPU", flush=True)
@@ -372,6 +379,7 @@ class Lanes:
         self.passed += passed
         self.failed += failed
         self.cpu += cpu
+        self.again += [(step.name, test) for test in sorted(again)]
 
     def _ended(self, step: Step, failed: int) -> None:
         if isinstance(step, Build):
@@ -381,6 +389,29 @@ class Lanes:
             else:
                 self.built.add(step.name)
         self.changed.notify_all()
+
+
+def keep_again(again: list[tuple[str, str]]) -> Counter[str]:
+    """Adds to what build-test/reran says of earlier runs: how often each test ran again of late."""
+    kept, today = BUILDS_AT / "reran", datetime.now(timezone.utc)
+    first = f"{today - timedelta(days=AGAIN_DAYS):%F}"
+    lines = kept.read_text("utf-8").splitlines() if kept.exists() else []
+    lines = [line for line in lines if line >= first]
+    lines += [f"{today:%F} {test} {suite}" for suite, test in again]
+    kept.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return Counter(line.split()[1] for line in lines)
+
+
+def report_again(again: list[tuple[str, str]]) -> int:
+    """Names all that ran again, and returns how many of them did so too often."""
+    counts, often = keep_again(again), 0
+    for test in sorted({test for _, test in again}):
+        too_often = counts[test] >= AGAIN_TOO_OFTEN
+        print(f"RAN AGAIN {test} in {', '.join(suite for suite, other in again if other == test)}"
+              + (f": {counts[test]} times in {AGAIN_DAYS} days, which is a failure;"
+                 " mend it, and take its lines out of build-test/reran" if too_often else ""))
+        often += too_often
+    return often
 
 
 def chosen(option: str, names: list[str]) -> list[Step]:
@@ -424,6 +455,7 @@ def main(arguments: list[str]) -> int:
     LOGS.mkdir(parents=True)
     began, lanes = time.monotonic(), Lanes(steps)
     lanes.run()
+    lanes.failed += report_again(lanes.again)
     seconds, meant = time.monotonic() - began, MEANT[option]
     print(f"total {seconds:.0f} s, {lanes.cpu:.0f} s of CPU; {meant} s are meant on two quiet"
           f" cores, {SLACK * meant} allowed")

@@ -17,6 +17,7 @@ CMOCKA_PASSED = re.compile(r"^\[  PASSED  \] (\d+) test", re.M)
 CMOCKA_OTHER = re.compile(r"^\[  (?:FAILED |SKIPPED) *\] (\d+) test", re.M)
 OWN = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 PYTEST_END = re.compile(r"^=* ?((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s.*$", re.M)
+AGAIN = re.compile(r"^RAN AGAIN (\S+?::[^\s\[]+?)(?:\[.*)?: ", re.M)
 PYTEST_NEUTRAL = {"passed", "deselected", "warning", "warnings", "subtests"}
 
 
@@ -32,6 +33,11 @@ def of_text(text: str) -> tuple[int, int]:
         return counts.get("passed", 0), sum(n for word, n in counts.items()
                                             if word not in PYTEST_NEUTRAL)
     return 0, 0
+
+
+def ran_again(text: str) -> frozenset[str]:
+    """The tests, whatever their parameters, that a suite had to run once more."""
+    return frozenset(AGAIN.findall(text))
 
 
 def of_meson(path: Path) -> tuple[int, int]:

@@ -84,6 +84,30 @@ def test_silence_death_and_a_budget_that_is_over_are_failures(script, budget, ca
     assert ("over its budget" in capsys.readouterr().out) == (budget == 0)
 
 
+AGAIN = "echo RAN AGAIN a.py::test_b: busy; echo 1 passed, 0 failed"
+
+
+def test_what_ran_again_is_named_with_its_suites_and_fails_only_the_third_time(capsys):
+    lanes = run(suite("x", AGAIN), suite("y", AGAIN))
+    assert sorted(lanes.again) == [("x", "a.py::test_b"), ("y", "a.py::test_b")]
+    assert (lanes.failed, suites.report_again(sorted(lanes.again))) == (0, 0)
+    assert "RAN AGAIN a.py::test_b in x, y\n" in capsys.readouterr().out
+    assert suites.report_again([("x", "a.py::test_other")]) == 0
+    assert suites.report_again([("x", "a.py::test_b")]) == 1
+    assert "a.py::test_b in x: 3 times" in capsys.readouterr().out
+
+
+def test_what_ran_again_is_named_beside_a_failure():
+    assert run(suite("x", f"{AGAIN}; exit 1")).again == [("x", "a.py::test_b")]
+
+
+def test_what_ran_again_long_ago_does_not_count(tmp_path):
+    kept = tmp_path / "reran"
+    kept.write_text("2020-01-01 a.py::test_b x\n" * 5)
+    assert suites.report_again([("x", "a.py::test_b")]) == 0
+    assert len(kept.read_text().splitlines()) == 1
+
+
 def test_a_command_that_is_not_there_is_a_failure():
     assert run(Suite("a", "", 60, ("/nowhere/at/all",), "")).failed == 1
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tally import ran_again
+
 TALLY = Path(__file__).resolve().parents[1] / "tally.py"
 CMOCKA = "[  PASSED  ] 3 test(s).\n[  FAILED  ] 2 test(s), listed below:\n[  FAILED  ] a_b\n"
 
@@ -57,3 +59,11 @@ def test_programs_that_meson_ran_are_counted(tmp_path, programs, status, expecte
 def test_a_meson_log_that_was_not_written_is_a_failure(tmp_path):
     (tmp_path / "log").write_text("")
     assert tally(tmp_path / "log", 0, tmp_path / "none.json") == "0 1"
+
+
+def test_what_ran_again_is_named_without_its_parameters():
+    text = ("RAN AGAIN blackbox/test_a.py::test_b[x: 1-y]: assert 1 == 2\n"
+            "RAN AGAIN blackbox/test_a.py::test_b[z]: Broken\n"
+            "RAN AGAIN postgres/test_c.py::test_d: AssertionError: never came: x::y\n"
+            "it never RAN AGAIN blackbox/test_a.py::test_e: no\n1 passed in 1s\n")
+    assert ran_again(text) == {"blackbox/test_a.py::test_b", "postgres/test_c.py::test_d"}
