@@ -70,7 +70,7 @@ def runs(file: Path, test: str) -> bool:
     text = file.read_text("utf-8")
     if file.suffix == ".py":
         return test.startswith("test_") and f"\ndef {test}(" in text
-    listed = re.search(rf"(?:\bT|BED_TEST|cmocka_unit_test)\(\s*{test}\)", text)
+    listed = re.search(rf"(?:\bT|BED_TEST(?:_AFTER)?|cmocka_unit_test)\(\s*{test}[,)]", text)
     defined = re.search(rf"\nstatic void {test}\(\s*void \*\*", text)
     return defined is not None and listed is not None
 
@@ -80,6 +80,15 @@ def test_tests_that_are_named_exist(path):
     missing = [f"{file}::{test}" for file, test in TEST.findall(path.read_text("utf-8"))
                if not runs(ROOT / "tests" / file, test)]
     assert not missing
+
+
+def test_the_code_on_the_page_of_the_simulation_is_in_it():
+    folder = ROOT / "tests/simulation"
+    sources = " ".join(" ".join(path.read_text("utf-8").split()) for path in folder.glob("*.c"))
+    page = (folder / "README.md").read_text("utf-8")
+    shown = re.findall(r"^ {7}.*(?:\n(?: {7}.*)?)*", page, re.M)
+    assert len(shown) == 2
+    assert all(" ".join(block.split()) in sources for block in shown)
 
 
 def test_every_invariant_has_its_tests():
