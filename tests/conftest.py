@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import signal
 import sys
 from pathlib import Path
@@ -112,35 +111,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         pytest.exit(f"{PAWL} is not built", returncode=3)
 
 
-# With `--store postgres`: the files of tests that ask the store for something, and what of them is
-# about a file: its lock, by which a dead process is known at once, its disk, its bytes.
-ON_POSTGRES = (
-    "test_admin", "test_answers", "test_cli_find", "test_cli_keys", "test_cli_probe",
-    "test_deadlines", "test_emit", "test_endpoints", "test_first", "test_formerly", "test_freeze",
-    "test_identity_changes", "test_identity_moves", "test_inbox", "test_inquiry", "test_many",
-    "test_once", "test_owners", "test_playbook", "test_reasons", "test_reload",
-    "test_replay_headers", "test_rule_answers", "test_unknown", "test_waiting", "test_webhooks")
-ABOUT_A_FILE = {
-    "test_a_begin_under_a_hung_disk_is_answered_in_the_client_s_time_and_goes_on",
-    "test_a_lapsed_lease_is_listed_and_settled",
-    "test_a_participant_is_refused_where_the_store_is_a_file",
-    "test_a_record_whose_owner_died_says_that_its_lease_lapsed",
-    "test_a_second_serve_on_the_same_store_is_refused",
-    "test_a_second_signal_ends_it_at_once_and_the_record_is_in_doubt",
-    "test_a_store_that_is_gone_is_503_and_nothing_is_sent",
-    "test_after_a_crash_at_any_point_no_other_key_repeats_the_effect",
-    "test_after_kill_9_retry_runs_it_again_at_once",
-    "test_after_kill_9_the_next_attempt_asks",
-    "test_an_unknown_record_tells_which_request_it_was_and_why_nobody_knows",
-    "test_kill_9_while_the_upstream_works_never_repeats_the_effect",
-    "test_on_a_file_of_its_own_the_declaration_of_a_killed_process_ends_with_the_next",
-    "test_readyz_fails_when_the_store_is_gone_and_livez_does_not_ask_it",
-}
-
-
 def is_for_sqlite(item: pytest.Item) -> bool:
-    return (item.path.stem not in ON_POSTGRES or item.name.partition("[")[0] in ABOUT_A_FILE
-            or "sqlite3.connect" in inspect.getsource(item.function))
+    return any(item.get_closest_marker(name) for name in ("file_only", "no_store"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -77,6 +77,7 @@ def test_readyz_fails_while_exchanges_end(pawl, upstream):
     assert gateway.wait() == 0
 
 
+@pytest.mark.file_only
 def test_readyz_fails_when_the_store_is_gone_and_livez_does_not_ask_it(both):
     gateway, admin = both
     admin.until_ready()

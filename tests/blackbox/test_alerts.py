@@ -17,6 +17,8 @@ from pawltest.prometheus import Prometheus, Traffic
 from pawltest.upstream import Upstream, say
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.file_only
+
 ON_A_DISK_OF_ITS_OWN = ["unshare", "--map-root-user", "--mount", "sh", "-c",
                         'mount -t tmpfs -o size=16m none "$0" && exec "$@"']
 TROUBLE = {"full": {"PawlStoreFull", "PawlStoreDown", "PawlStoreRefuses"},

@@ -534,6 +534,7 @@ def test_unmatched_refuse_answers_404_for_what_changes_something_without_a_rule(
 
 
 @hooks
+@pytest.mark.file_only
 def test_a_store_that_is_gone_is_503_and_nothing_is_sent(pawl, upstream, clock):
     gateway = pawl(ONE)
     first = gateway.post("/refunds", BODY, key="k1")

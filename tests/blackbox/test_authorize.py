@@ -12,6 +12,8 @@ from pawltest.admin import with_admin
 from pawltest.upstream import Gate, Reply, Upstream, closes, say
 from pawltest.wire import Answer, Later, Request, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: "{header:X-Tenant}"
 defaults: {authorize: "GET /tenants/{tenant}/access"}

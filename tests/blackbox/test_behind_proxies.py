@@ -20,6 +20,8 @@ from pawltest.gateway import DIE_WITH_THE_TEST, Gateway, free_port
 from pawltest.upstream import Upstream, closes, resets, say
 from pawltest.wire import PATIENCE, Answer, Client, Later, Reader, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 PAGE = (Path(__file__).resolve().parents[2] / "docs/guide/behind-a-proxy.md").read_text("utf-8")
 CONFIG = """
 admin: 127.0.0.1:{admin}

@@ -7,6 +7,8 @@ import pytest
 from pawltest.upstream import Reply, closes, say
 from pawltest.wire import Answer
 
+pytestmark = pytest.mark.no_store
+
 RULES = """
 tenant: none
 threads: 1

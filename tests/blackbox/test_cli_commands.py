@@ -9,6 +9,8 @@ import pytest
 
 from pawltest.gateway import ROOT, run
 
+pytestmark = pytest.mark.no_store
+
 COMMANDS = ["serve", "send", "stats", "hash", "schema", "errors", "backoff", "demo", "help",
             "version"]
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "succeeded", "stats", "audit"],

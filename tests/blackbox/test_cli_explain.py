@@ -11,6 +11,8 @@ import pytest
 
 from pawltest.gateway import ROOT, run
 
+pytestmark = pytest.mark.no_store
+
 TEXT = """\
 listen: 127.0.0.1:8080
 upstream: http://${WHERE}:9

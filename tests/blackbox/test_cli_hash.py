@@ -11,6 +11,8 @@ import pytest
 from pawltest.gateway import PAWL
 from pawltest.wire import PATIENCE
 
+pytestmark = pytest.mark.no_store
+
 MIB = 1024 * 1024
 
 

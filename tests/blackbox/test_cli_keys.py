@@ -118,6 +118,7 @@ rules:
 """
 
 
+@pytest.mark.file_only
 def test_an_unknown_record_tells_which_request_it_was_and_why_nobody_knows(pawl, upstream):
     """found: C-H4"""
     gateway = pawl(KEEPS)
@@ -190,6 +191,7 @@ rules:
 
 
 @hooks
+@pytest.mark.file_only
 def test_a_record_whose_owner_died_says_that_its_lease_lapsed(gateway, upstream, keys):
     """found: C-H4"""
     gate = upstream.hold()
@@ -436,6 +438,7 @@ def test_it_did_not_happen_is_believed_only_when_nobody_can_still_send(gateway, 
 
 
 @hooks
+@pytest.mark.file_only
 def test_a_lapsed_lease_is_listed_and_settled(gateway, upstream, keys):
     gate = upstream.hold()
     first = Later(lambda: pytest.raises(Exception, post, gateway, "k1"))

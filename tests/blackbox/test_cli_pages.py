@@ -12,6 +12,8 @@ import pytest
 from pawltest.gateway import PAWL, run
 from pawltest.wire import PATIENCE
 
+pytestmark = pytest.mark.no_store
+
 PAGES = PAWL.resolve().parent / "src/cli"
 MANUALS = [PAGES / "pawl.1", PAGES / "pawl.yaml.5"]
 COMPLETION = PAGES / "pawl"

@@ -15,6 +15,8 @@ import pytest
 from pawltest.gateway import DIE_WITH_THE_TEST, PAWL, ROOT, run
 from pawltest.wire import PATIENCE, Answer, Client
 
+pytestmark = pytest.mark.no_store
+
 VECTORS = json.loads((ROOT / "tests/unit/signatures.json").read_text("utf-8"))["vectors"]
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID = "webhook-id: msg_p5jXN8AQM9LWM0D4loKWxJek"

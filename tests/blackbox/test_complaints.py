@@ -8,6 +8,8 @@ import pytest
 from pawltest.upstream import say
 from pawltest.wire import Later
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: "{header:X-User-Id}"
 trust_tenant: true

@@ -20,6 +20,8 @@ from pawltest.gateway import PAWL, Gateway, free_port, run
 from pawltest.upstream import closes
 from pawltest.wire import Later, eventually
 
+pytestmark = pytest.mark.no_store
+
 HEAD = "upstream: http://127.0.0.1:9\ntenant: none\nstore: sqlite:pawl.db\n"
 RULED = HEAD + "rules:\n  - name: a\n    match: POST /a\n"
 BODY = {"amount": 5}

@@ -11,6 +11,8 @@ from pawltest.admin import Admin
 from pawltest.gateway import Gateway, free_port
 from pawltest.wire import PATIENCE, Answer, Broken, Client, Reader, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 1

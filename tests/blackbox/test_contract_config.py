@@ -9,6 +9,8 @@ import pytest
 from pawltest.gateway import run
 from pawltest.upstream import closes, say
 
+pytestmark = pytest.mark.no_store
+
 AS_WRITTEN = """\
 listen: 127.0.0.1:8080
 admin: 127.0.0.1:8081

@@ -13,6 +13,8 @@ from pawltest.gateway import run
 from pawltest.upstream import Upstream, say
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.file_only
+
 CONFIG = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds, unknown: hold}\n"
 COUNTED = ("pawl_retry_operations_total", "pawl_retry_attempts_total", "pawl_retry_exhausted_total")
 

@@ -58,6 +58,7 @@ def in_time(clock, client: Later, most: float, hangs: Path | None = None) -> Ans
     return client.result()
 
 
+@pytest.mark.file_only
 def test_a_begin_under_a_hung_disk_is_answered_in_the_client_s_time_and_goes_on(hung, upstream,
                                                                                  clock):
     """found: D-B8"""

@@ -15,6 +15,8 @@ from pawltest.gateway import ROOT, run
 from pawltest.upstream import closes, say
 from pawltest.wire import Later, eventually
 
+pytestmark = pytest.mark.no_store
+
 RULE = "tenant: none\nrules:\n  - {name: r, match: POST /refunds}\n"
 hooks = pytest.mark.hooks
 

@@ -15,6 +15,8 @@ import pytest
 from pawltest.gateway import PAWL, ROOT, free_port, run
 from pawltest.wire import PATIENCE, eventually
 
+pytestmark = pytest.mark.file_only
+
 GATEWAY_PID = re.compile(r"^pawl: PID (\d+); kill -9 \1 ", re.M)
 DEMO_PID = re.compile(r"^pawl demo: listening on .*, pid (\d+)$", re.M)
 LINES = re.findall(r"^    ((?:curl|seq) .*:8080.*)$", (ROOT / "README.md").read_text("utf-8"), re.M)

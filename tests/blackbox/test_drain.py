@@ -13,6 +13,8 @@ import pytest
 
 from pawltest.wire import PATIENCE, Broken, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 
 def test_a_duplicate_that_comes_whole_during_a_drain_is_refused_at_once(pawl, upstream):
     gateway = pawl("tenant: none\nthreads: 1\nrules:\n  - {name: r, match: POST /refunds,"

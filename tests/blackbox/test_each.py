@@ -13,6 +13,8 @@ import pytest
 from pawltest.each import EFFECT, Each, lines, shell
 from pawltest.gateway import Clock
 
+pytestmark = pytest.mark.file_only
+
 ROW = 'printf "%s|%s\\n" "$1" "$2" >> "$JOURNAL"'
 FORMS: dict[str, tuple[tuple[str, ...], Any]] = {
     "lines": ((), lines),

@@ -19,6 +19,8 @@ from pawltest.each import EFFECT, HELD, Each, lines, shell
 from pawltest.gateway import PAWL, Clock
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.file_only
+
 # As GNU parallel 20221122 writes it.
 JOBLOG = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand"
 

@@ -16,6 +16,8 @@ from pawltest.each import EFFECT, HELD, Each, lines, shell
 from pawltest.gateway import Clock
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.file_only
+
 hooks = pytest.mark.hooks
 FAIL = 'echo "$1" >> "$JOURNAL"; exit 3'
 FAIL_B = 'echo "$1" >> "$JOURNAL"; test "$1" != b'

@@ -15,6 +15,8 @@ from pawltest.gateway import Clock, free_port
 from pawltest.upstream import Upstream, closes, say
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.file_only
+
 hooks = pytest.mark.hooks
 JSON = ("-H", "Content-Type: application/json")
 

@@ -13,6 +13,8 @@ from pawltest.gateway import Clock
 from pawltest.upstream import Upstream, say
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.file_only
+
 NAMES = "id,first name,Név\n1,Ann Lee,ű\n2,Bo,é\n"
 
 

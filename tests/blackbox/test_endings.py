@@ -7,6 +7,8 @@ import pytest
 from pawltest.upstream import Reply
 from pawltest.wire import PATIENCE, Later, eventually
 
+pytestmark = pytest.mark.no_store
+
 
 def test_the_query_of_an_absolute_target_without_a_path_goes_on(gateway, upstream):
     with gateway.connect() as client:

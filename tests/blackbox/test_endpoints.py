@@ -371,6 +371,7 @@ def test_a_page_that_is_not_there_is_named(admin, receiver):
 
 # ---- what may go wrong ----
 
+@pytest.mark.file_only
 def test_one_that_this_version_cannot_read_waits_alone(admin, receiver):
     """found: R25. A newer version wrote it: its events wait for one that can read it, others are
     told; it is named, counted, and not given up."""

@@ -206,6 +206,7 @@ def test_an_answer_survives_kill_9(gateway, upstream):
     assert upstream.effects() == 1
 
 
+@pytest.mark.file_only
 def test_kill_9_while_the_upstream_works_never_repeats_the_effect(gateway, upstream):
     gate = upstream.hold()
     client = Later(lambda: gateway.post("/refunds", BODY, key="k1"))
@@ -252,6 +253,7 @@ def test_sigterm_lets_a_running_exchange_end_and_tells_its_answer(gateway, upstr
     assert upstream.effects() == 1
 
 
+@pytest.mark.file_only
 def test_a_second_serve_on_the_same_store_is_refused(pawl, upstream):
     first, second = pawl(), pawl(started=False)
     second.store = first.store

@@ -17,6 +17,8 @@ from pawltest.hostile_requests import AnswerCase, Case, answers, requests
 from pawltest.upstream import Reply, Upstream, say
 from pawltest.wire import Answer, Broken, Client, Later, Request, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 1

@@ -11,6 +11,8 @@ import pytest
 from pawltest.upstream import closes, say
 from pawltest.wire import Answer
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 1

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from pawltest import crossing
 from pawltest.gateway import run
+
+pytestmark = pytest.mark.no_store
 
 
 def gets(case: crossing.Case) -> tuple:

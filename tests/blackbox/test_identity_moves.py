@@ -254,6 +254,7 @@ def test_a_new_name_does_not_hide_a_change(pawl, upstream):
     assert try_reload(gateway, gone).startswith("rule 'paid' moves its keys (formerly)")
 
 
+@pytest.mark.file_only
 def test_a_change_whose_process_died_is_ended_by_the_next_start(pawl, upstream):
     before, after, _ = MOVES["a format that folds"]
     gateway = pawl(before)

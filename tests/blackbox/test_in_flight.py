@@ -2,9 +2,13 @@
 """How many ruled requests may be in flight at one time, in all and of one tenant."""
 from __future__ import annotations
 
+import pytest
+
 from pawltest.admin import with_admin
 from pawltest.upstream import say
 from pawltest.wire import Later, at_once, eventually
+
+pytestmark = pytest.mark.no_store
 
 ONE = """
 tenant: none

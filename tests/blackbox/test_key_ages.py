@@ -12,6 +12,8 @@ from pawltest.gateway import run
 from pawltest.upstream import say
 from test_queue_drain import Drained
 
+pytestmark = pytest.mark.no_store
+
 HOUR, DAY = 3600, 86400
 BODY = {"amount": 5}
 EXPIRED = "VALIDATION.idempotency.key_expired"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import socket
 
+import pytest
+
 from pawltest.wire import request_bytes
+
+pytestmark = pytest.mark.no_store
 
 
 def refund(key: str) -> bytes:

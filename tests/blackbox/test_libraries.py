@@ -11,6 +11,8 @@ import pytest
 
 from pawltest.gateway import PAWL
 
+pytestmark = pytest.mark.file_only
+
 # Linked in front, it lacks the library that $LACKS names.
 SHIM = r"""
 #define _GNU_SOURCE

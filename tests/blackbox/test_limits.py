@@ -19,6 +19,8 @@ from pawltest.gateway import Gateway
 from pawltest.upstream import Reply, Upstream
 from pawltest.wire import PATIENCE, Answer, Client, Later, eventually, request_bytes
 
+pytestmark = pytest.mark.file_only
+
 CONFIG = """
 tenant: none
 threads: 2

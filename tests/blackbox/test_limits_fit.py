@@ -16,6 +16,8 @@ import pytest
 from pawltest.gateway import Gateway, free_port, run
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.no_store
+
 hooks = pytest.mark.hooks
 
 CONFIG = "tenant: none\nthreads: 2\nrules:\n  - {name: r, match: POST /refunds}\n"

@@ -17,6 +17,8 @@ from pawltest.gateway import PAWL, READY, free_port, run
 from pawltest.upstream import closes, say
 from pawltest.wire import Client, Later, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 TENANTS = 'tenant: "{header:X-Tenant}"\ntrust_tenant: true\n' + CONFIG.replace("tenant: none\n", "")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")

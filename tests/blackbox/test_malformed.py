@@ -14,6 +14,8 @@ from pawltest.upstream import Reply, Upstream, say
 from pawltest.wire import Broken, eventually
 from test_cli_keys import Operator
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 rules:

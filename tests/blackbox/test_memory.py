@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from conftest import CONFIG
 from test_limits import is_sanitized
 from pawltest.upstream import say
+
+pytestmark = pytest.mark.no_store
 
 
 def peak_kib(pid: int) -> int:

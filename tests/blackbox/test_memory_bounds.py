@@ -16,6 +16,8 @@ from test_limits import MIB, is_sanitized, rss
 from pawltest.upstream import Reply
 from pawltest.wire import Answer, Client, Later, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 2

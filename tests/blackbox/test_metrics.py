@@ -14,6 +14,8 @@ from test_reload import reload
 from pawltest.upstream import Reply, closes, resets, say
 from pawltest.wire import Later, at_once, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 TABLE = (ROOT / "src/observe/metrics.h").read_text("utf-8")
 OUTCOMES = re.findall(r'^    X\([A-Z_]+, "([a-z_]+)"\)',
                       TABLE.partition("METRICS_OUTCOMES(X)")[2].partition("\nenum ")[0], re.M)

@@ -8,6 +8,8 @@ import pytest
 from pawltest.gateway import Gateway
 from pawltest.wire import Answer
 
+pytestmark = pytest.mark.no_store
+
 ALL = "  - {name: all, match: POST /**}\n"
 TOP = "tenant: none\nrules:\n"
 PAY = "  - {name: pay, match: 'POST /{tenant}/pay'}\n"

@@ -12,7 +12,7 @@ from pawltest.odd import (Odd, a_name_that_leads_nowhere_is_held, nothing_odd_st
 from pawltest.upstream import say
 from pawltest.wire import Broken
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 
 
 @pytest.fixture

@@ -14,9 +14,13 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from pawltest.admin import Admin, with_admin
 from pawltest.gateway import PAWL, Gateway, run
 from pawltest.wire import PATIENCE, eventually
+
+pytestmark = pytest.mark.file_only
 
 CONFIG = """
 tenant: none

@@ -307,6 +307,7 @@ def test_the_value_outlives_the_key_and_a_crash(pawl, upstream, clock):
 @pytest.mark.parametrize("point, effects", [
     ("after_claim_commit", 0), ("before_outcome_commit", 1), ("after_outcome_commit", 1),
     ("before_response_write", 1), ("before_begin", 0), ("after_request_write", 1)])
+@pytest.mark.file_only
 def test_after_a_crash_at_any_point_no_other_key_repeats_the_effect(pawl, upstream, point, effects):
     gateway = pawl(config(), started=False)
     gateway.start(PAWL_CRASH_AT=point)

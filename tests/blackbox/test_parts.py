@@ -13,7 +13,7 @@ from pawltest.admin import Admin, with_admin
 from pawltest.gateway import PAWL, Gateway
 from pawltest.wire import eventually
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.no_store]
 
 COUNTER = PAWL.parent / "tests/parts/pawl-counter"
 RULES = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds}\n"

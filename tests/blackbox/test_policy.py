@@ -8,6 +8,8 @@ import pytest
 
 from pawltest.wire import Answer, eventually
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: "{header:Authorization}"
 threads: 1

@@ -14,7 +14,7 @@ from test_each_send import Sending
 from test_queue_drain import Drained
 from test_send import Sender, keys, once_for_each_key
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 
 PAGE = b"<html>Welcome to our hotel</html>"
 HTML = ("Content-Type", "text/html; charset=utf-8")

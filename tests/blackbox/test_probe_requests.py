@@ -7,6 +7,8 @@ import pytest
 from pawltest.upstream import Reply, closes, say
 from pawltest.wire import Later, eventually
 
+pytestmark = pytest.mark.no_store
+
 PROBE = """
 tenant: none
 rules:

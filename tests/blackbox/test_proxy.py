@@ -11,6 +11,8 @@ from pawltest.gateway import Gateway
 from pawltest.upstream import Reply, Upstream, closes, resets, say, shut
 from pawltest.wire import Answer, Broken, Client, Later, at_once, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 1

@@ -14,6 +14,8 @@ import pytest
 from pawltest.gateway import run
 from pawltest.wire import at_once
 
+pytestmark = pytest.mark.file_only
+
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 URL = "http://127.0.0.1:1/refunds"
 MEMBERS = ["id", "kind", "state", "lane", "order", "key", "method", "url", "attempts", "due_at",

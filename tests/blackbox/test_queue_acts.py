@@ -15,7 +15,7 @@ from test_queue import lines
 from test_queue_drain import Drained, queue
 from test_queue_linked import Lists, lists
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 assert queue and lists  # fixtures
 PAGE = (Path(__file__).resolve().parents[2] / "docs/guide/queue.md").read_text("utf-8")
 PART = PAGE.partition("## States, and")[2].partition("\n## ")[0]

@@ -19,7 +19,7 @@ from pawltest.upstream import Reply, Upstream, closes, say
 from pawltest.wire import PATIENCE, Request, eventually
 from test_queue import Queue, lines
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 
 
 class Drained(Queue):

@@ -12,7 +12,7 @@ from test_queue import lines
 from test_queue_drain import Drained, queue
 from test_queue_linked import lists, sent
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 assert queue and lists  # fixtures
 HAPPENED = {"duplicate": 409, "result_expired": 410, "result_not_kept": 410}
 

@@ -17,7 +17,7 @@ from pawltest.wire import Request
 from test_queue import UUID, acts
 from test_queue_drain import Drained
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 POINTS = ("before_begin", "after_claim_commit", "after_response_body", "before_outcome_commit",
           "inside_batch", "before_commit", "after_commit", "after_outcome_commit")
 

@@ -10,7 +10,7 @@ from pawltest.gateway import run
 from pawltest.upstream import closes, say
 from test_queue_linked import lists, sent  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 DAY = 86400
 
 

@@ -11,7 +11,7 @@ from pawltest.upstream import closes, say
 from test_queue import lines
 from test_queue_drain import Drained, queue  # noqa: F401  # pylint: disable=unused-import
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 DAY = 86400
 
 

@@ -16,7 +16,7 @@ from pawltest.wire import Request
 from test_queue import lines
 from test_queue_drain import Drained, write_token
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 
 HOUR, GROUPS, OPERATIONS = 3600, 50, 2000
 WORKS = 200  # requests of an hour until what it brings

@@ -13,7 +13,7 @@ from pawltest.upstream import Upstream, closes, say
 from test_queue import lines
 from test_queue_drain import Drained, keys_of, queue
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 assert queue  # a fixture
 
 

@@ -14,6 +14,8 @@ from pawltest.gateway import Gateway
 from pawltest.upstream import Reply
 from pawltest.wire import Broken, Client, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 1

@@ -40,6 +40,7 @@ def test_new_rules_hold_for_the_next_request_also_on_a_kept_connection(gateway):
     assert after.is_problem(400, "VALIDATION.idempotency.key_missing")
 
 
+@pytest.mark.file_only
 def test_a_participant_is_refused_where_the_store_is_a_file(gateway):
     """What the command line names decides, too: this config names the file."""
     refused = reload(gateway, ONE_RULE.replace("refunds}", "refunds, unknown: participant}"),

@@ -13,6 +13,8 @@ from pawltest.gateway import stands_still
 from pawltest.upstream import Reply, closes, resets, say
 from pawltest.wire import Broken, Later, at_once, eventually
 
+pytestmark = pytest.mark.no_store
+
 PATH = "/refunds"
 BODY = {"amount": 5}
 UNKNOWN = "CONFLICT.idempotency.outcome_unknown"

@@ -444,6 +444,7 @@ rules:
 # ---- secret tenants ----
 
 
+@pytest.mark.file_only
 def test_a_secret_tenant_is_stored_only_as_its_keyed_hash(pawl, upstream):
     gateway = pawl('tenant: "{header:X-Session}"\nsecret: true\n'
                    "rules: [{name: a, match: POST /a}]\n")

@@ -9,6 +9,8 @@ import pytest
 from pawltest.admin import with_admin
 from pawltest.wire import Answer, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
 OVERRIDES = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override",
              "X_HTTP_Method_Override")

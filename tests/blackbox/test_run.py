@@ -12,6 +12,8 @@ from pawltest.gateway import run
 from pawltest.jobs import EFFECT, KEY, counted_jobs
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.file_only
+
 hooks = pytest.mark.hooks
 DAILY = "{date:America/New_York}:America/New_York:user-123:daily_offers"
 AT = "2026-02-20T03:00:00Z"

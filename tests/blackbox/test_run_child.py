@@ -15,6 +15,8 @@ from pawltest.gateway import PAWL
 from pawltest.jobs import EFFECT, KEY, Jobs, is_alive
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.file_only
+
 hooks = pytest.mark.hooks
 SIGNALS = ("INT", "TERM", "HUP", "QUIT")
 OURS = ("PAWL_KEY", "PAWL_TOKEN", "PAWL_ATTEMPT", "IDEMPOTENCY_KEY")

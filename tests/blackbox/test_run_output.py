@@ -15,6 +15,8 @@ import pytest
 from pawltest.jobs import EFFECT, Jobs, is_alive
 from pawltest.wire import PATIENCE, eventually
 
+pytestmark = pytest.mark.file_only
+
 hooks = pytest.mark.hooks
 CUT_OUT = b"pawl: standard output was longer: only its beginning was kept (--keep-output)\n"
 CUT_ERR = b"pawl: standard error was longer: only its beginning was kept (--keep-output)\n"

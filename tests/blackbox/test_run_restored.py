@@ -13,7 +13,7 @@ from pawltest.jobs import EFFECT, Jobs
 
 LEASE = 15
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 
 
 @pytest.fixture

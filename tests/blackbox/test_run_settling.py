@@ -17,6 +17,8 @@ from pawltest.jobs import Jobs
 from pawltest.upstream import closes
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.file_only
+
 LEASE = 15
 KEY = "it's a key/$HOME"
 DIES = "kill -9 $PPID"

@@ -7,6 +7,8 @@ import pytest
 
 from pawltest.jobs import EFFECT, KEY
 
+pytestmark = pytest.mark.file_only
+
 
 def key_of(jobs, template: str, *flags: str, **environment: str) -> str:
     """What the command finds as its key."""

@@ -13,6 +13,8 @@ import pytest
 from pawltest.admin import with_admin
 from pawltest.gateway import ROOT, run
 
+pytestmark = pytest.mark.no_store
+
 MARKS = re.compile(r"^ +(?:X\((\w+), [^,]*OPTION_SECRET[^,]*,|CONFIG_SECRET\((\w+), (\w+),)", re.M)
 MARKER = "hunter2" * 5
 CODED = "whsec_" + base64.b64encode(MARKER.encode()).decode()

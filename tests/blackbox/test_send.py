@@ -25,7 +25,7 @@ from pawltest.gateway import DIE_WITH_THE_TEST, PAWL, Clock, free_port
 from pawltest.upstream import Reply, Upstream, closes, resets, say
 from pawltest.wire import PATIENCE, Request, eventually
 
-hooks = pytest.mark.hooks
+pytestmark, hooks = pytest.mark.file_only, pytest.mark.hooks
 EXAMPLE = PAWL.parent / "tests/unit/send_once"  # examples/client, over the shared library
 RULE = "tenant: none\nrules:\n  - {name: refunds.create, match: POST /refunds, unknown: UNKNOWN}\n"
 KEY = "5e1d3f0a-0000-4000-8000-000000000001"

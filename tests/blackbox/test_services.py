@@ -22,6 +22,8 @@ from pawltest.wire import PATIENCE, eventually
 from test_queue import lines
 from test_queue_drain import Drained
 
+pytestmark = pytest.mark.file_only
+
 SEND_ONCE = PAWL.parent / "tests/unit/send_once"  # examples/client, over the shared library
 OPTIONS = attrgetter("case.options")
 BY_OPTIONS = sorted(TRIES, key=OPTIONS)

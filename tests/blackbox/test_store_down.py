@@ -21,7 +21,7 @@ rules:
   - {name: refuses, match: POST /refuses}
 """
 BODY = {"amount": 5}
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 
 
 def take_away(store: Path) -> None:

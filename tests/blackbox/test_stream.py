@@ -7,6 +7,8 @@ import pytest
 from pawltest.upstream import Reply, say
 from pawltest.wire import Answer, Later, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 rules:

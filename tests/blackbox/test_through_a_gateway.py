@@ -13,6 +13,8 @@ import pytest
 from pawltest.gateway import run
 from pawltest.upstream import say
 
+pytestmark = pytest.mark.file_only
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples/clients"))
 sys.dont_write_bytecode = True
 import pawl_client  # noqa: E402  # pylint: disable=wrong-import-position

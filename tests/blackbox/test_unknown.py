@@ -294,6 +294,7 @@ def test_retry_still_tells_another_body_from_the_first(pawl, upstream):
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.file_only
 def test_after_kill_9_retry_runs_it_again_at_once(pawl, upstream):
     gateway = pawl(RETRY)
     gate = upstream.hold()
@@ -505,6 +506,7 @@ def test_a_probe_answer_that_is_too_large_is_told_and_leaves_only_that_it_was_do
     assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
 
 
+@pytest.mark.file_only
 def test_after_kill_9_the_next_attempt_asks(pawl, upstream):
     gateway = pawl(PROBE)
     gate = upstream.hold()

@@ -14,6 +14,8 @@ from pawltest.gateway import Gateway
 from pawltest.upstream import Reply, Upstream
 from pawltest.wire import Reader, Request, eventually
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 1

@@ -13,6 +13,8 @@ from pawltest.gateway import DIE_WITH_THE_TEST, Gateway, free_port
 from pawltest.upstream import Reply, Upstream, say
 from pawltest.wire import Answer, Client, Request, eventually
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 rules:

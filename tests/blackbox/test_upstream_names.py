@@ -12,6 +12,8 @@ from pawltest.gateway import Gateway
 from pawltest.upstream import Upstream
 from pawltest.wire import eventually
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 1

@@ -19,6 +19,8 @@ from pawltest.gateway import Gateway, free_port, run
 from pawltest.upstream import Reply, Upstream, closes, say, shut
 from pawltest.wire import Later, at_once, eventually, request_bytes
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 1

@@ -225,6 +225,7 @@ def test_a_request_that_has_begun_to_arrive_is_served_by_a_drain(pawl, upstream)
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.file_only
 def test_a_second_signal_ends_it_at_once_and_the_record_is_in_doubt(pawl, upstream, second):
     gateway = pawl(CONFIG)
     gate = upstream.hold()

@@ -14,7 +14,7 @@ from pawltest.admin import Admin
 from pawltest.gateway import PAWL, free_port, run
 from pawltest.wire import PATIENCE, eventually
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 NFS, TMPFS, OVERLAY, EXT4 = "6969", "1021994", "794c7630", "ef53"
 SAID = {NFS: "it is on nfs, where locks and fsync cannot be trusted; use a block volume, "
              "or PostgreSQL",

@@ -13,7 +13,7 @@ from pawltest.upstream import Upstream, say
 from pawltest.wire import eventually
 from test_webhooks import Outbox, config, sink
 
-pytestmark = pytest.mark.hooks
+pytestmark = [pytest.mark.hooks, pytest.mark.file_only]
 
 
 @pytest.fixture

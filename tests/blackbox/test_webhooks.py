@@ -349,6 +349,7 @@ def test_what_a_restart_leaves_out_is_kept_for_a_day(outbox, receiver):
     box.until("dead", "done", "done")
 
 
+@pytest.mark.file_only
 def test_on_a_file_of_its_own_the_declaration_of_a_killed_process_ends_with_the_next(outbox,
                                                                                    receiver):
     box = outbox()

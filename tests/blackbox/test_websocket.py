@@ -14,6 +14,8 @@ from pawltest.upstream import shut
 from pawltest.wire import (PATIENCE, Broken, Client, Reader, Request, at_once, eventually,
                            request_bytes)
 
+pytestmark = pytest.mark.no_store
+
 CONFIG = """
 tenant: none
 threads: 1

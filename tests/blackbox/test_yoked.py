@@ -17,6 +17,8 @@ from pawltest.gateway import ROOT, Gateway
 from pawltest.upstream import Gate, Reply, say
 from pawltest.wire import PATIENCE, Answer, Request, at_once, eventually
 
+pytestmark = pytest.mark.no_store
+
 EXAMPLE = (ROOT / "examples/yoked/pawl.yaml").read_text("utf-8")
 # The fixture's own addresses and store.
 CONFIG = re.sub(r"^(listen|admin|upstream|store):.*\n", "", EXAMPLE, flags=re.M) + "threads: 1\n"
