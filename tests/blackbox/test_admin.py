@@ -129,7 +129,7 @@ def test_whoever_is_refused_is_counted_and_logged_without_flooding_the_log(pawl,
     stranger = Admin(admin.port)
 
     def told() -> list[dict]:
-        return [line for line in gateway.log if line["event"] == "admin_refused"]
+        return gateway.lines("admin_refused")
 
     began = time.monotonic()
     assert admin.get("/keys?tenant=t", [("Origin", "https://evil.example")]).status == 403
@@ -411,8 +411,7 @@ def test_an_act_is_logged_with_who_did_what(both, upstream):
     row = unknown(gateway, upstream, admin)
     admin.act(row["id"], "release", token=row["token"] - 1)
     admin.act(row["id"], "resolve", token=row["token"], status=200)
-    lines = eventually(lambda: len(found := [line for line in gateway.log
-                                             if line["event"] == "act"]) == 2 and found)
+    lines = eventually(lambda: len(found := gateway.lines("act")) == 2 and found)
     assert [line["result"] for line in lines] == ["stale", "done"]
     done = lines[1]
     assert (done["act"], done["actor"]) == ("resolve", "admin:127.0.0.1")
@@ -427,7 +426,7 @@ def test_an_act_says_who_did_it_and_why(both, upstream):
     body = json.dumps({"token": row["token"], "status": 200, "reason": "the bank has it"}).encode()
     named = [*JSON, ("X-Operator", "ada@example.com")]
     assert admin.request("POST", f"/keys/{row['id']}/resolve", named, body).status == 200
-    line, = eventually(lambda: [line for line in gateway.log if line["event"] == "act"])
+    line, = eventually(lambda: gateway.lines("act"))
     who, why = "admin:ada@example.com@127.0.0.1", "the bank has it"
     assert (line["actor"], line["reason"]) == (who, why)
     page = admin.get("/audit").json

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Callable, Iterator
 
 import pytest
 
@@ -58,10 +58,6 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-def lines(gateway: Gateway, event: str) -> list[dict[str, Any]]:
-    return [line for line in gateway.log if line["event"] == event]
-
-
 def turns(gateway: Gateway) -> list[str]:
     return [line["event"] for line in gateway.log if line["event"] in ("store_down", "store_up")]
 
@@ -89,7 +85,7 @@ def test_each_trouble_fires_its_alerts_and_they_clear_when_it_is_over(pawl, upst
                 assert admins[name].get("/readyz").status == 503
                 assert turns(gateways[name])[0] == "store_down"
             # Whichever comes first: a write that finds no room, or the look at what is left of it.
-            problem = lines(full, "store_down")[0]["problem"]
+            problem = full.lines("store_down")[0]["problem"]
             assert "full" in problem or "low on space" in problem
         filler.unlink()
         dead_upstream.start()

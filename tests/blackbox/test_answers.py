@@ -38,10 +38,6 @@ hooks = pytest.mark.hooks
 BODY = {"amount": 5}
 
 
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 MEMBERS = {"type", "title", "status", "detail", "error_code", "retryable", "safe_new_key", "hint",
            "error"}
 
@@ -70,8 +66,8 @@ def is_problem(answer: Answer, status: int, code: str, retryable: bool, new_key:
 def test_a_first_answer_is_marked_stored_and_a_repeat_replayed(shared, behind, key):
     first = shared.post("/refunds", BODY, key=key)
     again = shared.post("/refunds", BODY, key=key)
-    assert (marks(first), first["Idempotent-Replayed"]) == ((201, "stored"), None)
-    assert (marks(again), again["Idempotent-Replayed"]) == ((201, "replayed"), "true")
+    assert (first.mark, first["Idempotent-Replayed"]) == ((201, "stored"), None)
+    assert (again.mark, again["Idempotent-Replayed"]) == ((201, "replayed"), "true")
     assert again.kept == first.kept
     assert behind.effects() == 1
 
@@ -82,7 +78,7 @@ def test_a_final_answer_is_stored_and_replayed(shared, behind, key, status):
     behind.then(say(status, {"status": status}, ("X-Own", "1")))
     first = shared.post("/refunds", BODY, key=key)
     again = shared.post("/refunds", BODY, key=key)
-    assert (marks(first), marks(again)) == ((status, "stored"), (status, "replayed"))
+    assert (first.mark, again.mark) == ((status, "stored"), (status, "replayed"))
     assert (again.json, again.kept) == ({"status": status}, first.kept)
     assert behind.effects() == 1
 
@@ -92,9 +88,9 @@ def test_an_answer_that_says_not_done_is_marked_released_and_passed_whole(shared
                                                                           status):
     behind.then(say(status, {"status": status}, ("Retry-After", "7"), ("X-Own", "1"), effect=False))
     first = shared.post("/refunds", BODY, key=key)
-    assert marks(first) == (status, "released")
+    assert first.mark == (status, "released")
     assert (first.json, first["Retry-After"], first["X-Own"]) == ({"status": status}, "7", "1")
-    assert marks(shared.post("/refunds", BODY, key=key)) == (201, "stored")
+    assert shared.post("/refunds", BODY, key=key).mark == (201, "stored")
     assert behind.effects() == 1
 
 
@@ -102,7 +98,7 @@ def test_an_answer_that_says_not_done_is_marked_released_and_passed_whole(shared
 @pytest.mark.parametrize("status", [500, 502, 504])
 def test_an_answer_in_doubt_is_marked_by_the_rules_policy(shared, behind, key, status, path, mark):
     behind.then(say(status, {"status": status}))
-    assert marks(shared.post(path, BODY, key=key)) == (status, mark)
+    assert shared.post(path, BODY, key=key).mark == (status, mark)
 
 
 # ---- who asks for what ----
@@ -135,7 +131,7 @@ def test_a_bare_key_is_400_where_the_syntax_is_strict(shared, behind):
     answer = shared.post("/strict", BODY, key="bare")
     assert is_problem(answer, 400, "VALIDATION.idempotency.key_malformed", False, True)
     assert answer.json["detail"].endswith("; this route wants it in double quotes")
-    assert marks(shared.post("/strict", BODY, key='"bare"')) == (201, "stored")
+    assert shared.post("/strict", BODY, key='"bare"').mark == (201, "stored")
     assert len(behind.requests) == 1
 
 
@@ -209,7 +205,7 @@ def test_a_body_at_the_limit_passes(shared, behind, key, how):
     elif how == "gzip":
         headers.append(("Content-Encoding", "gzip"))
         body = sent = gzip.compress(body)
-    assert marks(shared.request("POST", "/small", headers, sent)) == (201, "stored")
+    assert shared.request("POST", "/small", headers, sent).mark == (201, "stored")
     assert behind.requests[0].body == body
 
 
@@ -224,7 +220,7 @@ def test_a_coding_that_hides_what_the_rule_looks_for_is_415(shared, behind, key,
 
 def test_another_coding_passes_where_the_rule_looks_at_the_whole(shared, behind, key):
     first = shared.post("/refunds", b"\x0b\x01", key=key, headers=[("Content-Encoding", "br")])
-    assert marks(first) == (201, "stored")
+    assert first.mark == (201, "stored")
 
 
 # ---- what the record says ----
@@ -260,7 +256,7 @@ def test_while_the_first_runs_another_request_is_409_and_a_new_key_is_not_safe(s
     other = shared.post("/refunds", {"amount": 6}, key=key)
     assert is_problem(other, 409, "CONFLICT.idempotency.payload_mismatch", False, False)
     gate.open()
-    assert marks(first.result()) == (201, "stored")
+    assert first.result().mark == (201, "stored")
 
 
 def test_while_the_outcome_is_unknown_another_request_is_409_and_a_new_key_is_not_safe(shared,
@@ -284,8 +280,8 @@ def test_a_running_first_is_409_at_once_under_conflict(shared, behind, key):
     assert 0 < operation["lease_left_ms"] <= 30_000
     assert operation["started_at"].endswith("Z")
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(shared.post("/at-once", BODY, key=key)) == (201, "replayed")
+    assert first.result().mark == (201, "stored")
+    assert shared.post("/at-once", BODY, key=key).mark == (201, "replayed")
     assert behind.effects() == 1
 
 
@@ -295,8 +291,8 @@ def test_a_running_first_is_waited_for(shared, behind, key):
     gate.wait_for()
     second = Later(lambda: shared.post("/refunds", BODY, key=key))
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(second.result()) == (201, "replayed")
+    assert first.result().mark == (201, "stored")
+    assert second.result().mark == (201, "replayed")
     assert behind.effects() == 1
 
 
@@ -331,7 +327,7 @@ def test_an_answer_too_large_to_keep_passes_once_and_is_410_afterwards(shared, b
     big = b"x" * 100_000
     behind.then(Reply(201, big, (("X-Own", "1"),)))
     first = shared.post("/small", b"{}", key=key)
-    assert (marks(first), first.body, first["X-Own"]) == ((201, "not-kept"), big, "1")
+    assert (first.mark, first.body, first["X-Own"]) == ((201, "not-kept"), big, "1")
     again = shared.post("/small", b"{}", key=key)
     assert is_problem(again, 410, "CONFLICT.idempotency.result_not_kept", False, False)
     assert again.json["first"] == {"status": 201}
@@ -343,8 +339,8 @@ def test_an_answer_too_large_to_keep_passes_once_and_is_410_afterwards(shared, b
 def test_the_limit_of_an_answer_is_exact(shared, behind, key, framing, size):
     behind.then(Reply(201, b"x" * size, framing=framing))
     first = shared.post("/small", b"{}", key=key)
-    assert (marks(first), first.body) == ((201, "stored" if size == 1024 else "not-kept"),
-                                          b"x" * size)
+    assert (first.mark, first.body) == ((201, "stored" if size == 1024 else "not-kept"),
+                                        b"x" * size)
     again = shared.post("/small", b"{}", key=key)
     assert again.status == (201 if size == 1024 else 410)
     assert behind.effects() == 1
@@ -378,7 +374,7 @@ def test_an_answer_that_expired_is_410_while_its_tombstone_stands(pawl, upstream
     assert is_problem(other, 409, "CONFLICT.idempotency.payload_mismatch", False, True)
     assert upstream.effects() == 1
     clock.advance(7200)
-    assert marks(gateway.post_up("/refunds", BODY, key="k1")) == (201, "stored")
+    assert gateway.post_up("/refunds", BODY, key="k1").mark == (201, "stored")
 
 
 # ---- limits ----
@@ -393,8 +389,8 @@ def test_too_many_in_flight_is_429_and_nothing_is_acquired(pawl, upstream):
     assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, False)
     assert second["Retry-After"] == "1"
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(gateway.post("/refunds", BODY, key="k2")) == (201, "stored")
+    assert first.result().mark == (201, "stored")
+    assert gateway.post("/refunds", BODY, key="k2").mark == (201, "stored")
     assert upstream.effects() == 2
 
 
@@ -411,9 +407,9 @@ def test_too_many_waiting_is_429_and_changes_nothing(pawl, upstream, limit):
     assert all(is_problem(a, 429, "RATE_LIMIT.exceeded", True, False) for a in refused)
     assert all(a["Retry-After"] == "1" for a in refused)
     gate.open()
-    assert marks(first.result()) == (201, "stored")
+    assert first.result().mark == (201, "stored")
     waited = [c.result() for c in clients if c.result() not in refused]
-    assert [marks(a) for a in waited] == [(201, "replayed")] * room
+    assert [a.mark for a in waited] == [(201, "replayed")] * room
     assert upstream.effects() == 1
 
 
@@ -426,8 +422,8 @@ def test_the_memory_of_bodies_is_bounded_by_429(pawl, upstream):
     assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, False)
     assert second["Retry-After"] == "1"
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(gateway.post("/refunds", b"x" * 60_000, key="k2")) == (201, "stored")
+    assert first.result().mark == (201, "stored")
+    assert gateway.post("/refunds", b"x" * 60_000, key="k2").mark == (201, "stored")
 
 
 @pytest.mark.parametrize("how", ["chunked", "length"])
@@ -440,9 +436,9 @@ def test_what_is_only_announced_of_a_body_takes_no_room_from_others(pawl, upstre
         client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", f"s{i}"), framing])
                     + b"1\r\nx\r\n")
         gateway.request("GET", "/x")  # one loop: it was seen before this; the first one fits
-    assert marks(gateway.post("/refunds", b"x" * 300_000, key="k1")) == (201, "stored")
+    assert gateway.post("/refunds", b"x" * 300_000, key="k1").mark == (201, "stored")
     slow[0].send(b"0\r\n\r\n" if how == "chunked" else b"x" * (1_000_000 - 6))
-    assert marks(slow[0].answer()) == (201, "stored")
+    assert slow[0].answer().mark == (201, "stored")
     for client in slow:
         client.sock.close()
 
@@ -457,10 +453,10 @@ def test_answers_that_are_held_count_too_and_are_never_lost_for_it(pawl, upstrea
         assert client.sock.recv(1, socket.MSG_PEEK) == b"H"
         second = gateway.post("/refunds", b"x" * 10_000, key="k2")
         assert is_problem(second, 429, "RATE_LIMIT.exceeded", True, False)
-        assert (marks(first := client.answer()), first.body) == ((201, "stored"), big)
+        assert ((first := client.answer()).mark, first.body) == ((201, "stored"), big)
         eventually(lambda: gateway.post("/refunds", b"x" * 10_000, key="k2").status == 201)
         client.send(request_bytes("POST", "/refunds", [("Idempotency-Key", "k1")], b"{}"))
-        assert (marks(again := client.answer()), again.body) == ((201, "replayed"), big)
+        assert ((again := client.answer()).mark, again.body) == ((201, "replayed"), big)
     assert upstream.effects() == 2
 
 
@@ -483,16 +479,16 @@ def test_an_upstream_that_is_not_there_is_503_and_the_key_is_released(pawl, upst
     upstream.stop()
     first = gateway.post("/refunds", BODY, key="k1")
     assert is_problem(first, 503, "DEPENDENCY.unavailable", True, True)
-    assert marks(first) == (503, "released")
+    assert first.mark == (503, "released")
     assert first["Retry-After"] == "1"
     upstream.start()
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "stored")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (201, "stored")
 
 
 def test_an_upstream_that_is_not_there_any_more_makes_no_new_key_safe_under_retry(pawl, upstream):
     gateway = pawl(ONE.replace("/refunds}", "/refunds, unknown: retry}"))
     upstream.then(closes())
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (502, "released")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (502, "released")
     upstream.stop()
     again = gateway.post("/refunds", BODY, key="k1")
     assert is_problem(again, 503, "DEPENDENCY.unavailable", True, False)
@@ -508,7 +504,7 @@ def test_an_unsafe_request_that_is_not_protected_is_marked_bypassed(shared, behi
                                                                     with_key):
     for _ in range(2):
         answer = shared.post(path, BODY, key=key if with_key else None)
-        assert marks(answer) == (201, "bypassed")
+        assert answer.mark == (201, "bypassed")
     assert behind.effects() == 2
     assert all(r["Idempotency-Token"] is None for r in behind.requests)
     assert {r["Idempotency-Key"] for r in behind.requests} == {key if with_key else None}
@@ -516,14 +512,14 @@ def test_an_unsafe_request_that_is_not_protected_is_marked_bypassed(shared, behi
 
 def test_a_key_where_it_is_not_required_protects(shared, behind, key):
     first = shared.post("/optional", BODY, key=key)
-    assert marks(first) == (201, "stored")
+    assert first.mark == (201, "stored")
     assert shared.post("/optional", BODY, key=key).kept == first.kept
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
 def test_a_safe_method_passes_a_rules_path_and_only_a_key_is_marked(shared, behind, key, method):
-    assert marks(shared.request(method, "/refunds")) == (200, None)
-    assert marks(shared.request(method, "/refunds", [("Idempotency-Key", key)])) == \
+    assert shared.request(method, "/refunds").mark == (200, None)
+    assert shared.request(method, "/refunds", [("Idempotency-Key", key)]).mark == \
         (200, "bypassed")
 
 
@@ -567,16 +563,16 @@ def test_answers_keep_the_connection_and_the_order_of_requests(shared, behind, k
                     + request_bytes("POST", "/small", head, b"x" * 2000)
                     + request_bytes("GET", "/y"))
         got = [client.answer() for _ in range(8)]
-    assert [marks(a) for a in got] == [(201, "stored"), (201, "replayed"), (409, None), (400, None),
-                                       (200, None), (201, "bypassed"), (413, None), (200, None)]
+    assert [a.mark for a in got] == [(201, "stored"), (201, "replayed"), (409, None), (400, None),
+                                     (200, None), (201, "bypassed"), (413, None), (200, None)]
 
 
 def test_many_clients_get_the_rows_of_their_own(shared, behind, key):
     def act(i: int) -> list[tuple[int, str | None]]:
         mine = f'"{key[1:-1]}-{i}"'
-        return [marks(shared.post("/refunds", BODY, key=mine)),
-                marks(shared.post("/refunds", BODY, key=mine)),
-                marks(shared.post("/refunds", {"amount": i + 10}, key=mine))]
+        return [shared.post("/refunds", BODY, key=mine).mark,
+                shared.post("/refunds", BODY, key=mine).mark,
+                shared.post("/refunds", {"amount": i + 10}, key=mine).mark]
 
     assert at_once(20, act) == [[(201, "stored"), (201, "replayed"), (409, None)]] * 20
     assert behind.effects() == 20

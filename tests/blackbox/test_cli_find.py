@@ -91,7 +91,7 @@ def test_a_tenant_is_found_by_the_hash_that_its_log_lines_show(both, keys):
     gateway, admin = both
     post(gateway, "k1")
     post(gateway, "k1", tenant="m2")
-    line = eventually(lambda: [line for line in gateway.log if line["event"] == "request"])[0]
+    line = eventually(lambda: gateway.lines("request"))[0]
     assert line["tenant_hash"] == keys.show("k1", "--tenant", "m1")["tenant_hash"]
     by_hash = ("--tenant", line["tenant_hash"])
     assert [(row["key"], row["tenant"]) for row in keys.list(*by_hash)] == [("k1", "m1")]

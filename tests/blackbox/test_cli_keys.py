@@ -156,7 +156,7 @@ def test_a_record_and_its_log_line_name_the_tenant_by_one_hash(pawl):
     gateway.post("/b", {}, "k1", [("X-Api-Key", "s3cret")])
     shown = Operator(gateway).show("k1")
     assert shown["tenant"].startswith("credential:")
-    line = eventually(lambda: [line for line in gateway.log if line["event"] == "request"])[0]
+    line = eventually(lambda: gateway.lines("request"))[0]
     assert line["tenant_hash"] == shown["tenant_hash"]
     assert f"tenant hash:  {shown['tenant_hash']}" in Operator(gateway)("show", "k1").stdout
 

@@ -333,7 +333,7 @@ def test_a_reload_changes_the_limit_for_those_who_come_then(pawl):
     assert [client.request("GET", "/x").status for client in kept] == [200] * 5
     gateway.configure(LIMITED.replace("3\n", "1\n"))
     gateway.signal(signal.SIGHUP)
-    eventually(lambda: any(line["event"] == "config_reloaded" for line in gateway.log), "it")
+    eventually(lambda: gateway.lines("config_reloaded"), "it")
     kept.append(gateway.connect())
     assert kept[-1].request("GET", "/x").status == 200
     with gateway.connect() as client:

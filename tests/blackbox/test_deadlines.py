@@ -71,7 +71,7 @@ def test_a_begin_under_a_hung_disk_is_answered_in_the_client_s_time_and_goes_on(
     disk.unlink()
     upstream.wait_for(1)
     again = gateway.post_up("/refunds", {}, key="k1")
-    assert (again.status, again["Idempotency-Status"]) == (201, "replayed")
+    assert again.mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -84,7 +84,7 @@ def test_a_begin_under_a_hung_disk_without_a_timeout_is_refused_and_does_nothing
     answer = in_time(clock, client, 60, disk)
     assert answer.is_problem(503, "DEPENDENCY.store_unavailable")
     disk.unlink()
-    eventually(lambda: any(line["event"] == "request" for line in gateway.log), "its end")
+    eventually(lambda: gateway.lines("request"), "its end")
     assert upstream.effects() == 0
     assert gateway.post_up("/refunds", {}, key="k1")["Idempotency-Status"] == "stored"
     assert upstream.effects() == 1
@@ -115,7 +115,7 @@ def test_a_connect_into_a_black_hole_is_answered_in_the_client_s_time(pawl, upst
                    "its begin in the store")
         answer = in_time(clock, client, 3)
         assert answer.is_problem(504, "DEPENDENCY.timeout") and answer.json["retryable"]
-        clock.run_until(lambda: any(line["event"] == "request" for line in gateway.log))
+        clock.run_until(lambda: gateway.lines("request"))
     upstream.start()
     assert gateway.post_up("/refunds", {}, key="k1")["Idempotency-Status"] == "stored"
     assert upstream.effects() == 1
@@ -148,7 +148,7 @@ def test_an_outcome_that_the_store_does_not_take_tells_of_one(hung, upstream, cl
     assert answer.is_problem(503, "DEPENDENCY.outcome_not_stored")
     disk.unlink()
     again = gateway.post_up("/refunds", {}, key="k1")
-    assert (again.status, again["Idempotency-Status"]) == (201, "replayed")
+    assert again.mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -163,10 +163,10 @@ def test_a_resolver_that_does_not_answer_holds_up_no_signal(hung, number):
     gateway.signal(number)
     if number == signal.SIGTERM:
         assert gateway.wait() == 0
-    eventually(lambda: any(line["event"] == "config_refused" for line in gateway.log), "its end")
+    eventually(lambda: gateway.lines("config_refused"), "its end")
     if number == signal.SIGHUP:  # and is done now
         resolver.unlink()
-        eventually(lambda: any(line["event"] == "config_reloaded" for line in gateway.log), "it")
+        eventually(lambda: gateway.lines("config_reloaded"), "it")
 
 
 def threads_named(gateway, name: str) -> bool:

@@ -42,7 +42,7 @@ def test_a_drain_delay_serves_on_before_the_drain_begins(pawl, clock):
     gateway = pawl("tenant: none\ndrain_delay: 60s\n"
                    "rules:\n  - {name: r, match: POST /refunds}\n")
     gateway.signal(signal.SIGTERM)
-    eventually(lambda: any(line["event"] == "stopping" for line in gateway.log), "its leaving")
+    eventually(lambda: gateway.lines("stopping"), "its leaving")
     gateway.signal(signal.SIGHUP)  # not any more; and no end of the delay
     clock.advance(55)
     assert gateway.post_up("/refunds", {}, key="k1").status == 201

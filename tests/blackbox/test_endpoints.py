@@ -331,7 +331,7 @@ def test_an_endpoint_is_made_and_changed_over_http(admin, receiver):
     assert listener.get("/endpoints/billing").status == 404
     acts = [json.loads(line) for line in box.done("audit", "--json").splitlines()]
     assert {act["actor"].split(":")[0] for act in acts} == {"admin"} and len(acts) == 6
-    assert sum(line["event"] == "endpoint_act" for line in box.gateway.log) == 7
+    assert len(box.gateway.lines("endpoint_act")) == 7
 
 
 @pytest.mark.parametrize("body, what", [
@@ -390,8 +390,8 @@ def test_one_that_this_version_cannot_read_waits_alone(admin, receiver):
     box.publish("other.type")
     rows = {row["lane"]: row for row in box.until("done", "waiting", step=1)}
     assert rows["ledger"]["state"] == "done" and rows["billing"]["key"] == event
-    eventually(lambda: [(line["table"], line["id"]) for line in box.gateway.log
-                        if line["event"] == "row_held"] == [("pawl_endpoint_settings", id_)],
+    eventually(lambda: [(line["table"], line["id"]) for line in box.gateway.lines("row_held")]
+               == [("pawl_endpoint_settings", id_)],
                "its line")
     assert listener.value("pawl_rows_held", table="pawl_endpoint_settings") == 1
     for _ in range(50):

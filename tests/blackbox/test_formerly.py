@@ -14,19 +14,15 @@ OLD = "tenant: none\nrules:\n  - {name: old, match: POST /refunds}\n"
 NEW = RULE % ("new", "older, old")
 
 
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 def test_an_answer_of_the_old_name_is_replayed_under_the_new_one(pawl, upstream):
     gateway = pawl(OLD)
     first = gateway.post("/refunds", {}, key="k1")
     gateway.reload(NEW)
     for _ in range(2):
         again = gateway.post("/refunds", {}, key="k1")
-        assert (marks(again), again.body) == ((201, "replayed"), first.body)
+        assert (again.mark, again.body) == ((201, "replayed"), first.body)
     assert gateway.post("/refunds", {"x": 1}, key="k1").status == 409
-    assert marks(gateway.post("/refunds", {}, key="k2")) == (201, "stored")
+    assert gateway.post("/refunds", {}, key="k2").mark == (201, "stored")
     assert upstream.effects() == 2
 
 
@@ -38,8 +34,8 @@ def test_a_duplicate_under_the_new_name_waits_for_the_first_under_the_old_one(pa
     gateway.reload(NEW)
     second = Later(lambda: gateway.post("/refunds", {}, key="k1"))
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(second.result()) == (201, "replayed")
+    assert first.result().mark == (201, "stored")
+    assert second.result().mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -57,7 +53,7 @@ def test_without_formerly_a_renamed_rule_is_another_one(pawl, upstream):
     gateway = pawl(OLD)
     gateway.post("/refunds", {}, key="k1")
     gateway.reload(OLD.replace("old", "new"))
-    assert marks(gateway.post("/refunds", {}, key="k1")) == (201, "stored")
+    assert gateway.post("/refunds", {}, key="k1").mark == (201, "stored")
     assert upstream.effects() == 2
 
 
@@ -84,7 +80,7 @@ def test_while_a_rule_is_renamed_under_load_every_key_has_one_effect(pawl, upstr
         worker.join()
     counts = Counter(request["Idempotency-Key"] for request in upstream.done)
     assert set(counts.values()) == {1}
-    assert Counter(map(marks, answers))[201, "stored"] == len(counts)
+    assert Counter(answer.mark for answer in answers)[201, "stored"] == len(counts)
     assert {answer.status for answer in answers} == {201}
 
 
@@ -112,8 +108,8 @@ def test_a_key_that_holds_the_rules_name_is_found_by_the_name_that_made_it(pawl,
     first = gateway.post("/refunds", {}, key="k1")
     gateway.reload(renamed(config))
     again = gateway.post("/refunds", {}, key="k1")
-    assert (marks(again), again.body) == ((201, "replayed"), first.body)
-    assert marks(gateway.post("/refunds", {}, key="k2")) == (201, "stored")
+    assert (again.mark, again.body) == ((201, "replayed"), first.body)
+    assert gateway.post("/refunds", {}, key="k2").mark == (201, "stored")
     assert [request["Idempotency-Key"] for request in upstream.done] == ["k1:old", "k2:new"]
 
 
@@ -123,7 +119,7 @@ def test_what_goes_on_under_a_former_name_is_sent_under_the_key_that_was_sent(pa
     upstream.then(closes())
     gateway.post("/refunds", {}, key="k1")
     gateway.reload(renamed(config))
-    assert marks(gateway.post("/refunds", {}, key="k1")) == (201, "stored")
+    assert gateway.post("/refunds", {}, key="k1").mark == (201, "stored")
     assert [request["Idempotency-Key"] for request in upstream.done] == ["k1:old", "k1:old"]
 
 
@@ -157,7 +153,7 @@ def test_a_once_value_that_holds_the_rules_name_is_found_by_the_name_that_made_i
     first = refund(gateway, "k1", "r1")
     gateway.reload(renamed(ONCE))
     again = refund(gateway, "k1", "r1")
-    assert (marks(again), again.body) == ((201, "replayed"), first.body)
+    assert (again.mark, again.body) == ((201, "replayed"), first.body)
     assert refund(gateway, "k2", "r1").is_problem(409, "CONFLICT.idempotency.duplicate")
     assert refund(gateway, "k1", "r2").is_problem(409, "CONFLICT.idempotency.payload_mismatch")
     assert upstream.effects() == 1
@@ -171,6 +167,6 @@ def test_what_goes_on_under_a_former_name_holds_the_value_as_that_name_made_it(p
     upstream.then(say(503, None, ("Retry-After", "0"), effect=False))
     refund(gateway, "k1", "r1")
     gateway.reload(after)
-    assert marks(refund(gateway, "k1", "r1")) == (201, "stored")
+    assert refund(gateway, "k1", "r1").mark == (201, "stored")
     assert refund(gateway, "k2", "r1").is_problem(409, "CONFLICT.idempotency.duplicate")
     assert upstream.effects() == 1

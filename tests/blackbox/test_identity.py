@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from pawltest.upstream import closes, say
+from pawltest.upstream import closes
 from pawltest.wire import Answer
 
 pytestmark = pytest.mark.no_store

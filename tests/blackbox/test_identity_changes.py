@@ -63,17 +63,13 @@ def pay(gateway, key: str = "k1") -> Answer:
     return gateway.post("/pay", {"amount": 5}, key=key)
 
 
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 @changes()
 def test_a_complete_record_is_replayed(pawl, upstream, before, after):
     gateway = pawl(under(before, HOLD))
     first = pay(gateway)
     gateway.reload(under(after, HOLD))
     again = pay(gateway)
-    assert (marks(again), again.body) == ((201, "replayed"), first.body)
+    assert (again.mark, again.body) == ((201, "replayed"), first.body)
     assert upstream.effects() == 1
 
 
@@ -86,8 +82,8 @@ def test_a_running_record_is_waited_for(pawl, upstream, before, after):
     gateway.reload(under(after, HOLD))
     second = Later(lambda: pay(gateway))
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(second.result()) == (201, "replayed")
+    assert first.result().mark == (201, "stored")
+    assert second.result().mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -110,7 +106,7 @@ def test_a_record_in_doubt_is_sent_again_under_the_same_line(pawl, upstream, bef
     for _ in range(2):
         gateway.reload(under(after, RETRY))
         pay(gateway)
-    assert marks(pay(gateway)) == (201, "stored")
+    assert pay(gateway).mark == (201, "stored")
     assert len({request["Idempotency-Key"] for request in upstream.done}) == 1
     assert len(upstream.done) == 4
 
@@ -134,7 +130,7 @@ def test_a_key_is_spelled_as_the_rule_says_by_now_once_nothing_is_in_doubt(pawl,
     upstream.then(say(503, {}, ("Retry-After", "0"), effect=False))
     pay(gateway)
     gateway.reload(under(after, HOLD))
-    assert marks(pay(gateway)) == (201, "stored")
+    assert pay(gateway).mark == (201, "stored")
     assert [request["Idempotency-Key"] for request in upstream.requests] == ["k1", '"k1"']
 
 
@@ -151,12 +147,12 @@ def capture(gateway, key: str = "k1") -> Answer:
 def test_the_same_key_on_another_rule_of_the_space_is_a_mismatch(pawl, upstream):
     """found: L13"""
     gateway = pawl(under(SPACE, HOLD))
-    assert marks(pay(gateway)) == (201, "stored")
+    assert pay(gateway).mark == (201, "stored")
     other = capture(gateway)
     assert other.is_problem(409, MISMATCH)
     assert "another method, path" in other.json["detail"]
-    assert marks(pay(gateway)) == (201, "replayed")
-    assert marks(capture(gateway, "k2")) == (201, "stored")
+    assert pay(gateway).mark == (201, "replayed")
+    assert capture(gateway, "k2").mark == (201, "stored")
     assert pay(gateway, "k2").is_problem(409, MISMATCH)
     assert upstream.effects() == 2
 
@@ -177,7 +173,7 @@ def test_another_rule_says_mismatch_of_what_runs_is_in_doubt_or_was_not_done(
     upstream.then(say(503, {}, ("Retry-After", "0"), effect=False))
     pay(gateway, "k3")
     assert capture(gateway, "k3").is_problem(409, MISMATCH)
-    assert marks(pay(gateway, "k3")) == (201, "stored")
+    assert pay(gateway, "k3").mark == (201, "stored")
     assert upstream.effects("/capture") == 0
 
 
@@ -209,9 +205,9 @@ def test_a_record_keeps_the_rule_that_began_it_and_is_found_by_the_space(pawl):
 def test_once_values_stay_with_their_rule(pawl, upstream):
     once = 'once: {key: "{body:/amount}", duplicate: reject}'
     gateway = pawl(under(SPACE.replace("key_space: money", f"key_space: money, {once}"), HOLD))
-    assert marks(pay(gateway)) == (201, "stored")
+    assert pay(gateway).mark == (201, "stored")
     assert pay(gateway, "k2").is_problem(409, "CONFLICT.idempotency.duplicate")
-    assert marks(capture(gateway, "k3")) == (201, "stored")
+    assert capture(gateway, "k3").mark == (201, "stored")
     assert upstream.effects() == 2
 
 
@@ -225,7 +221,7 @@ def test_in_the_background_a_renamed_rule_probes_what_its_key_space_holds(pawl, 
     gateway.reload(under(rule(f"key_space: pay, {probe}", "paid"), PROBE))
     eventually(lambda: any(line["event"] == "probe" and line["result"] == "done"
                            for line in gateway.log), "a probe")
-    assert marks(pay(gateway)) == (200, "replayed")
+    assert pay(gateway).mark == (200, "replayed")
     assert upstream.effects() == 1
 
 
@@ -241,7 +237,7 @@ def test_what_is_shown_of_a_hidden_tenant_is_nobodys_name(pawl, upstream):
     def of(tenant: str) -> Answer:
         return gateway.post("/pay", {"amount": 5}, key="k1", headers=[("X-T", tenant)])
 
-    assert marks(of("acme")) == (201, "stored")
+    assert of("acme").mark == (201, "stored")
     shown = json.loads(run("keys", "list", "--json", "--store", gateway.store).stdout)["tenant"]
     assert shown.startswith("credential:")
     gateway.reload(gateway.accept(under(plain, HOLD)))
@@ -249,7 +245,7 @@ def test_what_is_shown_of_a_hidden_tenant_is_nobodys_name(pawl, upstream):
         refused = of(name)
         assert refused.is_problem(400, "VALIDATION.idempotency.tenant_missing")
         assert "'credential:'" in refused.json["detail"]
-    assert marks(of("Credential:x")) == (201, "stored")
+    assert of("Credential:x").mark == (201, "stored")
     assert upstream.effects() == 2
 
 

@@ -69,10 +69,6 @@ def pay(gateway: Gateway, key: str = KEY) -> Answer:
                         headers=[("X-T", "acme"), ("X-U", "other"), ("X-Key", f"x{key}")])
 
 
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 def try_reload(gateway: Gateway, config: str) -> str | None:
     """What refused it; None: it is in force."""
     return reload(gateway, config)[0]
@@ -89,11 +85,11 @@ def test_a_change_that_would_leave_a_response_behind_is_refused(pawl, upstream, 
                                                                 what):
     """found: R2"""
     gateway = pawl(before)
-    assert marks(pay(gateway)) == (201, "stored")
+    assert pay(gateway).mark == (201, "stored")
     problem = try_reload(gateway, after)
     assert problem.startswith(f"rule 'pay' moves its keys ({what}), and the store holds 1 record")
     assert re.search(r" until \d{4}-\d\d-\d\dT", problem)
-    assert marks(pay(gateway)) == (201, "replayed")
+    assert pay(gateway).mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -102,8 +98,8 @@ def test_accepted_it_makes_the_same_request_another_operation(pawl, upstream, be
     gateway = pawl(before)
     pay(gateway)
     gateway.reload(accept(after, try_reload(gateway, after)))
-    assert marks(pay(gateway)) == (201, "stored")
-    assert marks(pay(gateway)) == (201, "replayed")
+    assert pay(gateway).mark == (201, "stored")
+    assert pay(gateway).mark == (201, "replayed")
     assert upstream.effects() == 2
 
 
@@ -116,7 +112,7 @@ def test_accepted_it_makes_a_once_value_count_no_more(pawl, upstream, name):
     problem = try_reload(gateway, after)
     assert "the same operation under another key would run again" in problem
     gateway.reload(accept(after, problem))
-    assert marks(pay(gateway, "k3")) == (201, "stored")
+    assert pay(gateway, "k3").mark == (201, "stored")
     assert upstream.effects() == 2
 
 
@@ -124,8 +120,8 @@ def test_accepted_it_makes_a_once_value_count_no_more(pawl, upstream, name):
 def test_without_a_record_it_is_no_change(pawl, upstream, before, after, what):
     gateway = pawl(before)
     gateway.reload(after)
-    assert marks(pay(gateway)) == (201, "stored")
-    assert marks(pay(gateway)) == (201, "replayed")
+    assert pay(gateway).mark == (201, "stored")
+    assert pay(gateway).mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -138,8 +134,8 @@ def test_a_running_record_is_left_behind_by_none(pawl, upstream):
     problem = try_reload(gateway, after)
     assert "1 record of them, 1 without an outcome, without an end:" in problem
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(pay(gateway)) == (201, "replayed")
+    assert first.result().mark == (201, "stored")
+    assert pay(gateway).mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -161,7 +157,7 @@ def test_an_owner_stores_its_outcome_whatever_was_accepted_meanwhile(pawl, upstr
     gate.wait_for()
     gateway.reload(accept(after, try_reload(gateway, after)))
     gate.open()
-    assert marks(first.result()) == (201, "stored")
+    assert first.result().mark == (201, "stored")
     assert '"complete"' in run("keys", "list", "--json", "--store", gateway.store).stdout
 
 
@@ -174,8 +170,8 @@ def test_a_reload_that_one_rule_refuses_moves_no_other_rule(pawl, upstream):
     accepted = accept(after, try_reload(gateway, after + other.replace(" MORE", "")))
     problem = try_reload(gateway, accepted + other.replace(" MORE", ", key_format: uuid"))
     assert problem.startswith("rule 'other' moves its keys (key)")
-    assert marks(pay(gateway)) == (201, "replayed")
-    assert marks(pay(gateway, "k2")) == (201, "stored")
+    assert pay(gateway).mark == (201, "replayed")
+    assert pay(gateway, "k2").mark == (201, "stored")
 
 
 @pytest.mark.parametrize("before, after", STAYS.values(), ids=STAYS)
@@ -183,7 +179,7 @@ def test_what_names_alike_is_not_asked_about(pawl, upstream, before, after):
     gateway = pawl(before)
     pay(gateway)
     gateway.reload(after)
-    assert marks(pay(gateway)) in ((201, "replayed"), (409, None))  # by its key; by its value
+    assert pay(gateway).mark in ((201, "replayed"), (409, None))  # by its key; by its value
     assert upstream.effects() == 1
 
 
@@ -200,7 +196,7 @@ def test_a_start_refuses_it_too_and_so_does_the_test_of_a_config(pawl, upstream)
     gateway.configure(accept(after, done.stderr))
     assert run("serve", "--test", "-c", gateway.config).returncode == 0
     gateway.start()
-    assert marks(pay(gateway)) == (201, "stored")
+    assert pay(gateway).mark == (201, "stored")
 
 
 def test_what_was_accepted_once_is_accepted_once(pawl, upstream):
@@ -211,7 +207,7 @@ def test_what_was_accepted_once_is_accepted_once(pawl, upstream):
     accepted = accept(after, try_reload(gateway, after))
     gateway.reload(accepted)
     gateway.restart()
-    assert marks(pay(gateway)) == (201, "stored")
+    assert pay(gateway).mark == (201, "stored")
     back = accept(before, try_reload(gateway, before))
     assert back != accepted
     gateway.reload(back)
@@ -227,7 +223,7 @@ def test_once_their_time_is_over_no_record_is_in_the_way(pawl, upstream):
     assert try_reload(gateway, after)
     gateway.clock.advance(2 * 3600)
     gateway.reload(after)
-    assert marks(pay(gateway)) == (201, "stored")
+    assert pay(gateway).mark == (201, "stored")
 
 
 def test_a_rule_that_was_away_comes_back_as_it_was(pawl, upstream):
@@ -237,7 +233,7 @@ def test_a_rule_that_was_away_comes_back_as_it_was(pawl, upstream):
     gateway.reload(before.replace("name: pay, match: POST /pay", "name: other, match: POST /other"))
     assert "(key)" in try_reload(gateway, after)
     gateway.reload(before)
-    assert marks(pay(gateway)) == (201, "replayed")
+    assert pay(gateway).mark == (201, "replayed")
 
 
 def test_a_new_name_does_not_hide_a_change(pawl, upstream):
@@ -249,7 +245,7 @@ def test_a_new_name_does_not_hide_a_change(pawl, upstream):
         problem = try_reload(gateway, renamed)
         assert problem.startswith("rule 'paid' moves its keys (key)")
     gateway.reload(before.replace("name: pay,", "name: paid, formerly: [pay],"))
-    assert marks(pay(gateway)) == (201, "replayed")
+    assert pay(gateway).mark == (201, "replayed")
     gone = before.replace("name: pay,", "name: paid,")
     assert try_reload(gateway, gone).startswith("rule 'paid' moves its keys (formerly)")
 
@@ -267,7 +263,7 @@ def test_a_change_whose_process_died_is_ended_by_the_next_start(pawl, upstream):
             store.commit()
         gateway.configure(config)
         gateway.start()
-        assert marks(pay(gateway)) == (201, status)
+        assert pay(gateway).mark == (201, status)
         with contextlib.closing(sqlite3.connect(gateway.store)) as store:
             assert store.execute("SELECT becomes FROM pawl_identity").fetchall() == [("",)]
 

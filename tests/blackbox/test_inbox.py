@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from pawltest.admin import with_admin
-from pawltest.gateway import Gateway, run
+from pawltest.gateway import run
 from pawltest.tasks import Tasks, time_of
 from pawltest.upstream import Upstream, closes, say
 from pawltest.wire import Answer, Broken, at_once, eventually
@@ -352,7 +352,7 @@ def test_a_source_that_a_reload_takes_out_handles_no_more_until_it_is_back(inbox
     eventually(lambda: upstream.requests, "its first attempt")
     box.gateway.configure(config(source("bank")))
     box.gateway.signal(signal.SIGHUP)
-    eventually(lambda: any(line["event"] == "config_reloaded" for line in box.gateway.log), "it")
+    eventually(lambda: box.gateway.lines("config_reloaded"), "it")
     tried = len(upstream.requests)
     for _ in range(5):
         box.gateway.clock.step(30)

@@ -60,10 +60,6 @@ def methods(upstream: Upstream) -> list[str]:
     return [request.method for request in upstream.requests]
 
 
-def marks(answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 def made(age: float) -> str:
     """A key that was made so many seconds ago."""
     ms = f"{int((time.time() - age) * 1000):012x}"
@@ -72,14 +68,14 @@ def made(age: float) -> str:
 
 def test_what_the_service_does_not_know_is_sent_under_the_token_that_asked(shared, behind, key):
     first = shared.post("/always", BODY, key=key)
-    assert marks(first) == (201, "stored")
+    assert first.mark == (201, "stored")
     assert methods(behind) == ["GET", "POST"]
     asked, sent = behind.requests
     assert asked["Idempotency-Key"] == sent["Idempotency-Key"]
     assert sent["Idempotency-Key"].strip('"') == key.strip('"')
     assert asked["Idempotency-Token"] == sent["Idempotency-Token"] and asked.body == b""
     again = shared.post("/always", BODY, key=key)
-    assert (marks(again), again.kept) == ((201, "replayed"), first.kept)
+    assert (again.mark, again.kept) == ((201, "replayed"), first.kept)
     assert methods(behind) == ["GET", "POST"]
 
 
@@ -87,9 +83,9 @@ def test_what_it_knows_is_answered_as_any_duplicate_and_not_sent(shared, behind,
     found = say(200, {"id": "re_9"}, ("ETag", '"e"'))
     behind.then(found)
     first = shared.post("/always", BODY, key=key)
-    assert (marks(first), first.json, first["ETag"]) == ((200, "replayed"), {"id": "re_9"}, '"e"')
+    assert (first.mark, first.json, first["ETag"]) == ((200, "replayed"), {"id": "re_9"}, '"e"')
     again = shared.post("/always", BODY, key=key)
-    assert (marks(again), again.kept) == ((200, "replayed"), first.kept)
+    assert (again.mark, again.kept) == ((200, "replayed"), first.kept)
     behind.then(found)
     refused = shared.post("/own", BODY, key=key)
     assert refused.is_problem(409, "CONFLICT.idempotency.duplicate")
@@ -102,7 +98,7 @@ def test_a_once_value_is_asked_about_whatever_the_key(shared, behind, key):
     assert [request.target for request in behind.requests] == ["/known/7", "/once"]
     behind.then(say(200, {"id": "re_8"}))
     found = shared.post("/once", {"id": 8}, key=f'"3 {key[1:]}')
-    assert (marks(found), found.json) == ((200, "replayed"), {"id": "re_8"})
+    assert (found.mark, found.json) == ((200, "replayed"), {"id": "re_8"})
     assert len(behind.done) == 1
 
 
@@ -110,8 +106,8 @@ def test_a_once_value_is_asked_about_whatever_the_key(shared, behind, key):
 def test_what_is_about_the_caller_goes_to_the_caller(shared, behind, key, status):
     behind.then(say(status, {"who": "are you"}, ("Retry-After", "7")))
     refused = shared.post("/always", BODY, key=key)
-    assert (marks(refused), refused.json) == ((status, "released"), {"who": "are you"})
-    assert marks(shared.post("/always", BODY, key=key)) == (201, "stored")
+    assert (refused.mark, refused.json) == ((status, "released"), {"who": "are you"})
+    assert shared.post("/always", BODY, key=key).mark == (201, "stored")
     assert methods(behind) == ["GET", "GET", "POST"]
 
 
@@ -129,7 +125,7 @@ def test_what_proves_nothing_sends_nothing(shared, behind, key, reply):
     assert (unproved.json["retryable"], unproved.json["safe_new_key"]) == (True, False)
     assert int(unproved["Retry-After"]) >= 1 and unproved["Idempotency-Status"] == "released"
     behind.then(say(404))
-    assert marks(shared.post("/always", BODY, key=key)) == (201, "stored")
+    assert shared.post("/always", BODY, key=key).mark == (201, "stored")
     assert methods(behind) == ["GET", "GET", "POST"]
 
 
@@ -140,19 +136,19 @@ def test_two_at_once_ask_and_send_once(shared, behind, key):
     gate.wait_for()
     gate.open()
     answers = [client.result() for client in clients]
-    assert sorted(map(marks, answers)) == [(201, "replayed"), (201, "stored")]
+    assert sorted(answer.mark for answer in answers) == [(201, "replayed"), (201, "stored")]
     assert methods(behind) == ["GET", "POST"]
 
 
 def test_without_a_mark_only_always_asks(shared, behind, key):
     for path in ("/default", "/off", "/plain"):
-        assert marks(shared.post(path, BODY, key=key)) == (201, "stored")
+        assert shared.post(path, BODY, key=key).mark == (201, "stored")
     assert methods(behind) == ["POST"] * 3
 
 
 def test_a_lost_response_is_probed_as_ever(shared, behind, key):
     behind.then(say(404), closes(), say(200, {"id": 1}))
-    assert marks(shared.post("/always", BODY, key=key)) == (200, "stored")
+    assert shared.post("/always", BODY, key=key).mark == (200, "stored")
     assert methods(behind) == ["GET", "POST", "GET"]
 
 
@@ -174,12 +170,8 @@ def test_killed_while_it_asks_nothing_is_in_doubt(pawl, upstream, clock):
     knows_what_it_did(upstream)
     kill_while_it_asks(gateway, upstream)
     clock.advance(31)  # its lease, where it is not known that it has died
-    assert marks(gateway.post_up("/always", BODY, key="k1")) == (201, "stored")
+    assert gateway.post_up("/always", BODY, key="k1").mark == (201, "stored")
     assert methods(upstream) == ["GET", "GET", "POST"]
-
-
-def lines(gateway, event: str) -> list[dict]:
-    return [line for line in gateway.log if line["event"] == event]
 
 
 TRIED = [
@@ -214,7 +206,7 @@ def test_a_service_that_finds_what_cannot_exist_is_not_believed(pawl, upstream, 
     assert (finds_all in admin.series()) is not believed
     ready = admin.get("/readyz").body.decode()
     assert ("for rule 'always': its probe finds what cannot exist" in ready) is not believed
-    assert len(lines(gateway, "probe_tried")) == (again == 0 and reply.status != 404)
+    assert len(gateway.lines("probe_tried")) == (again == 0 and reply.status != 404)
 
 
 @hooks
@@ -246,23 +238,23 @@ def test_while_records_may_be_missing_it_asks_and_believes_nothing_too_early(paw
     kept = gateway.post("/default", BODY, key="kept")
     mark(gateway, "--since", "2026-01-31T12:00:00Z", "--live")
     again = gateway.post("/default", BODY, key="kept")
-    assert (marks(again), again.kept) == ((201, "replayed"), kept.kept)
+    assert (again.mark, again.kept) == ((201, "replayed"), kept.kept)
     # What was sent before may still be on its way: "not found" says nothing yet, "found" does.
     early = gateway.post("/default", BODY, key="k1")
     assert early.is_problem(503, UNPROVED) and "the probe got 404" in early.json["detail"]
     assert 30 < int(early["Retry-After"]) <= 60
     assert methods(upstream) == ["POST", "GET"]
     upstream.then(say(200, {"id": "re_1"}))
-    assert marks(gateway.post("/default", BODY, key="k2")) == (200, "replayed")
+    assert gateway.post("/default", BODY, key="k2").mark == (200, "replayed")
     clock.advance(61)  # the lease, and the rule's timeout
-    assert marks(gateway.post_up("/default", BODY, key="k1")) == (201, "stored")
+    assert gateway.post_up("/default", BODY, key="k1").mark == (201, "stored")
     assert methods(upstream) == ["POST", "GET", "GET", "GET", "POST"]
-    assert marks(gateway.post("/off", BODY, key="k3")) == (201, "stored")
-    assert marks(gateway.post("/plain", BODY, key="k4")) == (201, "stored")
-    assert marks(gateway.post("/window", BODY, key="k5")) == (201, "stored")
+    assert gateway.post("/off", BODY, key="k3").mark == (201, "stored")
+    assert gateway.post("/plain", BODY, key="k4").mark == (201, "stored")
+    assert gateway.post("/window", BODY, key="k5").mark == (201, "stored")
     assert methods(upstream)[-3:] == ["POST"] * 3
     mark(gateway, "--clear", "--live")
-    assert marks(gateway.post("/default", BODY, key="k6")) == (201, "stored")
+    assert gateway.post("/default", BODY, key="k6").mark == (201, "stored")
     assert methods(upstream)[-2:] == ["POST", "POST"]
 
 
@@ -276,4 +268,4 @@ def test_a_dated_key_from_before_the_mark_is_held_where_nobody_can_be_asked(pawl
     assert (refused.json["retryable"], refused.json["safe_new_key"]) == (False, False)
     assert not upstream.requests
     clock.advance(400)
-    assert marks(gateway.post_up("/dated", BODY, key=made(-390))) == (201, "stored")
+    assert gateway.post_up("/dated", BODY, key=made(-390)).mark == (201, "stored")

@@ -17,7 +17,7 @@ import pytest
 
 from pawltest.gateway import Gateway
 from pawltest.upstream import Reply, Upstream
-from pawltest.wire import PATIENCE, Answer, Client, Later, eventually, request_bytes
+from pawltest.wire import Answer, Client, Later, eventually, request_bytes
 
 pytestmark = pytest.mark.file_only
 

@@ -27,8 +27,7 @@ TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 def lines(gateway, n, event="request"):
     """The first n lines of that event. They are written when their answers have left: lines of two
     connections may change places, so a test asks for the one before it sends the other."""
-    return eventually(lambda: len(found := [line for line in gateway.log
-                                            if line["event"] == event]) >= n and found[:n],
+    return eventually(lambda: len(found := gateway.lines(event)) >= n and found[:n],
                       f"{n} lines of {event}")
 
 

@@ -81,8 +81,7 @@ def test_all_of_a_rule_in_doubt_are_released_each_by_its_token(both, upstream, k
         (key, before[key], "release", "done", True, "released") for key in ("k1", "k2")]
     assert "the next attempt will run the operation" in page["keys"][0]["message"]
     assert audited(keys) == [("admin:127.0.0.1", "release", key) for key in ("k1", "k2")]
-    lines = eventually(lambda: len(found := [line for line in gateway.log
-                                             if line["event"] == "act"]) == 2 and found)
+    lines = eventually(lambda: len(found := gateway.lines("act")) == 2 and found)
     assert [(line["idempotency_key"], line["token"], line["result"]) for line in lines] == [
         (key, before[key], "done") for key in ("k1", "k2")]
     assert post(gateway, "k1")["Idempotency-Status"] == "stored"

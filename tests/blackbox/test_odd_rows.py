@@ -54,7 +54,7 @@ def test_a_damaged_response_is_gone_for_its_own_key_alone(odd, upstream):
     assert (answer.status, answer["Error-Code"]) == (410, "CONFLICT.idempotency.result_not_kept")
     assert upstream.effects() == 1
     odd.others_go_on("k2")
-    assert [line["event"] for line in odd.gateway.log if line["event"] == "outcome_damaged"]
+    assert odd.gateway.lines("outcome_damaged")
     odd.store.sql("UPDATE pawl_outcome SET http_code = 0 WHERE key = 'k2'")
     answer = odd.gateway.post("/refunds", {}, key="k2")
     assert (answer.status, answer["Error-Code"]) == (410, "CONFLICT.idempotency.result_not_kept")

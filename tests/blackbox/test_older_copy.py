@@ -66,8 +66,7 @@ def test_an_older_copy_under_a_running_gateway_is_noticed(pawl, upstream, tmp_pa
     eventually(lambda: admin.get("/readyz").status == 503, "not ready")
     assert b"went back" in admin.get("/readyz").body
     assert admin.value("pawl_store_went_back_total") == 1
-    (line,) = eventually(lambda: [line for line in gateway.log
-                                  if line["event"] == "store_went_back"], "its line")
+    (line,) = eventually(lambda: gateway.lines("store_went_back"), "its line")
     assert marks_of(gateway.store)[0] == 1
     assert gateway.stop() == 0
     started = run("serve", "-c", gateway.config)

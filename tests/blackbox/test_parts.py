@@ -30,7 +30,7 @@ def reload(gateway: Gateway, admin: Admin, config: str, event: str) -> list[dict
     begin = len(gateway.log)
     gateway.configure(f"admin: 127.0.0.1:{admin.port}\n{config}")
     gateway.signal(signal.SIGHUP)
-    eventually(lambda: any(line["event"] == event for line in gateway.log[begin:]), event)
+    eventually(lambda: gateway.lines(event, begin), event)
     return gateway.log[begin:]
 
 
@@ -100,4 +100,4 @@ def test_a_part_is_stopped_before_the_process_ends(pawl, clock):
     clock.advance(3600)
     eventually(lambda: admin.value("counter_counted_total") == 1, "a count")
     assert gateway.stop() == 0
-    assert [line["count"] for line in gateway.log if line["event"] == "counter_stopped"] == [1]
+    assert [line["count"] for line in gateway.lines("counter_stopped")] == [1]

@@ -34,10 +34,6 @@ DAY = 86400
 hooks = pytest.mark.hooks
 
 
-def marks(*answers):
-    return [(answer.status, answer["Idempotency-Status"]) for answer in answers]
-
-
 def event(source, number, send, **more):
     return send("/events", {"event_id": number, "event_type": "refund.succeeded", **more},
                 headers=[("X-Source-Service", source)])
@@ -55,7 +51,7 @@ def test_a_payout_that_timed_out_and_is_tried_again_is_one_payout(pawl, upstream
     upstream.on("GET", "/payouts/by-key/k1", say(200, {"id": "po_1"}))
     again = gateway.post_up("/payouts", {"amount": 5}, "k1", [MERCHANT])
     gate.open()
-    assert (marks(again), again.json) == ([(201, "stored")], {"id": "po_1"})
+    assert (again.mark, again.json) == ((201, "stored"), {"id": "po_1"})
     assert upstream.effects() == 1
 
 
@@ -75,7 +71,7 @@ def test_an_event_that_is_delivered_again_is_acknowledged_for_a_week_and_handled
 
 def test_an_event_of_another_source_is_another_event(shared, behind, key):
     answers = [event(source, key, shared.post) for source in ("ledger", "risk")]
-    assert marks(*answers) == [(201, "stored")] * 2
+    assert [answer.mark for answer in answers] == [(201, "stored")] * 2
     assert behind.effects() == 2
 
 
@@ -104,5 +100,6 @@ def test_the_payload_as_key_catches_a_duplicate_under_another_key(shared, behind
     answers = [shared.post("/users", body, key, [MERCHANT]) for key, body in (
         ("k1", {"name": "Ann", "email": "a@example.org"}),
         ("k2", {"email": "a@example.org", "name": "Ann"}), ("k3", {"name": "Bob"}))]
-    assert marks(*answers) == [(201, "stored"), (201, "replayed"), (201, "stored")]
+    assert [answer.mark for answer in answers] == [(201, "stored"), (201, "replayed"),
+                                                   (201, "stored")]
     assert behind.effects() == 2

@@ -112,6 +112,6 @@ def test_a_reload_publishes_the_new_rules(pawl, upstream):
     old = page(gateway)
     gateway.configure(CONFIG.replace("ttl: 72h", "ttl: 1h"))
     gateway.signal(signal.SIGHUP)
-    eventually(lambda: [line for line in gateway.log if line["event"] == "config_reloaded"])
+    eventually(lambda: gateway.lines("config_reloaded"))
     new = page(gateway, ("If-None-Match", old["ETag"]))
     assert (new.status, new.json["rules"][0]["lifetime"]["ttl"]) == (200, "1h")

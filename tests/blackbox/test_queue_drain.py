@@ -10,7 +10,7 @@ import signal
 import time
 import subprocess
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 

@@ -26,14 +26,10 @@ def config(unknown: str = "hold", retry: str = "user_facing", **more: str) -> st
     return "tenant: none\nrules:\n  - {" + ", ".join(f"{k}: {v}" for k, v in rule.items()) + "}\n"
 
 
-def lines(gateway, event: str) -> list[dict]:
-    return [line for line in gateway.log if line["event"] == event]
-
-
 def told(gateway, event: str, requests: int = 1) -> list[dict]:
     """The lines of an event, once so many requests have theirs."""
-    eventually(lambda: len(lines(gateway, "request")) >= requests, "the lines of the requests")
-    return lines(gateway, event)
+    eventually(lambda: len(gateway.lines("request")) >= requests, "the lines of the requests")
+    return gateway.lines(event)
 
 
 def numbers(upstream) -> list[str]:
@@ -52,7 +48,7 @@ def test_r3_what_was_surely_not_done_is_tried_again_under_one_token(pawl, upstre
     gateway = pawl(config(unknown))
     upstream.then(not_done(503), not_done(429), not_done(425))
     answer = gateway.post(PATH, BODY, key="k1")
-    assert (answer.status, answer["Idempotency-Status"]) == (201, "stored")
+    assert answer.mark == (201, "stored")
     assert upstream.effects() == 1 and numbers(upstream) == ["1", "2", "3", "4"]
     assert len({request["Idempotency-Token"] for request in upstream.requests}) == 1
     assert {request["Idempotency-Key"] for request in upstream.requests} == {"k1"}
@@ -195,7 +191,7 @@ def test_a_services_own_409_in_progress_is_waited_out(pawl, upstream, unknown):
     gateway = pawl(config(unknown))
     upstream.then(not_done(409, RUNS), not_done(409, RUNS, ("Retry-After", "1")))
     answer = gateway.post(PATH, BODY, key="k1")
-    assert (answer.status, answer["Idempotency-Status"]) == (201, "stored")
+    assert answer.mark == (201, "stored")
     assert upstream.effects() == 1 and numbers(upstream) == ["1", "2", "3"]
 
 
@@ -205,7 +201,7 @@ def test_a_services_own_409_in_progress_is_not_kept(pawl, upstream, remember):
     gateway = pawl(config(retry="none", remember=remember))
     upstream.then(not_done(409, RUNS))
     answer = gateway.post(PATH, BODY, key="k1")
-    assert (answer.status, answer["Idempotency-Status"]) == (409, "released")
+    assert answer.mark == (409, "released")
     assert gateway.post(PATH, BODY, key="k1")["Idempotency-Status"] == "stored"
     assert upstream.effects() == 1
 
@@ -252,14 +248,14 @@ def test_r7_under_hold_nothing_that_may_have_happened_is_sent_again(pawl, upstre
     assert "the operation may have happened" in problem["hint"]
     assert len(upstream.requests) == 1 and upstream.effects() == 1
     assert not told(gateway, "retry", 2)
-    assert [line["ended_by"] for line in lines(gateway, "retries_end")] == ["unknown"]
+    assert [line["ended_by"] for line in gateway.lines("retries_end")] == ["unknown"]
 
 
 def test_r7_a_502_once_is_healed_under_unknown_retry(pawl, upstream):
     gateway = pawl(config("retry"))
     upstream.then(not_done(502))
     answer = gateway.post(PATH, BODY, key="k1")
-    assert (answer.status, answer["Idempotency-Status"]) == (201, "stored")
+    assert answer.mark == (201, "stored")
     assert len(upstream.requests) == 2 and upstream.effects() == 1
 
 
@@ -288,7 +284,7 @@ def test_tries_that_probes_find_not_done_are_of_one_course(pawl, upstream):
     lost = closes(effect=False)
     upstream.then(not_done(503), lost, say(404), not_done(503), say(500, effect=False), say(404))
     answer = gateway.post(PATH, BODY, key="k1")
-    assert (answer.status, answer["Idempotency-Status"]) == (500, "released")
+    assert answer.mark == (500, "released")
     assert (answer["X-Should-Retry"], answer["Retry-After"]) == ("true", "1")
     posts = [request for request in upstream.requests if request.method == "POST"]
     assert [r.method for r in upstream.requests] == ["POST", "POST", "GET"] * 2
@@ -296,7 +292,7 @@ def test_tries_that_probes_find_not_done_are_of_one_course(pawl, upstream):
     assert len({request["Idempotency-Token"] for request in posts}) == 2
     ended, = told(gateway, "retries_end")
     assert (ended["ended_by"], ended["reason"], ended["status"]) == ("attempts", "status", 500)
-    assert [line["reason"] for line in lines(gateway, "retry")] == ["status", "broke off", "status"]
+    assert [line["reason"] for line in gateway.lines("retry")] == ["status", "broke off", "status"]
     page = admin.get("/metrics").body.decode()
     for name, n in (("operations", 1), ("attempts", 3), ("exhausted", 1)):
         assert f'pawl_retry_{name}_total{{profile="user_facing"}} {n}' in page
@@ -324,7 +320,7 @@ def test_a_drain_ends_the_wait_for_a_try_that_was_not_done(pawl, upstream):
     gateway = pawl(config(PROBE, "{profile: background, schedule: [15s]}", settle="0"))
     upstream.then(closes(effect=False), say(404))
     client = Later(lambda: gateway.post(PATH, BODY, key="k1"))
-    eventually(lambda: lines(gateway, "retry"), "the wait")
+    eventually(lambda: gateway.lines("retry"), "the wait")
     gateway.signal(signal.SIGTERM)
     answer = client.result()
     assert answer.is_problem(502, "TRANSIENT.upstream_broke")
@@ -344,7 +340,7 @@ def test_a_later_not_done_answer_does_not_undo_a_doubt(pawl, upstream):
     gateway, admin = with_admin(pawl, config("retry"))
     upstream.then(closes(), not_done(503, ("Retry-After", "60")))
     answer = gateway.post(PATH, BODY, key="k1")
-    assert (answer.status, answer["Idempotency-Status"]) == (503, "released")
+    assert answer.mark == (503, "released")
     record, = admin.keys()
     assert record["in_doubt"] is True, record
 
@@ -376,7 +372,7 @@ def test_an_upstream_that_comes_back_is_reached(pawl, upstream):
     gateway = pawl(config(retry="api"))
     upstream.stop()
     first = Later(lambda: gateway.post(PATH, BODY, key="k1"))
-    eventually(lambda: lines(gateway, "retry"), "a wait for the next try")
+    eventually(lambda: gateway.lines("retry"), "a wait for the next try")
     upstream.start()
     assert first.result().status == 201 and upstream.effects() == 1
 
@@ -395,7 +391,7 @@ def test_no_further_try_begins_without_time_for_its_response(pawl, upstream):
     upstream.then(not_done(503, ("Retry-After", "2")))
     upstream.hold()
     answer = gateway.post(PATH, BODY, key="k1")
-    assert (answer.status, answer["Idempotency-Status"]) == (503, "released")
+    assert answer.mark == (503, "released")
     assert len(upstream.requests) == 1
     assert told(gateway, "retries_end")[0]["ended_by"] in ("retry_after", "deadline")
 
@@ -405,7 +401,7 @@ def test_no_further_try_begins_after_the_time_of_all_of_them(pawl, upstream, clo
     gateway = pawl(config(retry="webhook", timeout="30s", lease="60s"))
     upstream.then(not_done(503))
     answer = Later(lambda: gateway.post(PATH, BODY, key="k1"))
-    eventually(lambda: lines(gateway, "retry"), "a wait for the next try")
+    eventually(lambda: gateway.lines("retry"), "a wait for the next try")
     clock.advance(40)
     assert (answer.result().status, answer.result()["Idempotency-Status"]) == (503, "released")
     assert len(upstream.requests) == 1
@@ -415,7 +411,7 @@ def test_a_duplicate_waits_while_the_first_is_tried_again(pawl, upstream):
     gateway = pawl(config(retry="api"))
     upstream.then(not_done(503))
     first = Later(lambda: gateway.post(PATH, BODY, key="k1"))
-    eventually(lambda: lines(gateway, "retry"), "a wait for the next try")
+    eventually(lambda: gateway.lines("retry"), "a wait for the next try")
     second = gateway.post(PATH, BODY, key="k1")
     assert second["Idempotency-Status"] == "replayed" and first.result().status == 201
     assert upstream.effects() == 1 and len(upstream.requests) == 2
@@ -481,7 +477,7 @@ def test_a_drain_ends_the_wait_for_a_further_try(pawl, upstream, unknown, first,
     gateway = pawl("drain: 1s\n" + config(unknown, retry="webhook"))
     upstream.then(first)
     answer = Later(lambda: gateway.post(PATH, BODY, key="k1"))
-    eventually(lambda: lines(gateway, "retry"), "a wait for the next try")
+    eventually(lambda: gateway.lines("retry"), "a wait for the next try")
     gateway.restart()
     assert (answer.result().status, answer.result()["Idempotency-Status"]) == (status, "released")
     assert len(upstream.requests) == 1

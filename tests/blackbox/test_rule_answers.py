@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pawltest.upstream import Gate, Reply, closes, say
-from pawltest.wire import Answer, Later
+from pawltest.wire import Later
 
 CONFIG = """
 tenant: none
@@ -66,10 +66,6 @@ BODY = {"amount": 5}
 hooks = pytest.mark.hooks
 
 
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 # ---- which answers are kept ----
 
 
@@ -79,14 +75,14 @@ def marks(answer: Answer) -> tuple[int, str | None]:
 def test_under_remember_success_a_refusal_of_the_upstream_is_not_kept(shared, behind, key, status,
                                                                       mark):
     behind.then(say(status, {"status": status}))
-    assert marks(shared.post("/success", BODY, key=key)) == (status, mark)
+    assert shared.post("/success", BODY, key=key).mark == (status, mark)
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 429, 500, 502, 503, 504])
 def test_under_remember_all_every_answer_is_kept(shared, behind, key, status):
     behind.then(say(status, {"status": status}))
-    assert marks(shared.post("/all", BODY, key=key)) == (status, "stored")
-    assert marks(shared.post("/all", BODY, key=key)) == (status, "replayed")
+    assert shared.post("/all", BODY, key=key).mark == (status, "stored")
+    assert shared.post("/all", BODY, key=key).mark == (status, "replayed")
     assert behind.effects() == 1
 
 
@@ -94,7 +90,7 @@ def test_under_remember_all_every_answer_is_kept(shared, behind, key, status):
                                           (202, "unknown"), (504, "unknown"), (201, "stored")])
 def test_single_statuses_are_moved_by_their_lists(shared, behind, key, status, mark):
     behind.then(say(status, {"status": status}))
-    assert marks(shared.post("/lists", BODY, key=key)) == (status, mark)
+    assert shared.post("/lists", BODY, key=key).mark == (status, mark)
 
 
 def test_a_500_in_doubt_never_runs_again_under_hold(shared, behind, key):
@@ -107,31 +103,31 @@ def test_a_500_in_doubt_never_runs_again_under_hold(shared, behind, key):
 
 def test_a_500_in_doubt_runs_again_under_retry(shared, behind, key):
     behind.then(say(500, {}))
-    assert marks(shared.post("/lists-retry", BODY, key=key)) == (500, "released")
-    assert marks(shared.post("/lists-retry", BODY, key=key)) == (201, "stored")
+    assert shared.post("/lists-retry", BODY, key=key).mark == (500, "released")
+    assert shared.post("/lists-retry", BODY, key=key).mark == (201, "stored")
 
 
 def test_an_answer_in_doubt_is_asked_about_under_probe(shared, behind, key):
     behind.then(say(202, {}))
     behind.on("GET", f"/lists-probe/{key[1:-1]}", say(200, {"found": True}))
     first = shared.post("/lists-probe", BODY, key=key)
-    assert (marks(first), first.json) == ((200, "stored"), {"found": True})
+    assert (first.mark, first.json) == ((200, "stored"), {"found": True})
     assert behind.effects() == 1
 
 
 def test_a_500_that_is_called_not_done_is_not_asked_about(shared, behind, key):
     behind.then(say(500, {}, effect=False))
-    assert marks(shared.post("/lists-probe", BODY, key=key)) == (500, "released")
-    assert marks(shared.post("/lists-probe", BODY, key=key)) == (201, "stored")
+    assert shared.post("/lists-probe", BODY, key=key).mark == (500, "released")
+    assert shared.post("/lists-probe", BODY, key=key).mark == (201, "stored")
     assert behind.effects() == 1
 
 
 def test_an_answer_that_passes_live_is_sorted_by_its_status_too(shared, behind, key):
     behind.then(say(202, {"n": 1}, effect=False), say(203, {"n": 2}))
     first = shared.post("/live", BODY, key=key)
-    assert (marks(first), first.json) == ((202, "released"), {"n": 1})
+    assert (first.mark, first.json) == ((202, "released"), {"n": 1})
     second = shared.post("/live", BODY, key=key)
-    assert (marks(second), second.json) == ((203, "unknown"), {"n": 2})
+    assert (second.mark, second.json) == ((203, "unknown"), {"n": 2})
     again = shared.post("/live", BODY, key=key)
     assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
     assert behind.effects() == 1
@@ -155,12 +151,12 @@ CODED = ("Content-Encoding", "x-own")
 ], ids=["code", "by value", "text", "status", "list", "doubt first", "duplicate", "coded", "large"])
 def test_bodies_say_what_is_not_done_and_in_doubt_before_statuses(shared, behind, key, said, mark):
     behind.then(said)
-    assert marks(shared.post("/bodies", BODY, key=key))[1] == mark
+    assert shared.post("/bodies", BODY, key=key).mark[1] == mark
 
 
 def test_what_is_not_done_by_its_body_is_retried_as_a_503_is(shared, behind, key):
     behind.then(say(200, BUSY, effect=False))
-    assert marks(shared.post("/bodies-retry", BODY, key=key)) == (201, "stored")
+    assert shared.post("/bodies-retry", BODY, key=key).mark == (201, "stored")
     assert (len(behind.requests), behind.effects()) == (2, 1)
 
 
@@ -175,7 +171,7 @@ def test_a_probe_that_says_200_and_shows_nothing_has_not_found_it(shared, behind
 def test_a_probe_whose_error_shows_nothing_has_found_nothing_out(shared, behind, key):
     behind.then(say(500, {}))
     behind.on("GET", f"/bodies-probe/{key[1:-1]}", say(503, {"error": "later"}))
-    assert marks(shared.post("/bodies-probe", BODY, key=key)) == (500, "unknown")
+    assert shared.post("/bodies-probe", BODY, key=key).mark == (500, "unknown")
     again = shared.post("/bodies-probe", BODY, key=key)
     assert again.is_problem(409, "CONFLICT.idempotency.outcome_unknown")
     assert behind.effects() == 1
@@ -197,10 +193,10 @@ def test_a_replay_has_the_id_of_who_asks_and_the_first_response_its_own(shared, 
     whole = b' {"jsonrpc":"2.0" , "result":{"id":1,"n":1.0,"n\\u00e9":"\xc3\xa9"},"id" : %s}\n'
     behind.then(Reply(201, whole % b"1", (JSON, ("X-Own", "1"), *OF_THE_BYTES)))
     first = shared.post("/copies", rpc("1"), key=key)
-    assert (marks(first), first.body) == ((201, "stored"), whole % b"1")
+    assert (first.mark, first.body) == ((201, "stored"), whole % b"1")
     for given in ('"b\\u00e9\\""', "12345678901234567890", "null", "2.50"):
         again = shared.post("/copies", rpc(given), key=key)
-        assert (marks(again), again.body) == ((201, "replayed"), whole % given.encode())
+        assert (again.mark, again.body) == ((201, "replayed"), whole % given.encode())
         assert (again["X-Own"], again["Content-Type"]) == ("1", JSON[1])
         assert not [name for name, _ in OF_THE_BYTES if again[name]]
     same = shared.post("/copies", rpc("1"), key=key)
@@ -218,7 +214,7 @@ def test_members_are_copied_into_refusals_and_large_responses_too(shared, behind
     body = {"id": 1, "meta": {"trace": "a"}, "pad": "y" * pad}
     assert shared.post("/copies", body, key=key).json == said
     again = shared.post("/copies", body | {"id": "2", "meta": {"trace": "b", "host": "i"}}, key=key)
-    assert marks(again) == (status, "replayed")
+    assert again.mark == (status, "replayed")
     assert again.json == said | {"id": "2", "meta": {"trace": "b", "host": "h"}}
 
 
@@ -260,7 +256,7 @@ def test_each_of_those_that_wait_gets_its_own_id(shared, behind, key):
 
 def test_a_rejected_duplicate_is_409_and_told_of_the_first(shared, behind, key):
     behind.then(say(201, {"secret": "x"}, ("Location", "/reports/7")))
-    assert marks(shared.post("/rejects", BODY, key=key)) == (201, "stored")
+    assert shared.post("/rejects", BODY, key=key).mark == (201, "stored")
     again = shared.post("/rejects", BODY, key=key)
     assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
     body = again.json
@@ -297,22 +293,22 @@ def test_a_rejection_says_the_same_from_memory_and_from_disk(pawl, upstream):
 def test_after_its_window_a_rejected_duplicate_is_a_new_operation(pawl, upstream, clock):
     gateway = pawl(CONFIG)
     first = gateway.post("/window", {"id": 1})
-    assert marks(first) == (201, "stored")
+    assert first.mark == (201, "stored")
     clock.advance(3000)
     again = gateway.post_up("/window", {"id": 1})
     assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
     assert again.json["idempotency_key"] == upstream.requests[0]["Idempotency-Key"]
     clock.advance(601)
-    assert marks(gateway.post_up("/window", {"id": 1})) == (201, "stored")
+    assert gateway.post_up("/window", {"id": 1}).mark == (201, "stored")
     assert upstream.effects() == 2
 
 
 @pytest.mark.parametrize("path", ["/rejects", "/acks"])
 def test_a_failed_attempt_is_replayed_whatever_duplicates_get(shared, behind, key, path):
     behind.then(say(422, {"why": "amount"}, effect=False))
-    assert marks(shared.post(path, BODY, key=key)) == (422, "stored")
+    assert shared.post(path, BODY, key=key).mark == (422, "stored")
     again = shared.post(path, BODY, key=key)
-    assert (marks(again), again.json) == ((422, "replayed"), {"why": "amount"})
+    assert (again.mark, again.json) == ((422, "replayed"), {"why": "amount"})
     assert len(behind.requests) == 1
 
 
@@ -320,11 +316,11 @@ def test_a_duplicate_is_rejected_or_acknowledged_also_when_the_answer_was_not_ke
                                                                                    key):
     for path in ("/rejects-live", "/acks-small"):
         behind.then(say(201, {"why": "too long to be kept"}))
-        assert marks(shared.post(path, BODY, key=key)) == (201, "not-kept")
+        assert shared.post(path, BODY, key=key).mark == (201, "not-kept")
     again = shared.post("/rejects-live", BODY, key=key)
     assert again.is_problem(409, "CONFLICT.idempotency.duplicate")
     assert set(again.json["first"]) == {"status", "at"}
-    assert marks(shared.post("/acks-small", BODY, key=key)) == (200, "replayed")
+    assert shared.post("/acks-small", BODY, key=key).mark == (200, "replayed")
     assert behind.effects() == 2
 
 
@@ -351,7 +347,7 @@ def test_a_duplicate_that_waited_for_its_first_is_rejected_too(shared, behind, k
     gate.wait_for()
     second = Later(lambda: shared.post("/rejects", BODY, key=key))
     gate.open()
-    assert marks(first.result()) == (201, "stored")
+    assert first.result().mark == (201, "stored")
     assert second.result().is_problem(409, "CONFLICT.idempotency.duplicate")
     assert behind.effects() == 1
 
@@ -361,7 +357,7 @@ def test_an_acknowledged_duplicate_is_a_success_without_a_body(shared, behind, k
     behind.then(say(201, {"secret": "x"}, ("Location", "/reports/7"), ("X-Own", "1")))
     shared.post(path, BODY, key=key)
     again = shared.post(path, BODY, key=key)
-    assert (marks(again), again.body) == ((status, "replayed"), b"")
+    assert (again.mark, again.body) == ((status, "replayed"), b"")
     assert again["Idempotent-Replayed"] == "true"
     assert again["Content-Length"] == ("0" if status == 200 else None)
     assert (again["Location"], again["X-Own"], again["Content-Type"]) == (None, None, None)
@@ -409,7 +405,7 @@ def test_a_mismatch_tells_what_differs(shared, behind, key, target, body, told):
 def test_an_error_has_the_rules_words_and_pawls_status_and_headers(shared, behind, key):
     """found: L12, L9"""
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-    assert marks(shared.post("/worded/a:pay", BODY, key=key)) == (201, "stored")
+    assert shared.post("/worded/a:pay", BODY, key=key).mark == (201, "stored")
     other = shared.post("/worded/a:pay", {"amount": 6}, key=key)
     assert (other.status, other["Content-Type"]) == (409, "application/vnd.shop+json")
     assert other["Error-Code"] == "CONFLICT.idempotency.payload_mismatch"
@@ -450,9 +446,9 @@ def test_a_secret_tenant_is_stored_only_as_its_keyed_hash(pawl, upstream):
                    "rules: [{name: a, match: POST /a}]\n")
     for session in ("very-secret-session", "another-session"):
         answer = gateway.post("/a", BODY, key="k1", headers=[("X-Session", session)])
-        assert marks(answer) == (201, "stored")
+        assert answer.mark == (201, "stored")
     again = gateway.post("/a", BODY, key="k1", headers=[("X-Session", "another-session")])
-    assert (marks(again), upstream.effects()) == ((201, "replayed"), 2)
+    assert (again.mark, upstream.effects()) == ((201, "replayed"), 2)
     with sqlite3.connect(f"file:{gateway.store}?mode=ro", uri=True) as store:
         tenants = {tenant for tenant, in store.execute("SELECT tenant FROM idempotency_keys")}
     assert len(tenants) == 2 and all(tenant.startswith("credential:") for tenant in tenants)

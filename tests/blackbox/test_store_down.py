@@ -37,10 +37,6 @@ def put_back(store: Path) -> None:
             away.rename(path)
 
 
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 @pytest.fixture
 def down(pawl, upstream, clock):
     """A gateway whose store is gone, and a post that moves the clock while it waits."""
@@ -59,7 +55,7 @@ def down(pawl, upstream, clock):
 def test_a_request_passes_once_with_its_key_and_without_a_token(down, upstream):
     upstream.then(say(201, {"id": 7}, ("X-Own", "1")))
     answer = down.post_down("/passes", BODY, key='"k1"')
-    assert (marks(answer), answer.json, answer["X-Own"]) == ((201, "bypassed"), {"id": 7}, "1")
+    assert (answer.mark, answer.json, answer["X-Own"]) == ((201, "bypassed"), {"id": 7}, "1")
     assert answer["Idempotent-Replayed"] is None
     (seen,) = upstream.requests
     assert (seen["Idempotency-Key"], seen["Idempotency-Token"]) == ("k1", None)
@@ -67,13 +63,13 @@ def test_a_request_passes_once_with_its_key_and_without_a_token(down, upstream):
 
 
 def test_a_derived_key_is_sent_on(down, upstream):
-    assert marks(down.post_down("/by-body", {"id": "a b"})) == (201, "bypassed")
+    assert down.post_down("/by-body", {"id": "a b"}).mark == (201, "bypassed")
     assert upstream.requests[0]["Idempotency-Key"] == "a%20b"
 
 
 def test_nothing_is_recorded_and_a_retry_happens_again(down, upstream):
-    assert marks(down.post_down("/passes", BODY, key="k1")) == (201, "bypassed")
-    assert marks(down.post_down("/passes", BODY, key="k1")) == (201, "bypassed")
+    assert down.post_down("/passes", BODY, key="k1").mark == (201, "bypassed")
+    assert down.post_down("/passes", BODY, key="k1").mark == (201, "bypassed")
     assert upstream.effects() == 2
 
 
@@ -99,13 +95,13 @@ def test_an_upstream_that_breaks_off_is_told_as_bypassed(down, upstream):
 
 
 def test_when_the_store_is_back_requests_are_protected_again(down, upstream, clock):
-    assert marks(down.post_down("/passes", BODY, key="k1")) == (201, "bypassed")
+    assert down.post_down("/passes", BODY, key="k1").mark == (201, "bypassed")
     put_back(down.store)
     tries = iter(range(1000))
     clock.run_until(lambda: down.post("/passes", BODY, key=f"back-{next(tries)}")
                     ["Idempotency-Status"] == "stored")
-    assert marks(down.post("/passes", BODY, key="k1")) == (201, "stored")
-    assert marks(down.post("/passes", BODY, key="k1")) == (201, "replayed")
+    assert down.post("/passes", BODY, key="k1").mark == (201, "stored")
+    assert down.post("/passes", BODY, key="k1").mark == (201, "replayed")
 
 
 def test_what_was_sent_before_the_store_went_is_not_sent_again(pawl, upstream, clock):
@@ -125,7 +121,7 @@ def test_a_duplicate_whose_record_was_found_does_not_pass_when_the_store_goes(pa
                                                                               clock):
     """It is hashed again by the record's recipe, and then the store is gone."""
     gateway = pawl(CONFIG, started=False).start(PAWL_STOP_AT="before_begin:3")
-    assert marks(gateway.post("/passes", BODY, key="k1")) == (201, "stored")
+    assert gateway.post("/passes", BODY, key="k1").mark == (201, "stored")
     reload(gateway, CONFIG.replace("store_down: pass", "store_down: pass, payload: raw"))
     again = Later(lambda: gateway.post("/passes", BODY, key="k1"))
     eventually(lambda: stands_still(gateway.process.pid), "its stop before the second look")

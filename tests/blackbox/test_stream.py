@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pawltest.upstream import Reply, say
-from pawltest.wire import Answer, Later, request_bytes
+from pawltest.wire import Later, request_bytes
 
 pytestmark = pytest.mark.no_store
 
@@ -15,10 +15,6 @@ rules:
   - {name: export, match: POST /export, stream: true}
   - {name: probed, match: POST /probed, stream: true, unknown: {probe: "GET /probed/{key}"}}
 """
-
-
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
 
 
 def test_a_streamed_answer_passes_live_and_is_410_from_its_head_on(shared, behind, key):
@@ -40,7 +36,7 @@ def test_a_streamed_answer_passes_live_and_is_410_from_its_head_on(shared, behin
 def test_a_small_answer_of_a_streaming_rule_is_whole_and_not_kept(shared, behind, key, framing):
     behind.then(Reply(201, b"x" * 500, framing=framing))
     first = shared.post("/export", {}, key=f'"{key[1:-1]}{framing}"')
-    assert (marks(first), first.body) == ((201, "not-kept"), b"x" * 500)
+    assert (first.mark, first.body) == ((201, "not-kept"), b"x" * 500)
     again = shared.post("/export", {}, key=f'"{key[1:-1]}{framing}"')
     assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
     assert again.json["first"] == {"status": 201}
@@ -49,16 +45,16 @@ def test_a_small_answer_of_a_streaming_rule_is_whole_and_not_kept(shared, behind
 
 def test_an_answer_without_a_body_is_kept_though_the_rule_streams(shared, behind, key):
     behind.then(Reply(204, framing="none"))
-    assert marks(shared.post("/export", {}, key=key)) == (204, "stored")
-    assert marks(shared.post("/export", {}, key=key)) == (204, "replayed")
+    assert shared.post("/export", {}, key=key).mark == (204, "stored")
+    assert shared.post("/export", {}, key=key).mark == (204, "replayed")
     assert behind.effects() == 1
 
 
 def test_an_answer_that_says_not_done_streams_too_and_leaves_nothing(shared, behind, key):
     behind.then(say(503, {"busy": True}, effect=False))
     first = shared.post("/export", {}, key=key)
-    assert (marks(first), first.json) == ((503, "released"), {"busy": True})
-    assert marks(shared.post("/export", {}, key=key)) == (201, "not-kept")
+    assert (first.mark, first.json) == ((503, "released"), {"busy": True})
+    assert shared.post("/export", {}, key=key).mark == (201, "not-kept")
     assert behind.effects() == 1
 
 
@@ -67,7 +63,7 @@ def test_what_a_probe_found_streams_too(shared, behind, key):
     found = say(200, {"found": True})
     behind.on("GET", f"/probed/{key[1:-1]}", found)
     first = shared.post("/probed", {}, key=key)
-    assert (marks(first), first.json) == ((200, "not-kept"), {"found": True})
+    assert (first.mark, first.json) == ((200, "not-kept"), {"found": True})
     again = shared.post("/probed", {}, key=key)
     assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
     assert behind.effects() == 1

@@ -72,10 +72,6 @@ def code_of(reply) -> str:
     return "TRANSIENT.upstream_malformed" if garbage else BROKE
 
 
-def marks(answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 # ---- hold ----
 
 
@@ -129,8 +125,8 @@ def test_an_answer_that_drips_but_ends_is_kept_whole(pawl, upstream):
     upstream.then(Reply(201, b"x" * 200, framing="chunked", drip=7))
     first = gateway.post("/refunds", BODY, key="k1")
     again = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(first), first.body) == ((201, "stored"), b"x" * 200)
-    assert (marks(again), again.body) == ((201, "replayed"), b"x" * 200)
+    assert (first.mark, first.body) == ((201, "stored"), b"x" * 200)
+    assert (again.mark, again.body) == ((201, "replayed"), b"x" * 200)
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -139,8 +135,8 @@ def test_a_whole_answer_that_says_not_done_is_released(pawl, upstream, config, s
     gateway = pawl(config)
     upstream.then(say(status, {"why": "not done"}, effect=False))
     first = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(first), first.json) == ((status, "released"), {"why": "not done"})
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "stored")
+    assert (first.mark, first.json) == ((status, "released"), {"why": "not done"})
+    assert gateway.post("/refunds", BODY, key="k1").mark == (201, "stored")
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
@@ -151,7 +147,7 @@ def test_a_whole_answer_in_doubt_is_told_as_it_is(pawl, upstream, config, mark, 
     gateway = pawl(config)
     upstream.then(say(status, {"why": "who knows"}))
     first = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(first), first.json) == ((status, mark), {"why": "who knows"})
+    assert (first.mark, first.json) == ((status, mark), {"why": "who knows"})
     assert gateway.post("/refunds", BODY, key="k1").status == then
 
 
@@ -162,9 +158,9 @@ def test_provider_duplicate_makes_any_answer_final(pawl, upstream, config, statu
     upstream.then(say(status, {"was": "there"}, ("Error-Code", "PROVIDER.duplicate")))
     first = gateway.post("/refunds", BODY, key="k1")
     again = gateway.post("/refunds", BODY, key="k1")
-    assert marks(first) == (status, "stored")
+    assert first.mark == (status, "stored")
     assert first["Error-Code"] == again["Error-Code"] == "PROVIDER.duplicate"
-    assert (marks(again), again.kept) == ((status, "replayed"), first.kept)
+    assert (again.mark, again.kept) == ((status, "replayed"), first.kept)
     assert len(upstream.requests) == 1
 
 
@@ -187,8 +183,8 @@ def test_a_client_whose_own_time_is_over_is_told_and_the_exchange_goes_on(pawl, 
         second = Later(lambda: gateway.request("POST", "/refunds", [("Idempotency-Key", "k1")],
                                                b"{}"))
         gate.open()
-        assert (marks(second.result()), second.result().json) == ((201, "replayed"),
-                                                                  {"held": True})
+        assert (second.result().mark, second.result().json) == ((201, "replayed"),
+                                                                {"held": True})
     assert upstream.effects() == 1
 
 
@@ -243,14 +239,14 @@ def test_a_duplicate_waits_no_longer_than_its_own_time(pawl, upstream, clock):
     assert not third.is_done
     assert second.result().is_problem(409, "CONFLICT.idempotency.in_progress")
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(third.result()) == (201, "replayed")
+    assert first.result().mark == (201, "stored")
+    assert third.result().mark == (201, "replayed")
 
 
 @pytest.mark.parametrize("value", ["", "0x1", "-1", "soon", "99999999999999999999", "1.5"])
 def test_a_client_time_that_is_no_number_counts_as_none(pawl, upstream, value):
     answer = pawl(HOLD).post("/refunds", BODY, key="k1", headers=[("X-Request-Timeout", value)])
-    assert marks(answer) == (201, "stored")
+    assert answer.mark == (201, "stored")
     assert upstream.requests[0]["X-Request-Timeout"] == value
 
 
@@ -263,7 +259,7 @@ def test_two_client_times_count_as_none(pawl, upstream, clock):
     gate.wait_for()
     clock.advance(5)
     gate.open()
-    assert marks(first.result()) == (201, "stored")
+    assert first.result().mark == (201, "stored")
 
 
 # ---- retry ----
@@ -278,7 +274,7 @@ def test_retry_goes_out_again_under_the_same_key_and_a_higher_token(pawl, upstre
     assert first["Idempotency-Status"] == "released"
     assert (first.json["retryable"], first.json["safe_new_key"]) == (True, False)
     assert first["Stripe-Should-Retry"] is None
-    assert marks(gateway.post("/refunds", BODY, key='"k1"')) == (201, "stored")
+    assert gateway.post("/refunds", BODY, key='"k1"').mark == (201, "stored")
     one, two = upstream.requests
     assert one["Idempotency-Key"] == two["Idempotency-Key"] == "k1"
     assert int(one["Idempotency-Token"]) < int(two["Idempotency-Token"])
@@ -302,7 +298,7 @@ def test_after_kill_9_retry_runs_it_again_at_once(pawl, upstream):
     gate.wait_for()
     gateway.kill9()
     gateway.start()
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "stored")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (201, "stored")
     assert len(upstream.requests) == 2
     with pytest.raises(Exception):
         client.result()
@@ -317,9 +313,9 @@ def test_a_probe_that_finds_it_answers_the_first_client(pawl, upstream, reply):
     upstream.then(reply)
     upstream.on("GET", FOUND, say(200, {"id": 1}, ("ETag", '"e"')))
     first = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(first), first.json, first["ETag"]) == ((200, "stored"), {"id": 1}, '"e"')
+    assert (first.mark, first.json, first["ETag"]) == ((200, "stored"), {"id": 1}, '"e"')
     again = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(again), again.kept) == ((200, "replayed"), first.kept)
+    assert (again.mark, again.kept) == ((200, "replayed"), first.kept)
     assert [r.method for r in upstream.requests] == ["POST", "GET"]
 
 
@@ -329,7 +325,7 @@ def test_a_probe_is_sent_after_an_answer_in_doubt(pawl, upstream, status):
     upstream.then(say(status, {"why": "who knows"}))
     upstream.on("GET", FOUND, say(200, {"id": 1}))
     first = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(first), first.json) == ((200, "stored"), {"id": 1})
+    assert (first.mark, first.json) == ((200, "stored"), {"id": 1})
     assert upstream.effects() == 1
 
 
@@ -341,7 +337,7 @@ def test_a_probe_is_sent_when_time_ran_out(pawl, upstream, clock):
     client = Later(lambda: gateway.post("/refunds", BODY, key="k1"))
     gate.wait_for()
     clock.advance(21)
-    assert (marks(client.result()), client.result().json) == ((200, "stored"), {"id": 1})
+    assert (client.result().mark, client.result().json) == ((200, "stored"), {"id": 1})
 
 
 def test_a_probe_carries_the_callers_headers_a_token_of_its_own_and_no_body(pawl, upstream):
@@ -393,8 +389,8 @@ def test_probe_status_replaces_the_probes_own(pawl, upstream):
     gateway = pawl(PROBE + "    probe_status: 201\n")
     upstream.then(closes())
     upstream.on("GET", FOUND, say(200, {"id": 1}))
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "stored")
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "replayed")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (201, "stored")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (201, "replayed")
 
 
 def test_not_found_is_not_believed_before_it_is_settled(pawl, upstream):
@@ -403,7 +399,7 @@ def test_not_found_is_not_believed_before_it_is_settled(pawl, upstream):
     upstream.on("GET", FOUND, say(404, {"no": 1}))
     first = gateway.post("/refunds", BODY, key="k1")
     assert first.is_problem(502, BROKE)
-    assert marks(first) == (502, "unknown")
+    assert first.mark == (502, "unknown")
     again = gateway.post("/refunds", BODY, key="k1")
     assert again.is_problem(409, UNKNOWN)
     assert again.json["retryable"] is True
@@ -420,7 +416,7 @@ def test_not_found_releases_once_it_is_settled_and_the_attempt_goes_out(pawl, up
     clock.advance(50)
     assert gateway.post_up("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
     clock.advance(11)
-    assert marks(gateway.post_up("/refunds", BODY, key="k1")) == (201, "stored")
+    assert gateway.post_up("/refunds", BODY, key="k1").mark == (201, "stored")
     assert [r.method for r in upstream.requests] == ["POST", "GET", "GET", "GET", "POST"]
     tokens = [int(r["Idempotency-Token"]) for r in upstream.requests]
     assert tokens == sorted(set(tokens))
@@ -431,8 +427,8 @@ def test_settle_0_believes_not_found_at_once(pawl, upstream):
     gateway = pawl(PROBE.replace("60s", "0"))
     upstream.then(closes(effect=False))
     upstream.on("GET", FOUND, say(404, {"no": 1}))
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (502, "released")
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "stored")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (502, "released")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (201, "stored")
     assert [r.method for r in upstream.requests] == ["POST", "GET", "POST"]
 
 
@@ -450,12 +446,12 @@ def test_a_probe_that_settles_nothing_changes_nothing(pawl, upstream, reply):
     upstream.on("GET", FOUND, reply)
     first = gateway.post("/refunds", BODY, key="k1")
     assert first.is_problem(502, BROKE)
-    assert (marks(first), first.json["retryable"]) == ((502, "unknown"), True)
+    assert (first.mark, first.json["retryable"]) == ((502, "unknown"), True)
     again = gateway.post("/refunds", BODY, key="k1")
     assert again.is_problem(409, UNKNOWN)
     assert (again.json["retryable"], again.json["safe_new_key"]) == (True, False)
     upstream.on("GET", FOUND, say(200, {"id": 1}))
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (200, "stored")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (200, "stored")
     assert upstream.effects() == 1
 
 
@@ -465,7 +461,7 @@ def test_after_a_vain_probe_the_first_client_gets_the_upstreams_own_answer(pawl,
     upstream.then(say(status, {"why": "who knows"}, ("X-Own", "1")))
     upstream.on("GET", FOUND, say(503, {"no": 1}))
     first = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(first), first.json, first["X-Own"]) == \
+    assert (first.mark, first.json, first["X-Own"]) == \
         ((status, "unknown"), {"why": "who knows"}, "1")
     assert gateway.post("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
 
@@ -479,7 +475,7 @@ def test_after_a_vain_probe_an_answer_that_was_not_held_is_told_as_broken(pawl, 
     upstream.on("GET", FOUND, say(503, {"no": 1}))
     first = gateway.post("/refunds", BODY, key="k1")
     assert first.is_problem(502, BROKE)
-    assert marks(first) == (502, "unknown")
+    assert first.mark == (502, "unknown")
     assert gateway.post("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
 
 
@@ -492,7 +488,7 @@ def test_a_probe_that_reaches_nobody_settles_nothing(pawl, upstream):
     assert gateway.post("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
     upstream.start()
     upstream.on("GET", FOUND, say(200, {"id": 1}))
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (200, "stored")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (200, "stored")
     assert upstream.effects() == 1
 
 
@@ -501,7 +497,7 @@ def test_a_probe_answer_that_is_too_large_is_told_and_leaves_only_that_it_was_do
     upstream.then(closes())
     upstream.on("GET", FOUND, Reply(200, b"x" * 5000))
     first = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(first), first.body) == ((200, "not-kept"), b"x" * 5000)
+    assert (first.mark, first.body) == ((200, "not-kept"), b"x" * 5000)
     again = gateway.post("/refunds", BODY, key="k1")
     assert again.is_problem(410, "CONFLICT.idempotency.result_not_kept")
 
@@ -516,7 +512,7 @@ def test_after_kill_9_the_next_attempt_asks(pawl, upstream):
     gateway.start()
     upstream.on("GET", FOUND, say(200, {"id": 1}))
     again = gateway.post("/refunds", BODY, key="k1")
-    assert (marks(again), again.json) == ((200, "stored"), {"id": 1})
+    assert (again.mark, again.json) == ((200, "stored"), {"id": 1})
     assert upstream.effects() == 1
     with pytest.raises(Exception):
         client.result()
@@ -578,8 +574,8 @@ def test_an_exchange_longer_than_its_lease_keeps_its_key(pawl, upstream, clock):
         assert told.is_problem(409, "CONFLICT.idempotency.in_progress")
     clock.advance(60)
     gate.open()
-    assert marks(client.result()) == (201, "stored")
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "replayed")
+    assert client.result().mark == (201, "stored")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -593,6 +589,6 @@ def test_a_gateway_that_slept_past_the_lease_still_records_its_answer(pawl, upst
     clock.advance(600)
     gate.open()
     gateway.go_on()
-    assert marks(client.result()) == (201, "stored")
-    assert marks(gateway.post("/refunds", BODY, key="k1")) == (201, "replayed")
+    assert client.result().mark == (201, "stored")
+    assert gateway.post("/refunds", BODY, key="k1").mark == (201, "replayed")
     assert upstream.effects() == 1

@@ -417,8 +417,8 @@ def test_a_reload_reads_the_files_again(secured, upstream, trusted, stranger, tm
     def reload(event: str) -> list[dict]:
         begin = len(gateway.log)
         gateway.signal(signal.SIGHUP)
-        eventually(lambda: any(line["event"] == event for line in gateway.log[begin:]), event)
-        return [line for line in gateway.log[begin:] if line["event"] == event]
+        eventually(lambda: gateway.lines(event, begin), event)
+        return gateway.lines(event, begin)
 
     ca.write_bytes(trusted.ca.cert_file.read_bytes())
     reload("config_reloaded")

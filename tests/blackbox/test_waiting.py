@@ -8,8 +8,7 @@ import pytest
 
 from pawltest.gateway import WANTED, Gateway, fill_the_places
 from pawltest.upstream import closes, resets, say
-from pawltest.wire import (Answer, Broken, Client, Later, at_once, eventually,
-                           request_bytes)
+from pawltest.wire import Answer, Broken, Later, at_once, eventually, request_bytes
 
 CONFIG = """
 tenant: none
@@ -18,10 +17,6 @@ rules:
 """
 RETRY = CONFIG.replace("timeout: 1h", "timeout: 1h, unknown: retry")
 hooks = pytest.mark.hooks
-
-
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
 
 
 def ask(gateway: Gateway, key: str = "k1") -> Answer:
@@ -49,8 +44,8 @@ def test_duplicates_of_a_running_first_share_its_one_effect(pawl, upstream, n):
     others = Later(lambda: at_once(n - 1, lambda _: ask(gateway)))
     gate.open()
     answers = others.result()
-    assert marks(first.result()) == (201, "stored")
-    assert {marks(a) for a in answers} == {(201, "replayed")}
+    assert first.result().mark == (201, "stored")
+    assert {a.mark for a in answers} == {(201, "replayed")}
     assert {a.kept for a in answers} == {first.result().kept}
     assert upstream.effects() == 1
 
@@ -65,8 +60,8 @@ def test_duplicates_on_many_keys_wait_for_their_own_firsts(pawl, upstream):
     others = [Later(lambda i=i: ask(gateway, f"k{i}")) for i in range(5)]
     for i in (3, 0, 4, 1, 2):
         gates[i].open()
-        assert marks(firsts[i].result()) == (201, "stored")
-        assert marks(others[i].result()) == (201, "replayed")
+        assert firsts[i].result().mark == (201, "stored")
+        assert others[i].result().mark == (201, "replayed")
     assert upstream.effects() == 5
 
 
@@ -84,8 +79,8 @@ def test_a_duplicate_whose_time_is_over_is_told_so_while_others_wait_on(pawl, up
     assert short.result().json["operation"]["attempt"] == 1
     assert not long.is_done
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(long.result()) == (201, "replayed")
+    assert first.result().mark == (201, "stored")
+    assert long.result().mark == (201, "replayed")
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
@@ -101,8 +96,8 @@ def test_a_waiter_whose_client_leaves_gives_its_place_back(pawl, upstream, reset
         eventually(lambda: not is_full(gateway), "the place given back")
     last, = fill_the_places(gateway, 1)
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(last.answer()) == (201, "replayed")
+    assert first.result().mark == (201, "stored")
+    assert last.answer().mark == (201, "replayed")
     last.sock.close()
     assert upstream.effects() == 1
 
@@ -149,9 +144,9 @@ def test_a_first_that_fails_to_connect_lets_the_waiters_try(pawl, upstream):
     gateway = pawl(CONFIG)
     upstream.stop()
     answers = at_once(10, lambda _: ask(gateway))
-    assert {marks(a) for a in answers} == {(503, "released")}
+    assert {a.mark for a in answers} == {(503, "released")}
     upstream.start()
-    assert marks(ask(gateway)) == (201, "stored")
+    assert ask(gateway).mark == (201, "stored")
 
 
 def test_waiters_of_another_body_are_refused_at_once(pawl, upstream):
@@ -190,11 +185,11 @@ def test_a_drain_ends_what_runs_and_refuses_what_waits(pawl, upstream):
     eventually(lambda: not gateway.is_listening, "the end of listening")
     assert gateway.process.poll() is None
     gate.open()
-    assert marks(first.result()) == (201, "stored")
+    assert first.result().mark == (201, "stored")
     assert first.result()["Connection"] == "close"
     assert gateway.wait() == 0
     gateway.start()
-    assert marks(ask(gateway)) == (201, "replayed")
+    assert ask(gateway).mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -218,7 +213,7 @@ def test_a_request_that_has_begun_to_arrive_is_served_by_a_drain(pawl, upstream)
         eventually(lambda: not gateway.is_listening, "the end of listening")
         client.send(WANTED[-1:])
         other.send(WANTED[20:])
-        assert {marks(client.answer()), marks(other.answer())} <= \
+        assert {client.answer().mark, other.answer().mark} <= \
             {(201, "stored"), (201, "replayed"), (503, None)}
     assert gateway.wait() == 0
     assert upstream.effects("/refunds") == 2

@@ -322,8 +322,7 @@ def test_a_reload_changes_where_events_go_and_what_it_takes_out_waits(outbox, re
     receiver.wait_for(1)
     box.gateway.configure(config(sink("other", receiver, types=["*"])))
     box.gateway.signal(signal.SIGHUP)
-    eventually(lambda: any(line["event"] == "config_reloaded" for line in box.gateway.log),
-               "the reload")
+    eventually(lambda: box.gateway.lines("config_reloaded"), "the reload")
     receiver.default = receiver.created
     box.publish()
     rows = {row["lane"]: row for row in box.until("waiting", "done", step=60)}
@@ -357,8 +356,7 @@ def test_on_a_file_of_its_own_the_declaration_of_a_killed_process_ends_with_the_
     box.gateway.start()
     box.gateway.configure(config(sink("other", receiver)))
     box.gateway.signal(signal.SIGHUP)
-    eventually(lambda: any(line["event"] == "config_reloaded" for line in box.gateway.log),
-               "the reload")
+    eventually(lambda: box.gateway.lines("config_reloaded"), "the reload")
     box.publish()
     assert [row["lane"] for row in box.until("done")] == ["other"]
 
@@ -447,7 +445,7 @@ def test_deliveries_are_listed_and_acted_upon_over_http(admin, receiver):
     assert refused.status == 409 and "is done" in refused.json["detail"]
     assert listener.get("/deliveries/7").status == 404
     assert listener.request("POST", f"/deliveries/{row['id']}/fly").status == 404
-    assert any(line["event"] == "task_act" for line in box.gateway.log)
+    assert box.gateway.lines("task_act")
     (act,) = [json.loads(line) for line in box.done("audit", "--json").splitlines()]
     assert act["actor"].startswith("admin:127.0.0.1") and act["forced"]
     assert (act["act"], act["lane"], act["from"], act["to"]) == (

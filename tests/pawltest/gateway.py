@@ -247,13 +247,10 @@ class Gateway:
 
     def reload(self, config: str) -> None:
         """Until the log says that the config is in force."""
-        def told() -> int:
-            return sum(line["event"] == "config_reloaded" for line in self.log)
-
-        before = told()
+        begin = len(self.log)
         self.configure(config)
         self.signal(signal.SIGHUP)
-        eventually(lambda: told() > before, "the reload")
+        eventually(lambda: self.lines("config_reloaded", begin), "the reload")
 
     def accept(self, config: str) -> str:
         """The config with the line that accepts the identity its one rule moves to."""
@@ -301,6 +298,10 @@ class Gateway:
     def log(self) -> list[dict[str, Any]]:
         """Its JSON log lines."""
         return [json.loads(line) for line in list(self.printed) if line.startswith("{")]
+
+    def lines(self, event: str, begin: int = 0) -> list[dict[str, Any]]:
+        """Those of the log that are of that event, from that line on."""
+        return [line for line in self.log[begin:] if line["event"] == event]
 
     def close(self) -> None:
         """The end of a test: it must still be able to end well."""

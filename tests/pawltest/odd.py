@@ -204,7 +204,7 @@ class Odd:
 
 
 def held_lines(odd: Odd) -> set[tuple[str, int]]:
-    return {(line["table"], line["id"]) for line in odd.gateway.log if line["event"] == "row_held"}
+    return {(line["table"], line["id"]) for line in odd.gateway.lines("row_held")}
 
 
 def odd_tasks_are_held(odd: Odd) -> None:

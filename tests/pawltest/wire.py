@@ -69,6 +69,11 @@ class Answer(Message):
         return int(self.start.split(" ")[1])
 
     @property
+    def mark(self) -> tuple[int, str | None]:
+        """What pawl did with the request, by status and header."""
+        return self.status, self["Idempotency-Status"]
+
+    @property
     def kept(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
         """What a replay must give back byte for byte."""
         return (self.status, tuple((name, value) for name, value in self.headers

@@ -80,7 +80,7 @@ def test_nothing_that_was_told_is_lost_when_the_standby_takes_over(gateways, ups
     assert int(upstream.requests[-1]["Idempotency-Token"]) > max(tokens)
     for gateway in gateways:  # nor does it look so
         assert gateway.stop() == 0
-        assert not [line for line in gateway.log if line["event"] == "store_went_back"]
+        assert not gateway.lines("store_went_back")
 
 
 @pytest.mark.parametrize("setting", ["client_min_messages = 'error'", "synchronous_commit = 'off'",

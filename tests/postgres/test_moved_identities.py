@@ -28,10 +28,6 @@ def post(gateway: Gateway, target: str = "/pay", key: str = KEY) -> Answer:
     return gateway.post(target, {}, key=f'"{key}"')
 
 
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 def refusal(gateway: Gateway, text: str) -> str:
     begin = len(gateway.log)
     gateway.configure(text)
@@ -53,21 +49,21 @@ def test_one_moves_and_the_other_says_so_for_that_rule_alone(pawl, upstream):
     """found: R2"""
     one = pawl(config())
     two, admin = with_admin(pawl, config())
-    assert marks(post(two)) == (201, "stored")
+    assert post(two).mark == (201, "stored")
     moved = accept(FOLDS, refusal(one, FOLDS))
     one.reload(moved)
-    assert marks(post(one)) == (201, "stored")  # as accepted
+    assert post(one).mark == (201, "stored")  # as accepted
     refused = post(two, key=KEY.lower())
     assert refused.is_problem(503, DOWN)
     assert "another gateway moved the keys of rule 'pay'; reload this one" in refused.json["detail"]
     assert refused["Idempotency-Status"] is None
-    assert marks(post(two, "/other")) == (201, "stored")
+    assert post(two, "/other").mark == (201, "stored")
     assert admin.get("/readyz").body.startswith(b"ready\nbut for rule 'pay': another gateway moved")
     assert b'pawl_identity_moved{rule="pay"} 1\n' in admin.get("/metrics").body
-    eventually(lambda: [line["rule"] for line in two.log if line["event"] == "identity_moved"]
+    eventually(lambda: [line["rule"] for line in two.lines("identity_moved")]
                == ["pay"], "the log line")
     two.reload(f"admin: 127.0.0.1:{admin.port}\n{moved}")
-    assert marks(post(two)) == (201, "replayed")
+    assert post(two).mark == (201, "replayed")
     assert admin.get("/readyz").body == b"ready\n"
     assert b"pawl_identity_moved{" not in admin.get("/metrics").body
     assert upstream.effects("/pay") == 2
@@ -76,7 +72,7 @@ def test_one_moves_and_the_other_says_so_for_that_rule_alone(pawl, upstream):
 def test_the_old_config_comes_back_on_neither(pawl, upstream):
     one, two = pawl(config()), pawl(config())
     one.reload(FOLDS)
-    assert marks(post(one)) == (201, "stored")
+    assert post(one).mark == (201, "stored")
     assert post(two).is_problem(503, DOWN)
     assert "rule 'pay' moves its keys (key)" in refusal(two, config())
     assert post(two).is_problem(503, DOWN)
@@ -96,8 +92,8 @@ def test_what_runs_while_another_gateway_moves_its_rule_is_stored(pawl, upstream
     assert "1 without an outcome" in problem
     one.reload(accept(FOLDS, problem))
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(post(two)) == (201, "replayed")  # what it knows of itself
+    assert first.result().mark == (201, "stored")
+    assert post(two).mark == (201, "replayed")  # what it knows of itself
     assert post(two, key="k2").is_problem(503, DOWN)
     assert post(two).is_problem(503, DOWN)
 

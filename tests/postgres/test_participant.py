@@ -33,14 +33,10 @@ def pay(gateway: Gateway, fault: str = "", key: str = "k1", target: str = "/paym
     return gateway.post(target, body or BODY, key=key, headers=[("Fault", fault)] if fault else [])
 
 
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 def check_paid_once(gateway: Gateway, payer: Participant, told: Answer | None = None) -> None:
     """Everybody is told the same from now on, and nothing is left over."""
     again = [pay(gateway) for _ in range(2)]
-    assert {marks(answer) for answer in again} == {(201, "replayed")}
+    assert {answer.mark for answer in again} == {(201, "replayed")}
     assert len({answer.kept for answer in (*again, *([told] if told else []))}) == 1
     assert payer.effects() == {"k1": 1}
     assert payer.database.sql("SELECT id FROM payments") == [(again[0].json["id"],)]
@@ -89,7 +85,7 @@ def noted(gateway: Gateway, what: str) -> dict[str, Any] | None:
 
 def test_what_was_paid_is_stored_with_the_response_of_the_service(gateway, payer):
     told = pay(gateway)
-    assert marks(told) == (201, "stored")
+    assert told.mark == (201, "stored")
     assert told["Server"]  # the record has what the service sent, not only what it completed with
     check_paid_once(gateway, payer, told)
 
@@ -103,13 +99,13 @@ def test_a_service_that_dies_anywhere_has_paid_once_in_the_end(gateway, payer, p
     if how == "die":
         payer.start().wait_until_ready()
     if paid:
-        assert marks(first) == (201, "replayed")
+        assert first.mark == (201, "replayed")
     else:
         assert first.is_problem(502, "TRANSIENT.upstream_broke")
         assert (first["Idempotency-Status"], first.json["retryable"]) == ("released", True)
         assert payer.effects() == {}
         first = pay(gateway)
-        assert marks(first) == (201, "stored")
+        assert first.mark == (201, "stored")
     check_paid_once(gateway, payer, first)
 
 
@@ -117,13 +113,13 @@ def test_a_service_that_dies_anywhere_has_paid_once_in_the_end(gateway, payer, p
 def test_what_the_service_says_after_it_has_paid_changes_nothing(gateway, payer, status):
     """In doubt, not done, elsewhere: the record says what happened."""
     told = pay(gateway, f"reply={status}")
-    assert marks(told) == (201, "replayed")
+    assert told.mark == (201, "replayed")
     check_paid_once(gateway, payer, told)
 
 
 def test_a_status_that_differs_is_overruled_by_what_was_completed(gateway, payer):
     told = pay(gateway, "reply=202")
-    assert marks(told) == (201, "replayed")
+    assert told.mark == (201, "replayed")
     line = eventually(lambda: noted(gateway, "overruled"), "the line")
     assert (line["event"], line["level"], line["status"]) == ("request", "warn", 201)
     check_paid_once(gateway, payer, told)
@@ -137,12 +133,12 @@ def missed(admin: Admin) -> dict[str, float]:
 def test_a_2xx_without_a_completed_record_is_stored_logged_and_counted(gateway_of, payer):
     port = free_port()
     gateway, admin = gateway_of(f"admin: 127.0.0.1:{port}\n{CONFIG}"), Admin(port)
-    assert marks(pay(gateway)) == (201, "stored")
-    assert marks(pay(gateway, key="k2", body={**BODY, "amount": 0})) == (422, "stored")
+    assert pay(gateway).mark == (201, "stored")
+    assert pay(gateway, key="k2", body={**BODY, "amount": 0}).mark == (422, "stored")
     assert missed(admin) == {}
     told = pay(gateway, "complete=skip", key="k3")
-    assert marks(told) == (201, "stored")
-    assert marks(pay(gateway, key="k3")) == (201, "replayed")
+    assert told.mark == (201, "stored")
+    assert pay(gateway, key="k3").mark == (201, "replayed")
     assert missed(admin) == {"payments.create": 1}
     line = eventually(lambda: noted(gateway, "missing"), "the line")
     assert (line["idempotency_key"], line["level"]) == ("k3", "warn")
@@ -159,12 +155,12 @@ def test_an_attempt_that_outlives_its_gateway_pays_once_with_the_next(gateway_of
         first.kill9()
         later = Later(lambda: pay(second))
         if point != "commit":  # else it waits for the row
-            assert marks(later.result()) == (201, "stored")
+            assert later.result().mark == (201, "stored")
         release()
         told = later.result()
     with pytest.raises((Broken, OSError)):
         lost.result()
-    assert marks(told) == (201, "stored" if point != "commit" else "replayed")
+    assert told.mark == (201, "stored" if point != "commit" else "replayed")
     wait_for_end(payer.database)
     check_paid_once(second, payer, told)
 
@@ -184,7 +180,7 @@ def test_an_open_transaction_that_has_the_record_is_in_progress(gateway_of, paye
         release()
     told = eventually(lambda: next((answer for answer in [pay(second, target="/at-once")]
                                     if answer.status != 409), None), "the outcome")
-    assert marks(told) == (201, "replayed")
+    assert told.mark == (201, "replayed")
     assert payer.effects() == {"k1": 1}
 
 
@@ -201,7 +197,7 @@ def test_a_duplicate_elsewhere_waits_for_the_response_and_gets_what_was_paid(gat
         first.kill9()
         told = pay(second)
         release()
-    assert marks(told) == (201, "replayed")
+    assert told.mark == (201, "replayed")
     check_paid_once(second, payer, told)
 
 
@@ -213,7 +209,7 @@ def test_a_duplicate_waits_while_the_response_may_still_come(gateway_of, payer):
         waiters = [Later(lambda gateway=gateway: pay(gateway)) for gateway in (first, second)]
         release()
         told = owner.result()
-    assert marks(told) == (201, "stored")
+    assert told.mark == (201, "stored")
     for waiter in waiters:
         assert waiter.result().kept == told.kept
     check_paid_once(second, payer, told)
@@ -249,13 +245,13 @@ def test_a_transaction_that_completes_twice_does_so_once(gateway, payer):
                 cursor.execute(complete)
             assert refused.value.pgcode == "PW001"
         release()
-    assert marks(first.result()) == (201, "replayed")
+    assert first.result().mark == (201, "replayed")
     assert payer.effects() == {}  # the other transaction's effect is the test's own
 
 
 def test_of_a_response_that_is_too_large_nothing_is_kept_and_nothing_is_repeated(gateway, payer):
     told = pay(gateway, target="/small")
-    assert marks(told) == (201, "not-kept")
+    assert told.mark == (201, "not-kept")
     assert pay(gateway, target="/small").is_problem(410, NOT_KEPT)
     assert payer.effects() == {"k1": 1}
 
@@ -277,7 +273,7 @@ def test_a_once_value_is_paid_once_whatever_key_the_retry_has(gateway_of, payer)
         first.kill9()
         told = pay(second, key="k2")
         release()
-    assert marks(told) == (201, "replayed")
+    assert told.mark == (201, "replayed")
     assert pay(second, key="k3").kept == told.kept
     check_paid_once(second, payer, told)
 
@@ -315,7 +311,7 @@ def test_a_role_with_the_rights_of_the_page_may_complete_and_nothing_else(gatewa
                 with pytest.raises(psycopg2.errors.InsufficientPrivilege):
                     cursor.execute(other)
         release()
-    assert marks(first.result()) == (201, "replayed")
+    assert first.result().mark == (201, "replayed")
     assert payer.effects() == {"k-1": 1}
 
 

@@ -16,7 +16,7 @@ from pawltest.gateway import Gateway, free_port, run
 from pawltest.participant import CONFIG, Participant
 from pawltest.wire import Answer, Later, at_once, eventually
 from server import Database
-from test_participant import (lock_held, marks, pay, wait_for_counts, wait_for_end,
+from test_participant import (lock_held, pay, wait_for_counts, wait_for_end,
                               wait_for_payer)
 
 DONE, REFUSED, IN_USE = 0, 1, 75
@@ -67,17 +67,16 @@ def wait_for_lapse(database: Database) -> None:
 
 
 def reload(gateway: Gateway, config: str) -> None:
-    before = sum(line["event"] == "config_reloaded" for line in gateway.log)
+    before = len(gateway.lines("config_reloaded"))
     gateway.configure(config)
     gateway.signal(signal.SIGHUP)
-    eventually(lambda: sum(line["event"] == "config_reloaded" for line in gateway.log) > before,
-               "the reload")
+    eventually(lambda: len(gateway.lines("config_reloaded")) > before, "the reload")
 
 
 def check_settled(gateway: Gateway, payer: Participant, paid: int, *told: Answer) -> None:
     """All who were told of a success were told what the store has; nothing is left over."""
     again = pay(gateway)
-    assert marks(again) == (201, "replayed")
+    assert again.mark == (201, "replayed")
     for answer in told:
         assert answer.status != 201 or answer.json == again.json
     assert payer.effects()["k1"] == paid
@@ -100,7 +99,7 @@ def test_without_force_no_act_changes_what_a_live_gateway_runs(gateway_of, payer
         release()
     paid_already = point == "reply" and act != "forget"
     assert said == ((DONE if act == "resolve" else REFUSED) if paid_already else IN_USE)
-    assert marks(told.result()) == (201, "stored")
+    assert told.result().mark == (201, "stored")
     assert audited(payer.database) == []
     check_settled(second, payer, 1, told.result())
 
@@ -137,7 +136,7 @@ def test_what_an_open_transaction_refused_is_not_audited_and_not_done_later(gate
         assert act_on(payer.database, act, "--force") == IN_USE
         assert state(payer.database) == before
         release()
-    assert marks(told.result()) == (201, "stored")
+    assert told.result().mark == (201, "stored")
     assert audited(payer.database) == []
     check_settled(second, payer, 1, told.result())
 
@@ -185,7 +184,7 @@ def test_what_a_dead_gateway_had_paid_is_complete_to_an_operator(gateway_of, pay
     assert audited(payer.database) == ([("forget", "complete", "absent")] if act == "forget"
                                        else [])
     told = pay(second)
-    assert marks(told) == (201, "stored" if act == "forget" else "replayed")
+    assert told.mark == (201, "stored" if act == "forget" else "replayed")
     check_settled(second, payer, 2 if act == "forget" else 1, told)
 
 
@@ -218,7 +217,7 @@ def test_what_a_replay_froze_stays_when_the_paused_gateway_goes_on(gateway_of, p
         first.pause()
         wait_for_lapse(payer.database)
         frozen = pay(second)
-        assert marks(frozen) == (201, "replayed")
+        assert frozen.mark == (201, "replayed")
         if act:
             said = act_on(payer.database, act)
             assert said == (REFUSED if act == "release" else DONE)
@@ -229,7 +228,7 @@ def test_what_a_replay_froze_stays_when_the_paused_gateway_goes_on(gateway_of, p
         assert late.is_problem(409, UNKNOWN)
         assert payer.effects() == {"k1": 1} and state(payer.database) == []
     else:
-        assert marks(late) == (201, "replayed") and late.json == frozen.json
+        assert late.mark == (201, "replayed") and late.json == frozen.json
         check_settled(second, payer, 1, frozen, late)
     assert [line[0] for line in audited(payer.database)] == (["forget"] if act == "forget" else [])
 
@@ -315,12 +314,12 @@ def test_the_admin_api_of_either_gateway_says_that_a_transaction_holds_it(gatewa
         [row] = asked.keys()
         said = Later(lambda: asked.act(row["id"], act, token=row["token"], force=True,
                                        **MEMBERS[act]))
-        assert marks(pay(second if elsewhere else first, key="k2")) == (201, "stored")
+        assert pay(second if elsewhere else first, key="k2").mark == (201, "stored")
         answer = said.result()
         release()
     assert answer.status == 409 and "another session holds" in answer.json["detail"]
     assert audited(payer.database) == []
-    assert marks(told.result()) == (201, "stored")
+    assert told.result().mark == (201, "stored")
     assert pay(second).json == told.result().json and payer.effects() == {"k1": 1, "k2": 1}
 
 
@@ -357,11 +356,11 @@ def test_what_nobody_was_told_is_never_swept(gateway_of, payer, clock):
         release()
     before = state(payer.database)
     clock.step(10 * 86400)
-    assert marks(pay(second, key="k2")) == (201, "stored")
+    assert pay(second, key="k2").mark == (201, "stored")
     clock.step(60)
     assert [row for row in state(payer.database) if row[0] == before[0][0]] == before
     told = pay(second)
-    assert marks(told) == (201, "replayed") and payer.effects()["k1"] == 1
+    assert told.mark == (201, "replayed") and payer.effects()["k1"] == 1
 
 
 @pytest.mark.parametrize("point", WITHOUT_THE_ROW)
@@ -378,7 +377,7 @@ def test_a_participant_whose_released_record_was_swept_rolls_back(gateway_of, pa
     wait_for_end(payer.database)
     assert payer.effects() == {}
     told = pay(second)
-    assert marks(told) == (201, "stored") and payer.effects() == {"k1": 1}
+    assert told.mark == (201, "stored") and payer.effects() == {"k1": 1}
 
 
 # ---- reloads ----
@@ -399,7 +398,7 @@ def test_a_reload_to_another_policy_while_it_is_paid_pays_once(gateway_of, payer
         for gateway in (first, second):
             reload(gateway, ruled(unknown))
         release()
-    assert marks(told.result()) == (201, "stored")
+    assert told.result().mark == (201, "stored")
     check_settled(second, payer, 1, told.result())
 
 
@@ -421,7 +420,7 @@ def test_a_reload_after_the_gateway_died_pays_once(gateway_of, payer, point, unk
         release()
     wait_for_end(payer.database)
     told = pay(second)
-    assert marks(told) == (201, "replayed")
+    assert told.mark == (201, "replayed")
     check_settled(second, payer, 1, told)
 
 
@@ -451,5 +450,5 @@ def test_a_reload_that_removes_the_rule_while_it_is_paid_loses_nothing(gateway_o
         wait_for_payer(payer.database)
         reload(first, "\n".join(line for line in CONFIG.splitlines() if "payments" not in line))
         release()
-    assert marks(told.result()) == (201, "stored")
+    assert told.result().mark == (201, "stored")
     check_settled(second, payer, 1, told.result())

@@ -12,7 +12,7 @@ from pawltest.gateway import Gateway, run
 from pawltest.participant import Participant
 from pawltest.wire import Later
 from server import Database
-from test_participant import lock_held, marks, pay, wait_for_end, wait_for_payer
+from test_participant import lock_held, pay, wait_for_end, wait_for_payer
 
 TOLD = '{"id":"settled"}'
 IN_USE = 75
@@ -35,7 +35,7 @@ def settle(database: Database, act: str) -> int:
 def check_all_told(gateway: Gateway, payer: Participant, paid: int, body: Any) -> None:
     """From now on, too."""
     again = pay(gateway)
-    assert marks(again) == (201, "replayed") and again.json == body
+    assert again.mark == (201, "replayed") and again.json == body
     assert payer.effects()["k1"] == paid
     assert payer.database.sql("SELECT count(*) FROM pawl.record") == [(1,)]
 
@@ -76,7 +76,7 @@ def test_settled_while_it_is_paid_and_repeated_at_once(gateway_of, payer, point,
         release()
     wait_for_end(payer.database)
     paid = 0 if act == "resolve" else 1
-    assert marks(after) == (201, "stored" if paid else "replayed")
+    assert after.mark == (201, "stored" if paid else "replayed")
     check_all_told(second, payer, paid, after.json)
     late = told.result()
     assert late.status != 201 or late.json == after.json
@@ -92,7 +92,7 @@ def test_settled_after_it_was_paid_and_before_its_response(gateway_of, payer, ac
         said = settle(payer.database, act)
         release()
     assert (said == 0) == (act != "release")  # resolve: it is complete already, with that status
-    assert marks(told.result()) == (201, "stored") or act == "forget"
+    assert told.result().mark == (201, "stored") or act == "forget"
     assert payer.effects() == {"k1": 1}
     if act != "forget":
         check_all_told(second, payer, 1, told.result().json)

@@ -27,6 +27,6 @@ def test_what_did_not_reach_a_participant_is_sent_again(pawl, upstream):
     gateway = pawl(CONFIG.replace("user_facing", "api"))
     upstream.stop()
     first = Later(lambda: gateway.post("/refunds", {}, key="k1"))
-    eventually(lambda: any(line["event"] == "retry" for line in gateway.log), "a second try")
+    eventually(lambda: gateway.lines("retry"), "a second try")
     upstream.start()
     assert first.result().status == 201 and len(upstream.requests) == 1

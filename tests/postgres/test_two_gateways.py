@@ -40,13 +40,9 @@ def ask(gateway: Gateway, target: str = "/refunds", key: str = "k1", body: Any =
     return gateway.post(target, body if body is not None else {}, key=key)
 
 
-def marks(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer["Idempotency-Status"]
-
-
 def test_what_one_stored_the_other_replays_byte_for_byte(two, upstream):
     first, second = ask(two[0]), ask(two[1])
-    assert (marks(first), marks(second)) == ((201, "stored"), (201, "replayed"))
+    assert (first.mark, second.mark) == ((201, "stored"), (201, "replayed"))
     assert first.kept == second.kept
     assert upstream.effects() == 1
 
@@ -61,7 +57,7 @@ def test_another_payload_is_a_mismatch_at_the_other(two, upstream):
 def test_a_race_of_both_for_one_key_has_one_effect_and_one_answer(two, upstream):
     for race in range(10):
         answers = at_once(6, lambda i, race=race: ask(two[i % 2], key=f"race-{race}"))
-        assert {marks(a) for a in answers} == {(201, "stored"), (201, "replayed")}
+        assert {a.mark for a in answers} == {(201, "stored"), (201, "replayed")}
         assert [a["Idempotency-Status"] for a in answers].count("stored") == 1
         assert len({a.kept for a in answers}) == 1
         assert upstream.effects() == race + 1
@@ -120,7 +116,7 @@ def test_where_the_first_was_not_done_one_that_waits_at_the_other_goes_on(two, u
     gate.wait_for()
     others = fill_the_places(two[1], 3, AS_ASKED)
     gate.open()
-    assert marks(first.result()) == (503, "released")
+    assert first.result().mark == (503, "released")
     answers = [client.answer() for client in others]
     assert sorted(a["Idempotency-Status"] for a in answers) == ["replayed", "replayed", "stored"]
     assert upstream.effects() == 1
@@ -152,7 +148,7 @@ def test_a_killed_gateways_lease_lapses_and_under_retry_the_other_goes_on(two, u
     leave_one_running(two[0], upstream, "/again")
     assert ask(two[1], "/again")["Error-Code"] == RUNNING
     clock.advance(31)
-    assert marks(two[1].post_up("/again", {}, key="k1")) == (201, "stored")
+    assert two[1].post_up("/again", {}, key="k1").mark == (201, "stored")
     tokens = [int(one["Idempotency-Token"]) for one in upstream.requests]
     assert tokens == sorted(set(tokens)) and len(tokens) == 2
 
@@ -181,8 +177,8 @@ def test_a_gateway_that_lives_keeps_its_lease_by_its_beats(two, upstream, clock,
         eventually(lambda before=before: beat() >= before + 10_000_000, "a beat")
     assert two[1].post_up("/again", {}, key="k1")["Error-Code"] == RUNNING
     gate.open()
-    assert marks(first.result()) == (201, "stored")
-    assert marks(ask(two[1], "/again")) == (201, "replayed")
+    assert first.result().mark == (201, "stored")
+    assert ask(two[1], "/again").mark == (201, "replayed")
     assert upstream.effects() == 1
 
 
@@ -214,8 +210,8 @@ def test_clocks_five_minutes_apart_change_nothing(pawl, upstream):
         assert running["Error-Code"] == RUNNING
         assert 0 < running.json["operation"]["lease_left_ms"] <= 30_000
         gate.open()
-        assert marks(first.result()) == (201, "stored")
-        assert marks(ask(other, "/again", key=key)) == (201, "replayed")
+        assert first.result().mark == (201, "stored")
+        assert ask(other, "/again", key=key).mark == (201, "replayed")
     assert upstream.effects() == 2
 
 
@@ -252,12 +248,12 @@ def test_of_both_one_probes_in_the_background(pawl, upstream, clock):
     upstream.then(closes())
     upstream.on("GET", "/by-key/k1", say(500, {}))
     assert ask(two[0], "/asked").status == 502
-    probes = lambda: [line for gateway in two for line in gateway.log if line["event"] == "probe"]
+    probes = lambda: [line for gateway in two for line in gateway.lines("probe")]
     clock.run_until(lambda: len(probes()) >= 3, step=1)
     upstream.on("GET", "/by-key/k1", say(200, {"id": 1}))
     # By then the next one may be an hour away.
     clock.run_until(lambda: any(line["result"] == "done" for line in probes()), step=5)
-    assert marks(ask(two[1], "/asked")) == (201, "replayed")
+    assert ask(two[1], "/asked").mark == (201, "replayed")
     told = probes()
     assert len({line["token"] for line in told}) == len(told) <= 6
     assert upstream.effects() == 1

@@ -66,10 +66,6 @@ def database_of(server: Server, database: Database) -> Database:
     return Database(server, database.name)
 
 
-def lines(gateway: Gateway, event: str) -> list[dict[str, Any]]:
-    return [line for line in gateway.log if line["event"] == event]
-
-
 def receiver_of(standby: Server) -> int:
     """The process that takes what the primary sends."""
     def find() -> int | None:
@@ -105,7 +101,7 @@ def test_a_failover_that_lost_responses_is_noticed_where_it_is_accepted(made, up
     fail_over_without(own_server, standby, lambda: [ask(gateway, key) for key in keys])
     assert upstream.effects() == 11
     assert ask(gateway, "after")["Idempotency-Status"] == "stored"
-    (line,) = eventually(lambda: lines(gateway, "store_went_back"), "its line")
+    (line,) = eventually(lambda: gateway.lines("store_went_back"), "its line")
     assert line["level"] == "error" and line["above"] > 0 and "run" not in line
     assert gateway.admin.value("pawl_store_went_back_total") == 1
     assert ask(gateway, "before")["Idempotency-Status"] == "replayed"
@@ -136,7 +132,7 @@ def restored(url: str, *arguments: str, code: int = 0) -> str:
 
 def words_of(gateway: Gateway, url: str) -> list[str]:
     """The command that its log line has; the place in it has no password."""
-    (line,) = eventually(lambda: lines(gateway, "store_went_back"), "its line")
+    (line,) = eventually(lambda: gateway.lines("store_went_back"), "its line")
     command = shlex.split(line["run"])
     assert command[:3] == ["pawl", "store", "restored"] and command[-2] == "--store"
     assert command[-1] == re.sub(":[^:/]*@", "@", url)
@@ -180,7 +176,7 @@ def test_nothing_begins_in_a_restored_copy_until_somebody_says_so(made, upstream
     for gateway in gateways:
         ready = eventually(lambda: not_ready(gateway), "not ready")
         assert b"went back" in ready and b"pawl store restored --since 20" in ready
-    assert not lines(gateways[1], "store_went_back")  # it lost nothing itself
+    assert not gateways[1].lines("store_went_back")  # it lost nothing itself
     command = words_of(gateways[0], database.url)
     told = run("serve", "-c", gateways[1].config, "--store", database.url)
     assert told.returncode == 69 and "pawl store restored --since 20" in told.stderr
@@ -216,11 +212,11 @@ def test_what_an_operator_has_spoken_of_closes_the_store_no_second_time(made, up
     epoch, _ = epoch_of(database.url)
     assert epoch > 0
     restored(database.url, *words_of(gateways[0], database.url))
-    assert not lines(gateways[1], "store_went_back")
+    assert not gateways[1].lines("store_went_back")
     for i in range(3):
         for gateway in gateways[::-1]:
             assert ask(gateway, f"{i}-{gateway.port}")["Idempotency-Status"] == "stored"
-    assert eventually(lambda: lines(gateways[1], "store_went_back"), "its line")
+    assert eventually(lambda: gateways[1].lines("store_went_back"), "its line")
     last, went_back_at = epoch_of(database.url)
     assert last >= epoch and went_back_at == 0
     assert upstream.effects() == 10
@@ -240,12 +236,12 @@ def test_exchanges_in_flight_are_listed(made, upstream, own_server, put_back):
     running = put_back(begin)
     gate.open()
     assert running.result().is_problem(503, "DEPENDENCY.outcome_not_stored")
-    (line,) = eventually(lambda: lines(gateway, "outcome_lost"), "its line")
+    (line,) = eventually(lambda: gateway.lines("outcome_lost"), "its line")
     sent = upstream.requests[-1]
     assert line["level"] == "error" and line["status"] == 201
     assert (line["rule"], line["idempotency_key"]) == ("refunds.create", "running")
     assert line["token"] == int(sent["Idempotency-Token"])
-    eventually(lambda: lines(gateway, "store_went_back"), "the reason")
+    eventually(lambda: gateway.lines("store_went_back"), "the reason")
 
 
 def test_nothing_that_is_not_lost_looks_like_it(made, upstream, database, relay):
@@ -270,7 +266,7 @@ def test_nothing_that_is_not_lost_looks_like_it(made, upstream, database, relay)
             gateway.start()
         again = ask(gateway, f"k{n}")
         assert act == 2 or again.kept == first.kept
-        assert not lines(gateway, "store_went_back")
+        assert not gateway.lines("store_went_back")
     assert database.sql("SELECT went_back_at FROM pawl.store") == [(0,)]
     assert gateway.admin.value("pawl_store_went_back_total") == 0
 
