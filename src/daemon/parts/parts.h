@@ -7,7 +7,7 @@
 
 #define DAEMON_PARTS(X)                                                                            \
     X(store)                                                                                       \
-    X(courier)                                                                                     \
+    X(webhooks)                                                                                    \
     X(gateway)                                                                                     \
     X(prober)                                                                                      \
     X(admin)

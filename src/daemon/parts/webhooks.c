@@ -103,8 +103,8 @@ static void write_metrics(void *self, struct buf *page)
     webhook_service_write_series(self, page);
 }
 
-const struct part courier_part = {
-    .name = "courier",
+const struct part webhooks_part = {
+    .name = "webhooks",
     .start = start,
     .prepare = prepare,
     .reload = part_reload_service,
