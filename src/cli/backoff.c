@@ -2,8 +2,8 @@
 /* `pawl backoff`: the delays of a retry profile (core/retry.h). */
 #include "base/check.h"
 #include "base/random.h"
-#include "cli/command.h"
-#include "cli/profile.h"
+#include "cli/command/command.h"
+#include "cli/command/profile.h"
 #include <stdio.h>
 
 #define NO_SEED INT64_C(-1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl config explain`: the table of options, or what a config makes of it. */
 #include "base/mem.h"
-#include "cli/command.h"
+#include "cli/command/command.h"
 #include "config/explain.h"
 #include "daemon/parts/parts.h"
 #include <stdio.h>

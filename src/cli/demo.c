@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cli/command.h"
+#include "cli/command/command.h"
 #include "daemon/resolve.h"
 #include "demo/server.h"
 #include "fiber/child.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl errors`: the table of core/errors.h, for people and programs. */
 #include "base/json.h"
-#include "cli/command.h"
+#include "cli/command/command.h"
 #include <stdio.h>
 
 #define ROW_MAX ((size_t)4096)

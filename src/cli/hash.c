@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
 #include "base/json.h"
-#include "cli/command.h"
-#include "cli/input.h"
+#include "cli/command/command.h"
+#include "cli/lib/input.h"
 #include "core/key_header.h"
 #include "core/payload.h"
 #include <stdio.h>

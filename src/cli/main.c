@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/command.h"
-#include "cli/help.h"
+#include "cli/command/command.h"
+#include "cli/command/help.h"
 #include <errno.h>
 #include <stdio.h>
 

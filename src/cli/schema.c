@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl schema`: what a database needs before it can hold records. */
-#include "cli/command.h"
-#include "cli/print.h"
+#include "cli/command/command.h"
+#include "cli/lib/print.h"
 #include "store/store.h"
 
 int command_schema(enum command_id id, struct operands at)

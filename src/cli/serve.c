@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
-#include "cli/command.h"
+#include "cli/command/command.h"
 #include "cli/demo.h"
-#include "cli/store_path.h"
+#include "cli/lib/store_path.h"
 #include "daemon/check.h"
 #include "daemon/daemon.h"
 #include "daemon/parts/parts.h"

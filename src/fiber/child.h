@@ -3,8 +3,8 @@
  * Children: other programs, started, fed, read and waited for, while the loop goes on.
  *
  * child_run is one call for all of it, in a fiber (a command runs it on a loop of its own, as
- * src/cli/keys_probe.c does with its call). It returns once the child is reaped, and nothing of it
- * is left: no zombie, no descriptor.
+ * src/cli/keys/keys_probe.c does with its call). It returns once the child is reaped, and nothing
+ * of it is left: no zombie, no descriptor.
  *
  *                deadline: TERM to the group        grace: KILL to the group
  *      RUNNING ---------------------------> ENDING ------------------------> KILLED

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl each`: a command or a request for each item of an input, each once per key (src/job). */
+#include "cli/jobs/each.h"
+
+#include "base/mem.h"
+#include "fiber/fiber.h"
+#include "job/signals.h"
+#include "operator/keys.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TTL_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
+#define MAX_TIME_US (30 * CLOCK_US_PER_S)
+#define CONNECT_US (5 * CLOCK_US_PER_S)
+#define PROGRESS_US (200 * CLOCK_US_PER_MS)
+#define FIBERS_BESIDE 8
+#define PROBLEM_MAX ((size_t)1024)
+#define FILES_OF_COMMAND ((size_t)5)
+#define FILES_BESIDE ((size_t)32)
+
+/* ---- flags ---- */
+
+static int take_rate(void *to, const char *text)
+{
+    int64_t *apart_us = to;
+    static const char units[] = "smh";
+    static const int64_t seconds[] = {1, 60, 3600};
+    struct slice number, unit = slice_cut(slice_of(text), '/', &number);
+    uint64_t n;
+    const char *known = !unit.at ? units : unit.len == 1 ? strchr(units, unit.at[0]) : NULL;
+    if (!slice_to_u64(number, 1000000, &n) || n == 0 || !known || !*known)
+        return command_misused(EACH_NAME,
+                               "--rate wants a number, such as 50 (a second), 50/s, "
+                               "30/m or 10/h, not `%s`",
+                               text);
+    *apart_us = seconds[known - units] * CLOCK_US_PER_S / (int64_t)n;
+    return EXIT_DONE;
+}
+
+static const struct flag_place places[FLAG_COUNT] = {
+    JOBS_PLACES(struct each_session, options),
+    [FLAG_EACH_JOBS] = FLAG_PLACE(struct each_session, n_jobs),
+    [FLAG_EACH_INPUT] = FLAG_PLACE(struct each_session, input),
+    [FLAG_EACH_NUL] = FLAG_PLACE(struct each_session, nul),
+    [FLAG_EACH_CSV] = FLAG_PLACE(struct each_session, csv),
+    [FLAG_EACH_JSONL] = FLAG_PLACE(struct each_session, jsonl),
+    [FLAG_EACH_GROUP] = FLAG_PLACE(struct each_session, group),
+    [FLAG_EACH_RATE] = FLAG_TAKEN(struct each_session, apart_us, take_rate),
+    [FLAG_EACH_PAYLOAD] = FLAG_PLACE(struct each_session, payload),
+    [FLAG_KEEP_GOING] = FLAG_PLACE(struct each_session, keeps_going),
+    [FLAG_FAIL_FAST] = FLAG_PLACE(struct each_session, fails_fast),
+    [FLAG_DRY_RUN] = FLAG_PLACE(struct each_session, is_dry),
+    [FLAG_FAILED_TO] = FLAG_PLACE(struct each_session, failed_path),
+    [FLAG_JOBLOG] = FLAG_PLACE(struct each_session, joblog_path),
+    [FLAG_SEND] = FLAG_PLACE(struct each_session, send),
+    [FLAG_EACH_DATA] = FLAG_PLACE(struct each_session, body),
+    [FLAG_EACH_HEADER] = FLAG_TAKEN(struct each_session, request, request_take_header),
+    [FLAG_DONE] = FLAG_TAKEN(struct each_session, request, request_take_done),
+    [FLAG_LATER] = FLAG_TAKEN(struct each_session, request, request_take_later),
+    [FLAG_NOT_DONE] = FLAG_TAKEN(struct each_session, request, request_take_not_done),
+    [FLAG_EACH_MAX_TIME] = FLAG_PLACE(struct each_session, max_time_us),
+    [FLAG_EACH_CACERT] = FLAG_PLACE(struct each_session, request.route.ca),
+    [FLAG_EACH_JSON] = FLAG_PLACE(struct each_session, json),
+    [FLAG_EACH_SILENT] = FLAG_PLACE(struct each_session, silent),
+};
+
+static int review(const struct each_session *session, const struct operands *at)
+{
+    if (session->nul + session->csv + session->jsonl > 1)
+        return command_misused(EACH_NAME, "--null, --csv and --jsonl exclude each other");
+    if (session->keeps_going && session->fails_fast)
+        return command_misused(EACH_NAME, "--keep-going and --fail-fast exclude each other");
+    if (session->json && session->is_dry)
+        return command_misused(EACH_NAME, "--json and --dry-run exclude each other");
+    if (session->send && at->n > 0)
+        return command_misused(EACH_NAME, "--send takes no CMD: unexpected argument `%s`",
+                               at->at[0]);
+    if (!session->send && at->n == 0)
+        return command_misused(EACH_NAME, "needs a CMD, or --send");
+    if (!session->send && (session->body || session->request.request.headers.n > 0))
+        return command_misused(EACH_NAME, "--data and --header belong to --send");
+    if (session->send &&
+        (session->options.job.process.probe || session->options.job.timeout_us != CLOCK_NEVER))
+        return command_misused(EACH_NAME, "--send takes no --unknown probe:CMD, and --max-time in "
+                                          "place of --timeout");
+    if (session->payload && strcmp(session->payload, "ignore") != 0)
+        return command_misused(EACH_NAME, "--payload must be ignore, not `%s`", session->payload);
+    return EXIT_DONE;
+}
+
+/* ---- the input ---- */
+
+static int open_input(struct each_session *session)
+{
+    struct stat about;
+    bool is_named = session->input && strcmp(session->input, "-") != 0;
+    int fd = is_named ? open(session->input, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    if (fd < 0)
+        return command_failed(EACH_NAME, EXIT_USAGE, "cannot read %s: %s", session->input,
+                              strerror(errno));
+    if (!is_named && isatty(fd))
+        jobs_say(EXIT_DONE, "reading items from the terminal, a line each; end with Control-D");
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
+        session->input_size = (uint64_t)about.st_size;
+    session->each.feed = feed_new(fd);
+    return session->each.feed ? EXIT_DONE : jobs_say(EXIT_UNAVAILABLE, "out of memory");
+}
+
+/* Pipes and a descriptor of the process for each item that runs, a connection for each that is
+ * sent. What commands may open stays as it was, and so the limit is not raised for them. */
+static int check_descriptors(const struct each_session *session)
+{
+    struct rlimit limit;
+    size_t needed = session->n_jobs * (session->send ? 1 : FILES_OF_COMMAND) + FILES_BESIDE;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+        return EXIT_DONE;
+    return command_failed(
+        EACH_NAME, EXIT_USAGE,
+        "-j %zu needs %zu open files, and the limit is %llu; use a smaller -j, or "
+        "raise it (ulimit -n)",
+        session->n_jobs, needed, (unsigned long long)limit.rlim_cur);
+}
+
+/* ---- while it runs ---- */
+
+static void got_signal(void *argument, int number, bool from_terminal)
+{
+    struct each_session *session = argument;
+    (void)from_terminal; /* what it runs has no terminal */
+    if (number == SIGUSR1 || number == SIGUSR2)
+        return;
+    if (session->signals++ > 0) {
+        each_signal(&session->each, SIGKILL);
+        return;
+    }
+    each_stop(&session->each);
+    if (session->each.slots.taken > 0) {
+        static const char line[] = "pawl: stopping: what runs goes on to its end; a second signal "
+                                   "kills it\n";
+        printer_add(session->printer, CHILD_ERROR, slice_make(line, sizeof line - 1));
+    }
+}
+
+struct beside {
+    struct each_session *session;
+    struct signals signals;
+    struct parker *progress;
+};
+
+static void show_progress(void *argument)
+{
+    struct beside *beside = argument;
+    beside->progress = fiber_parker();
+    while (!beside->session->has_ended) {
+        each_show_progress(beside->session);
+        (void)fiber_parker()->park(fiber_parker(), clock_after(clock_boot_us(), PROGRESS_US));
+    }
+    printer_show_status(beside->session->printer, SLICE(""));
+}
+
+static void done(void *argument)
+{
+    struct each_session *session = argument;
+    session->has_ended = true;
+    if (session->ender)
+        parker_wake(session->ender);
+}
+
+/* All fibers but these have ended: they may. */
+static void end_beside(void *argument)
+{
+    struct beside *beside = argument;
+    beside->session->ender = fiber_parker();
+    while (!beside->session->has_ended)
+        (void)fiber_parker()->park(fiber_parker(), CLOCK_NEVER);
+    signals_end(&beside->signals);
+    if (beside->progress)
+        parker_wake(beside->progress);
+}
+
+static int run_loop(struct each_session *session)
+{
+    struct each *each = &session->each;
+    struct loop *loop = loop_new(each_fibers(each->jobs) + FIBERS_BESIDE);
+    struct beside beside = {.session = session,
+                            .signals = {.got = got_signal, .argument = session}};
+    bool shows = isatty(STDERR_FILENO) && !session->silent && !session->json;
+    session->started_at = clock_boot_us();
+    if (!loop || !each_start(each, loop) || !signals_watch(loop, &beside.signals) ||
+        !fiber_spawn(loop, "end", end_beside, &beside) ||
+        (shows && !fiber_spawn(loop, "progress", show_progress, &beside)))
+        return jobs_say(EXIT_UNAVAILABLE, "out of memory");
+    loop_stop(loop);
+    loop_run(loop);
+    printer_leave(session->printer, &session->waiter);
+    if (each->lingers)
+        return EXIT_DONE;
+    http_origins_free(session->origins); /* whose connections the loop watches */
+    session->origins = NULL;
+    session->loop = loop;
+    return EXIT_DONE;
+}
+
+/* ---- what came of it ---- */
+
+/* The first that applies, as docs/guide/jobs.md lists them. */
+static enum exit_code code_of(const struct each_session *session)
+{
+    const struct each *each = &session->each;
+    const uint64_t *counts = each->counts;
+    if (each->store_is_dead)
+        return EXIT_FAIL_STOP;
+    if (counts[EACH_CHANGED] + counts[EACH_BAD] > 0 || each->problem)
+        return EXIT_BAD_DATA;
+    if (counts[EACH_DOUBT] > 0)
+        return EXIT_OUTCOME_UNKNOWN;
+    if (counts[EACH_FAILED] > 0)
+        return EXIT_FINAL_ERROR;
+    if (each->store_is_down && each->closed != STORE_FROZEN)
+        return EXIT_UNAVAILABLE;
+    bool is_left = !session->is_dry && (counts[EACH_LEFT] > 0 || !each->all_read);
+    return is_left ? EXIT_TRY_AGAIN : EXIT_DONE;
+}
+
+/* Behind what is still to be written. */
+static void say(struct each_session *session, const char *text)
+{
+    printer_add(session->printer, CHILD_ERROR, SLICE("pawl: "));
+    printer_add(session->printer, CHILD_ERROR, slice_of(text));
+    printer_add(session->printer, CHILD_ERROR, SLICE("\n"));
+}
+
+static void explain(struct each_session *session)
+{
+    const struct each *each = &session->each;
+    if (each->problem)
+        say(session, each->problem);
+    if (each->store_is_dead)
+        say(session, "the store stopped after a disk error");
+    else if (each->closed != STORE_DONE)
+        say(session, keys_status_text(each->closed));
+    else if (each->store_is_down)
+        say(session, "the store did not respond in time, its disk is full, or there is no memory; "
+                     "run it again to go on");
+}
+
+/* ---- all of it ---- */
+
+static int fill_each(struct each_session *session)
+{
+    struct each *each = &session->each;
+    each->kind = session->send ? &each_of_requests : &each_of_commands;
+    session->how = session->send ? each_request_how : each_command_how;
+    each->argument = session;
+    each->store = session->options.store;
+    each->engine = session->options.job.engine;
+    each->rule = session->options.job.rule;
+    each->form = session->nul     ? ITEMS_NUL
+                 : session->csv   ? ITEMS_CSV
+                 : session->jsonl ? ITEMS_JSONL
+                                  : ITEMS_LINES;
+    each->jobs = session->n_jobs;
+    each->apart_us = session->apart_us;
+    each->fails_fast = session->fails_fast;
+    each->is_dry = session->is_dry;
+    each->unknown = session->options.job.unknown;
+    each->done = done;
+    session->printer = printer_new();
+    session->options.job.process.printer = session->json ? NULL : session->printer;
+    session->options.job.process.by_lines = true;
+    session->options.job.process.group = CHILD_GROUP_SESSION;
+    return session->printer ? EXIT_DONE : jobs_say(EXIT_UNAVAILABLE, "out of memory");
+}
+
+static int connect_send(struct each_session *session)
+{
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    if (!session->send)
+        return EXIT_DONE;
+    session->origins = client_connect(&session->request.route, NULL, &problem);
+    return session->origins ? EXIT_DONE
+                            : command_misused(EACH_NAME, "%.*s", SLICE_ARG(buf_slice(&problem)));
+}
+
+static int prepare(struct each_session *session, struct operands at)
+{
+    int code = review(session, &at);
+    session->options.ignores_payload = session->payload != NULL;
+    if (code == EXIT_DONE)
+        code = session->send ? each_prepare_send(session)
+                             : each_compile(session, (const char *const *)at.at, (size_t)at.n);
+    if (code == EXIT_DONE)
+        code = check_descriptors(session);
+    if (code == EXIT_DONE)
+        code = each_open_files(session);
+    if (code != EXIT_DONE)
+        return code;
+    signals_hold_back();
+    code = connect_send(session);
+    if (code == EXIT_DONE)
+        code = jobs_open(&session->options);
+    if (code == EXIT_DONE)
+        code = fill_each(session);
+    if (code == EXIT_DONE)
+        code = open_input(session);
+    if (code == EXIT_DONE && !session->csv) /* whose header is read first: each_check */
+        each_begin_files(session);
+    return code;
+}
+
+static int run(struct each_session *session)
+{
+    int code = run_loop(session), error = 0;
+    if (code != EXIT_DONE)
+        return code;
+    explain(session);
+    each_sum_up(session);
+    code = (int)code_of(session);
+    if (!each_close_files(session) && code == EXIT_DONE)
+        code = EXIT_TRY_AGAIN;
+    signals_let_go(); /* a reader may stand still for ever */
+    printer_free(session->printer, &error);
+    session->printer = NULL;
+    if (error != 0)
+        return jobs_say(code == EXIT_DONE ? EXIT_TRY_AGAIN : (enum exit_code)code,
+                        "cannot write the output: %s", strerror(error));
+    return code;
+}
+
+static void fini(struct each_session *session)
+{
+    each_fini(&session->each);
+    feed_free(session->each.feed);
+    printer_free(session->printer, NULL);
+    http_origins_free(session->origins);
+    (void)each_close_files(session);
+    request_options_fini(&session->request);
+    mem_free(session->texts);
+    jobs_close(&session->options);
+    loop_free(session->loop);
+    mem_free(session);
+}
+
+int command_each(enum command_id id, struct operands at)
+{
+    struct each_session *session = mem_zalloc(1, sizeof *session);
+    if (!session)
+        return jobs_say(EXIT_UNAVAILABLE, "out of memory");
+    jobs_init(&session->options, EACH_NAME);
+    request_options_init(&session->request, EACH_NAME);
+    session->options.job.ttl_us = TTL_US;
+    session->n_jobs = 1;
+    session->max_time_us = MAX_TIME_US;
+    session->connect_us = CONNECT_US;
+    int code = command_read(id, &at, places, session);
+    if (code == EXIT_DONE)
+        code = prepare(session, at);
+    if (code == EXIT_DONE)
+        code = run(session);
+    if (!session->each.lingers)
+        fini(session);
+    return code;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who did what to records by hand. */
+#include "base/timestamp.h"
+#include "cli/command/command.h"
+#include "cli/keys/keys.h"
+#include "cli/lib/print.h"
+#include "operator/audit.h"
+
+static void add_text(struct buf *line, const struct store_audit *audit, struct slice reason)
+{
+    struct store_row row = {.tenant = audit->tenant, .rule = audit->rule, .key = audit->key};
+    timestamp_print(line, audit->at);
+    buf_add_char(line, ' ');
+    print_escaped(line, audit->actor);
+    buf_printf(line, " %s ", store_act_name(audit->act));
+    keys_add_name(line, &row);
+    buf_printf(line, ": %s -> %s", record_status_name(audit->from), audit_result(audit));
+    if (audit->http_status > 0)
+        buf_printf(line, " %d", audit->http_status);
+    buf_printf(line, ", token %lld%s", (long long)audit->token, audit->force ? ", forced" : "");
+    if (reason.len > 0)
+        buf_add_str(line, ": ");
+    print_escaped(line, reason);
+}
+
+static int print_act(const struct keys_options *options, const struct store_audit *audit,
+                     struct slice reason)
+{
+    BUF_AUTO struct buf line = buf_make(SIZE_MAX);
+    if (options->json)
+        audit_add_json(&line, audit, reason);
+    else
+        add_text(&line, audit, reason);
+    buf_add_char(&line, '\n');
+    return print_buf(options->command, &line);
+}
+
+/* Walks over all acts and prints those behind the first `skip`; `*ret_n`: how many there are. */
+static int walk(struct keys_session *session, size_t skip, size_t *ret_n)
+{
+    AUDIT_PAGE_AUTO struct audit_page page = {.table = &audit_table, .limit = AUDIT_PAGE_MOST};
+    size_t n = 0;
+    int code = EXIT_DONE;
+    do {
+        code = keys_complain(session, audit_read(session->store, &session->parker.parker, &page));
+        for (size_t i = 0; i < page.acts.n && code == EXIT_DONE; i++)
+            if (n++ >= skip)
+                code = print_act(session->options, (const struct store_audit *)page.acts.rows[i],
+                                 page.reasons[i]);
+    } while (code == EXIT_DONE && page.next != 0);
+    *ret_n = n;
+    return code;
+}
+
+int keys_audit(const struct keys_options *options)
+{
+    KEYS_SESSION_AUTO struct keys_session session = {0};
+    size_t n = 0;
+    int code = keys_open(&session, options);
+    if (code == EXIT_DONE)
+        code = walk(&session, SIZE_MAX, &n);
+    if (code == EXIT_DONE)
+        code = walk(&session, n > options->limit ? n - options->limit : 0, &n);
+    if (code == EXIT_DONE && n > options->limit)
+        fprintf(stderr, "pawl keys audit: these are the last %zu of %zu; see --limit\n",
+                options->limit, n);
+    return code;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an operator does to a record. core/record.h decides whether it may be done. */
+#include "cli/command/command.h"
+#include "cli/keys/keys.h"
+#include "cli/lib/actor.h"
+#include "cli/lib/input.h"
+#include "cli/lib/print.h"
+#include "core/errors.h"
+#include "job/output.h"
+
+#define PROBLEM_MAX ((size_t)1024)
+
+/* ---- what came of it ---- */
+
+static const int codes[] = {
+    [KEYS_DONE] = EXIT_DONE,
+    [KEYS_SAME] = EXIT_DONE,
+    [KEYS_LATE] = EXIT_FINAL_ERROR,
+    [KEYS_STALE] = EXIT_FINAL_ERROR,
+    [KEYS_EARLY] = EXIT_TRY_AGAIN,
+    [KEYS_LIVE] = EXIT_TRY_AGAIN,
+    [KEYS_OPEN] = EXIT_OUTCOME_UNKNOWN,
+    [KEYS_OTHER] = EXIT_USAGE,
+};
+
+static int report_act_json(struct keys_session *session, const struct keys_act *act)
+{
+    BUF_AUTO struct buf line = buf_make(SIZE_MAX);
+    keys_add_act_json(&line, act, store_digest_key(session->store));
+    buf_add_char(&line, '\n');
+    if (!buf_ok(&line))
+        return command_failed(session->options->command, EXIT_UNAVAILABLE,
+                              "done; the result cannot be printed: out of memory");
+    fwrite(line.at, 1, line.len, stdout);
+    return codes[act->end];
+}
+
+static int report_act(struct keys_session *session, const struct keys_act *act)
+{
+    BUF_AUTO struct buf line = buf_make(SIZE_MAX);
+    int code = codes[act->end];
+    if (session->options->json)
+        return report_act_json(session, act);
+    if (code != EXIT_DONE)
+        buf_printf(&line, "pawl %s: ", session->options->command);
+    keys_add_name(&line, &act->row->store);
+    fprintf(code == EXIT_DONE ? stdout : stderr, "%.*s: %.*s\n", SLICE_ARG(buf_slice(&line)),
+            SLICE_ARG(buf_slice(&act->what)));
+    return code;
+}
+
+int keys_say(struct keys_session *session, const struct keys_row *row, enum keys_end end,
+             const char *what)
+{
+    KEYS_ACT_AUTO struct keys_act act = {.row = row, .end = end, .what = buf_make(SIZE_MAX)};
+    struct keys_row present = *row;
+    struct keys_view view = {0};
+    enum store_status status =
+        session->options->json ? keys_look(session->store, &present, &session->parker.parker, &view)
+                               : STORE_DONE;
+    outcome_unref(view.outcome);
+    if (status != STORE_DONE)
+        return keys_complain(session, status);
+    act.record = present.store.record;
+    act.lease = present.lease;
+    act.now = view.now;
+    buf_add_str(&act.what, what);
+    return report_act(session, &act);
+}
+
+static void sign(const struct keys_session *session, struct keys_act *act, struct buf *actor)
+{
+    const struct store_actor by = actor_of(session->options->reason, actor);
+    act->actor = by.name;
+    act->insist = "use --force";
+    act->reason = by.reason;
+}
+
+int keys_settle(struct keys_session *session, const struct keys_row *row, struct keys_act act)
+{
+    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
+    sign(session, &act, &actor);
+    act.row = row;
+    int code = keys_complain(session, keys_act(session->store, &act, &session->parker.parker));
+    if (code == EXIT_DONE)
+        code = report_act(session, &act);
+    keys_act_fini(&act);
+    return code;
+}
+
+/* ---- many at once ---- */
+
+static bool report_one(void *argument, const struct keys_act *act)
+{
+    struct keys_session *session = argument;
+    return !session->options->json || report_act_json(session, act) != EXIT_UNAVAILABLE;
+}
+
+static void add(struct keys_tally *sum, const struct keys_tally *tally)
+{
+    sum->settled += tally->settled;
+    sum->too_early += tally->too_early;
+    sum->changed += tally->changed;
+    sum->in_use += tally->in_use;
+    sum->other += tally->other;
+    sum->seconds = tally->seconds > sum->seconds ? tally->seconds : sum->seconds;
+    sum->next = tally->next;
+}
+
+static bool has_exit_code(const struct keys_options *options)
+{
+    return options->exit_code >= 0;
+}
+
+static int sum_up(const struct keys_options *options, const struct keys_tally *tally)
+{
+    FILE *to = options->json ? stderr : stdout;
+    fprintf(to, "%zu settled, %zu too early, %zu changed meanwhile", tally->settled,
+            tally->too_early, tally->changed);
+    if (tally->in_use > 0)
+        fprintf(to, ", %zu in use", tally->in_use);
+    if (tally->other > 0)
+        fprintf(to, ", %zu %s left alone", tally->other,
+                has_exit_code(options) ? "requests" : "commands (--exit-code)");
+    fputc('\n', to);
+    if (tally->too_early > 0)
+        fprintf(stderr, "try again in %lld s\n",
+                (long long)(tally->seconds > 0 ? tally->seconds : 1));
+    return tally->too_early + tally->in_use > 0 ? EXIT_TRY_AGAIN
+           : tally->changed > 0                 ? EXIT_FINAL_ERROR
+                                                : EXIT_DONE;
+}
+
+/* A rule that no record is of is a mistyped one. */
+static int know_rule(struct keys_session *session)
+{
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    const struct keys_options *options = session->options;
+    int code = keys_complain(session, keys_know_rule(session->store, options->rule, 0,
+                                                     &session->parker.parker, &problem));
+    if (code != EXIT_DONE || problem.len == 0)
+        return code;
+    return command_failed(options->command, EXIT_FINAL_ERROR, "%.*s",
+                          SLICE_ARG(buf_slice(&problem)));
+}
+
+static int settle_all(struct keys_session *session, struct keys_act act)
+{
+    BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
+    const struct keys_options *options = session->options;
+    sign(session, &act, &actor);
+    act.force = options->force;
+    struct keys_tally sum = {.next = 0}, tally;
+    struct keys_many many = {.rule = options->rule,
+                             .tenant = options->tenant,
+                             .before = options->before,
+                             .limit = KEYS_MANY_MOST,
+                             .act = act,
+                             .each = report_one,
+                             .argument = session};
+    do {
+        many.after = sum.next;
+        enum store_status status =
+            keys_act_on_many(session->store, &many, &session->parker.parker, &tally);
+        add(&sum, &tally);
+        int code = keys_complain(session, status);
+        if (code != EXIT_DONE) {
+            (void)sum_up(options, &sum);
+            return code;
+        }
+    } while (sum.next != 0 && !ferror(stdout));
+    return sum_up(options, &sum);
+}
+
+static int settle_many(const struct keys_options *options, struct keys_act act)
+{
+    if (options->key.at || options->once.at || options->token || !options->rule.at ||
+        options->before <= 0)
+        return command_misused(options->command,
+                               "--unknown needs --rule and --before, and takes no KEY or --token");
+    KEYS_SESSION_AUTO struct keys_session session = {0};
+    int code = keys_open(&session, options);
+    if (code == EXIT_DONE)
+        code = know_rule(&session);
+    return code == EXIT_DONE ? settle_all(&session, act) : code;
+}
+
+/* ---- one ---- */
+
+/* Finds the record and acts on it. */
+static int settle(const struct keys_options *options, struct keys_act act)
+{
+    if (options->unknown)
+        return settle_many(options, act);
+    KEYS_SESSION_AUTO struct keys_session session = {0};
+    KEYS_FOUND_AUTO struct keys_found found = {0};
+    struct keys_row *row = NULL;
+    int code = keys_open_one(&session, options, &found, &row);
+    if (code != EXIT_DONE)
+        return code;
+    act.token = options->token;
+    act.force = options->force;
+    return keys_settle(&session, row, act);
+}
+
+/* ---- the outcome an operator writes ---- */
+
+static int read_body(const struct keys_options *options, struct buf *ret_body)
+{
+    if (options->body && options->body[0] == '@')
+        return input_read(options->command, options->body + 1, ret_body);
+    *ret_body = buf_make(INPUT_MAX);
+    if (options->body)
+        buf_add_str(ret_body, options->body);
+    if (buf_ok(ret_body))
+        return EXIT_DONE;
+    return command_misused(options->command, "the body is too large");
+}
+
+/* Of a command that has written `body`. */
+static int make_exit(const struct keys_options *options, const struct buf *body,
+                     struct outcome **ret_outcome)
+{
+    COMPRESS_AUTO struct compress compress = {0};
+    struct output output;
+    output_init(&output, INPUT_MAX);
+    output_add(&output, CHILD_OUTPUT, buf_slice(body));
+    *ret_outcome = output_keep(&output, options->exit_code, SLICE(""), &compress);
+    output_fini(&output);
+    return *ret_outcome ? EXIT_DONE
+                        : command_failed(options->command, EXIT_UNAVAILABLE, "out of memory");
+}
+
+static int make_outcome(const struct keys_options *options, struct outcome **ret_outcome)
+{
+    BUF_AUTO struct buf body = buf_make(0);
+    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    int code = read_body(options, &body);
+    if (code != EXIT_DONE)
+        return code;
+    if (has_exit_code(options))
+        return make_exit(options, &body, ret_outcome);
+    struct keys_response response = {
+        .status = options->http_status, .headers = options->headers, .body = buf_slice(&body)};
+    if (keys_make_outcome(&response, &problem, ret_outcome))
+        return EXIT_DONE;
+    return command_misused(options->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
+}
+
+/* ---- the acts ---- */
+
+/* What is settled is named by its token. */
+static int ask_for_token(const struct keys_options *options)
+{
+    if (options->token > 0 || options->unknown)
+        return EXIT_DONE;
+    return command_misused(options->command, "needs --token N; `pawl keys show` prints it");
+}
+
+int keys_release(const struct keys_options *options)
+{
+    int code = ask_for_token(options);
+    if (code != EXIT_DONE)
+        return code;
+    return settle(options, (struct keys_act){.kind = KEYS_RELEASE});
+}
+
+/* Whether the options fit together: one way to settle it. */
+static int review(const struct keys_options *options)
+{
+    bool has_response = options->http_status || options->body || has_exit_code(options);
+    int code = ask_for_token(options);
+    if (code != EXIT_DONE)
+        return code;
+    if (options->probe && options->unknown)
+        return command_misused(options->command, "--probe needs the KEY of one record");
+    if (options->released && (has_response || options->headers.n > 0))
+        return command_misused(options->command,
+                               "--released takes no --status, --exit-code, --header, "
+                               "--body");
+    if (options->probe && (has_response || options->released || options->force))
+        return command_misused(options->command, "--probe takes no --status, --body, --released, "
+                                                 "--force");
+    if (options->probe != (options->config != NULL))
+        return command_misused(options->command, "--probe and --config FILE go together");
+    if (has_exit_code(options) && (options->http_status || options->headers.n > 0))
+        return command_misused(options->command, "--exit-code takes no --status, --header");
+    if (!options->released && !options->probe && !has_exit_code(options) &&
+        options->http_status == 0)
+        return command_misused(options->command, "needs --status CODE, --exit-code N, --released "
+                                                 "or --probe: how did it end?");
+    return EXIT_DONE;
+}
+
+int keys_resolve(const struct keys_options *options)
+{
+    int code = review(options);
+    if (code == EXIT_DONE && options->released)
+        return keys_release(options);
+    if (code == EXIT_DONE && options->probe)
+        return keys_probe(options);
+    if (code != EXIT_DONE)
+        return code;
+    struct outcome *outcome = NULL;
+    code = make_outcome(options, &outcome);
+    if (code != EXIT_DONE)
+        return code;
+    struct keys_act act = {.kind = KEYS_RESOLVE,
+                           .http_status = options->http_status,
+                           .is_exit = has_exit_code(options),
+                           .exit_code = options->exit_code,
+                           .outcome = outcome};
+    code = settle(options, act);
+    outcome_unref(outcome);
+    return code;
+}
+
+int keys_forget(const struct keys_options *options)
+{
+    return settle(options, (struct keys_act){.kind = KEYS_FORGET});
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl store restored`: an operator says that a store lacks what it had acknowledged. */
+#include "base/timestamp.h"
+#include "cli/command/command.h"
+#include "cli/keys/keys.h"
+#include "cli/lib/actor.h"
+#include "operator/restored.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+#define AHEAD_MOST_US (INT64_C(365) * 86400 * CLOCK_US_PER_S) /* of tokens, of the clock */
+
+struct restored_options {
+    struct keys_options keys; /* first: what opens the store */
+    int64_t since;
+    int64_t until;
+    int64_t above;
+    bool live;
+    bool clear;
+};
+
+#define PLACE(member) FLAG_PLACE(struct restored_options, member)
+static const struct flag_place places[FLAG_COUNT] = {
+    [FLAG_STORE] = PLACE(keys.store),
+    [FLAG_RESTORED_SINCE] = PLACE(since),
+    [FLAG_RESTORED_UNTIL] = PLACE(until),
+    [FLAG_LIVE] = PLACE(live),
+    [FLAG_ABOVE] = PLACE(above),
+    [FLAG_CLEAR] = PLACE(clear),
+    [FLAG_ACT_REASON] = PLACE(keys.reason),
+};
+
+static int check_options(const struct restored_options *options)
+{
+    const char *command = options->keys.command;
+    bool marks = options->until || options->above;
+    if (options->clear ? options->since || marks : !options->since)
+        return command_misused(command, "needs --since T, or --clear alone");
+    if (options->until && options->until <= options->since)
+        return command_misused(command, "--until is not after --since");
+    return EXIT_DONE;
+}
+
+/* By the store's time. */
+static int check_times(const struct restored_options *options, int64_t now)
+{
+    const char *command = options->keys.command;
+    if (options->since > now)
+        return command_misused(command, "--since is in the future");
+    if (options->until && options->until <= now)
+        return command_misused(command, "--until is over already");
+    if (options->above > now + AHEAD_MOST_US)
+        return command_misused(command, "--above %" PRId64 " is no token of this store: too large",
+                               options->above);
+    return EXIT_DONE;
+}
+
+static int check_others(const struct keys_session *session, const struct restored_options *options)
+{
+    size_t others = store_others(session->store);
+    if (others == 0 || options->live)
+        return EXIT_DONE;
+    return command_failed(options->keys.command, EXIT_TRY_AGAIN,
+                          "gateways or other processes of pawl have the store open (%zu); stop "
+                          "them first, or use --live if it went back under them",
+                          others);
+}
+
+static void report(const struct restored_options *options)
+{
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    if (options->clear) {
+        puts("the store is not marked as restored any more");
+        return;
+    }
+    buf_add_str(&text, "the store is marked: what was acknowledged since ");
+    (void)timestamp_print(&text, options->since);
+    buf_add_str(&text, " may be missing");
+    if (options->until)
+        buf_add_str(&text, "; the mark ends at ");
+    if (options->until)
+        (void)timestamp_print(&text, options->until);
+    buf_add_char(&text, '\n');
+    fwrite(text.at, 1, text.len, stdout);
+}
+
+static int mark(struct keys_session *session, const struct restored_options *options)
+{
+    BUF_AUTO struct buf name = buf_make(STORE_ACTOR_MAX);
+    const struct store_actor actor = actor_of(options->keys.reason, &name);
+    const struct restored_mark mark = {options->since, options->until, options->above};
+    bool changed;
+    int code = keys_complain(
+        session, restored_set(session->store, &actor, &mark, &session->parker.parker, &changed));
+    if (code == EXIT_DONE && !changed)
+        return command_failed(options->keys.command, EXIT_FINAL_ERROR,
+                              "the store went back, and nobody has said since when; use --since");
+    if (code == EXIT_DONE)
+        report(options);
+    return code;
+}
+
+int command_store_restored(enum command_id id, struct operands at)
+{
+    struct restored_options options = {
+        .keys = {.command = command_at(id)->name, .owns = true, .counts_others = true}};
+    KEYS_SESSION_AUTO struct keys_session session = {0};
+    int code = command_read(id, &at, places, &options);
+    if (code == EXIT_DONE)
+        code = check_options(&options);
+    if (code == EXIT_DONE)
+        code = keys_open(&session, &options.keys);
+    if (code == EXIT_DONE)
+        code = check_times(&options, store_now(session.store));
+    if (code == EXIT_DONE)
+        code = check_others(&session, &options);
+    return code == EXIT_DONE ? mark(&session, &options) : code;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an operator does to queued operations, and to where they go. */
+#include "cli/lib/print.h"
+#include "cli/tasks/queue_lists.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#define LANE_MAX ((size_t)1024)
+
+/* ---- retry, drop ---- */
+
+int queue_report_act(const struct queue_session *session, const struct tasks_acted *acted,
+                     const char *done)
+{
+    const char *noun = session->kind->noun;
+    long long id = (long long)session->id;
+    switch (acted->end) {
+    case TASKS_ACTED:
+        printf("%s %lld %s\n", noun, id, done);
+        return EXIT_DONE;
+    case TASKS_NOT_FOUND:
+        return command_failed(session->command, EXIT_FINAL_ERROR, "there is no %s %lld", noun, id);
+    case TASKS_NOT_ALLOWED:
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "%s %lld is %.*s; nothing was changed", noun, id,
+                              SLICE_ARG(task_state_name(acted->state)));
+    case TASKS_DISABLED:
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "the endpoint of %s %lld is disabled; nothing was changed (enable "
+                              "it, or use --force)",
+                              noun, id);
+    case TASKS_LATE:
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "%s %lld was first handled more than 7 days ago, and its handler may "
+                              "not know the key any more; nothing was changed (--force)",
+                              noun, id);
+    case TASKS_LINKED: /* queue_lists.h */
+        break;
+    case TASKS_CHANGED: /* asked for by act_on_many alone */
+    case TASKS_END_COUNT:
+        break;
+    case TASKS_SENDING:
+        return command_failed(session->command, EXIT_TRY_AGAIN,
+                              "%s %lld is being sent; nothing was changed", noun, id);
+    }
+    return EXIT_UNAVAILABLE;
+}
+
+static int act_open(struct queue_session *session, enum tasks_act act, const char *done)
+{
+    struct tasks_acted acted = {0};
+    const struct tasks_wish wish = {.id = session->id, .act = act, .actor = queue_actor(session)};
+    int code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
+    if (code != EXIT_DONE)
+        return code;
+    if (acted.end == TASKS_LINKED)
+        return queue_lists_act(session, act == TASKS_RETRY ? STEPS_RETRY : STEPS_DROP, done);
+    return queue_report_act(session, &acted, done);
+}
+
+static int act_on_one(struct queue_session *session, enum tasks_act act, const char *done)
+{
+    int code = queue_open(session, STORE_COMMAND, false);
+    return code == EXIT_DONE ? act_open(session, act, done) : code;
+}
+
+/* ---- many ---- */
+
+static void show_progress(void *argument, size_t n)
+{
+    (void)argument;
+    fprintf(stderr, "\r%zu ", n);
+}
+
+static int report_many(const struct queue_session *session, const size_t n[TASKS_END_COUNT],
+                       const char *done)
+{
+    size_t left = n[TASKS_SENDING] + n[TASKS_CHANGED] + n[TASKS_NOT_ALLOWED] + n[TASKS_NOT_FOUND];
+    printf("%s%s: %zu\n", session->dry_run ? "not yet " : "", done, n[TASKS_ACTED]);
+    if (n[TASKS_LINKED] > 0)
+        fprintf(stderr, "pawl %s: %zu steps of lists were left out; see each by its ID\n",
+                session->command, n[TASKS_LINKED]);
+    if (left == 0)
+        return EXIT_DONE;
+    return command_failed(session->command, EXIT_TRY_AGAIN,
+                          "%zu were left, which are being sent, or changed meanwhile; run it again",
+                          left);
+}
+
+/* What is parked is held by what is dead: that is sent again. */
+static int act_on_many(struct queue_session *session, enum tasks_act act, const char *done)
+{
+    size_t n[TASKS_END_COUNT] = {0};
+    bool retries = act == TASKS_RETRY, shows = isatty(STDERR_FILENO);
+    struct tasks_many many = {.wanted = {.ord = slice_of(session->group),
+                                         .lane = slice_of(session->lane),
+                                         .to = slice_of(session->to),
+                                         .since = session->since,
+                                         .until = session->until},
+                              .wish = {.act = act, .actor = queue_actor(session)},
+                              .rate = retries ? session->rate : 0,
+                              .holding = retries && session->parked,
+                              .dry_run = session->dry_run,
+                              .each = shows ? show_progress : NULL};
+    tasks_want_state(&many.wanted,
+                     session->dead || retries ? (size_t)TASK_DEAD : TASKS_STATE_PARKED);
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code != EXIT_DONE)
+        return code;
+    code = queue_complain(session, tasks_act_on_many(&session->source, &many, n));
+    if (shows)
+        fputs("\r\033[K", stderr);
+    int reported = report_many(session, n, done);
+    return code != EXIT_DONE ? code : reported;
+}
+
+static bool selects(const struct queue_session *session)
+{
+    return session->since != 0 || session->until != 0 || session->group || session->lane ||
+           session->to || session->dry_run;
+}
+
+/* Either one by its ID, or many. */
+static int act_on_given(struct queue_session *session, enum tasks_act act, const char *done,
+                        const char *done_to_many)
+{
+    bool many = session->dead || session->parked;
+    if (session->dead && session->parked)
+        return command_misused(session->command, "--dead and --parked exclude each other");
+    if (many == (session->operands.n > 0))
+        return command_misused(session->command, "needs an ID, --dead or --parked");
+    if (!many && selects(session))
+        return command_misused(session->command,
+                               "what selects among many goes with --dead or --parked");
+    return many ? act_on_many(session, act, done_to_many) : act_on_one(session, act, done);
+}
+
+int queue_run_retry(struct queue_session *session)
+{
+    return act_on_given(session, TASKS_RETRY, "waits again, under its key", "retried");
+}
+
+int queue_run_drop(struct queue_session *session)
+{
+    if (session->keep && !session->lists)
+        return command_misused(session->command, "--keep goes with --list");
+    if (session->lists && (session->operands.n > 0 || session->dead || session->parked))
+        return command_misused(session->command, "--list goes without an ID, --dead and --parked");
+    return session->lists ? queue_lists_drop(session)
+                          : act_on_given(session, TASKS_DROP, "is dropped", "dropped");
+}
+
+/* ---- replay ---- */
+
+/* Those of the command line, at once. */
+static int replay_given(struct queue_session *session)
+{
+    int code = EXIT_DONE;
+    for (int i = 0; i < session->operands.n && code == EXIT_DONE; i++) {
+        struct tasks_acted acted = {0};
+        uint64_t number = 0;
+        (void)slice_to_u64(slice_of(session->operands.at[i]), INT64_MAX, &number);
+        session->id = (int64_t)number;
+        const struct tasks_wish wish = {
+            .id = session->id, .act = TASKS_REPLAY, .actor = queue_actor(session)};
+        code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
+        if (code == EXIT_DONE)
+            code = queue_report_act(session, &acted, "is sent again");
+    }
+    return code;
+}
+
+/* All that are dead, so many a second. One that somebody else was at is left. */
+static int replay_dead(struct queue_session *session)
+{
+    struct tasks_wanted wanted = {.has_state = true,
+                                  .state = TASK_DEAD,
+                                  .lane = slice_of(session->lane),
+                                  .since = session->since};
+    size_t n = 0, refused = 0;
+    int code = EXIT_DONE;
+    do {
+        TASKS_PAGE_AUTO struct tasks_page page = {0};
+        code = queue_complain(session, tasks_list(&session->source, &wanted, &page));
+        for (size_t i = 0; i < page.n && code == EXIT_DONE; i++) {
+            struct tasks_acted acted = {0};
+            const struct tasks_wish wish = {.id = page.rows[i].stored->row.id,
+                                            .act = TASKS_REPLAY,
+                                            .actor = queue_actor(session),
+                                            .after_us =
+                                                (int64_t)(n * CLOCK_US_PER_S / session->rate)};
+            code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
+            n += code == EXIT_DONE && acted.end == TASKS_ACTED;
+            refused += acted.end == TASKS_DISABLED || acted.end == TASKS_LATE;
+        }
+        wanted.after = page.next;
+    } while (code == EXIT_DONE && wanted.after != 0);
+    if (code == EXIT_DONE)
+        printf("sent again: %zu\n", n);
+    if (refused > 0)
+        fprintf(stderr, "pawl %s: %zu were left, which need --force; see one by its ID\n",
+                session->command, refused);
+    return code;
+}
+
+int queue_run_replay(struct queue_session *session)
+{
+    bool all = session->dead;
+    if (all == (session->operands.n > 0))
+        return command_misused(session->command, "needs IDs or --dead");
+    if (!all && (session->since != 0 || session->lane))
+        return command_misused(session->command, "--since, --endpoint and --source go with --dead");
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code != EXIT_DONE)
+        return code;
+    return all ? replay_dead(session) : replay_given(session);
+}
+
+/* ---- pause, resume ---- */
+
+/* Which lane, or which group in all lanes. */
+static int read_lane(const struct queue_session *session, struct buf *lane)
+{
+    struct url url;
+    const char *problem;
+    if (!session->operand == !session->group)
+        return command_misused(session->command, "needs a URL or --group G");
+    if (session->group)
+        return EXIT_DONE;
+    if (!url_read(slice_of(session->operand), &url, &problem))
+        return command_misused(session->command, "the URL %s", problem);
+    url_write_origin(lane, &url);
+    return EXIT_DONE;
+}
+
+static int switch_lane(struct queue_session *session, bool resume)
+{
+    BUF_AUTO struct buf text = buf_make(LANE_MAX);
+    bool changed = false;
+    int code = read_lane(session, &text);
+    if (code == EXIT_DONE)
+        code = queue_open(session, STORE_COMMAND, false);
+    if (code != EXIT_DONE)
+        return code;
+    struct store_lane lane = {.lane = buf_slice(&text),
+                              .ord = slice_of(session->group),
+                              .state = STORE_LANE_PAUSED,
+                              .until = CLOCK_NEVER};
+    const struct store_actor actor = queue_actor(session);
+    code = queue_complain(session, tasks_pause(&session->source, &lane, resume, &actor, &changed));
+    if (code != EXIT_DONE)
+        return code;
+    BUF_AUTO struct buf name = buf_make(SIZE_MAX);
+    print_escaped(&name, session->group ? lane.ord : lane.lane);
+    printf("%s%.*s is %s%s\n", session->group ? "group " : "", SLICE_ARG(buf_slice(&name)),
+           changed ? "" : "already ", resume ? "resumed" : "paused");
+    return EXIT_DONE;
+}
+
+int queue_run_pause(struct queue_session *session)
+{
+    return switch_lane(session, false);
+}
+
+int queue_run_resume(struct queue_session *session)
+{
+    return switch_lane(session, true);
+}

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts operations on disk, from the command line or from lines of JSON. */
+#include "base/mem.h"
+#include "cli/lib/lines.h"
+#include "cli/tasks/queue.h"
+#include "client/fields.h"
+#include "client/queue_steps.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define ARENA_MAX ((size_t)512 * 1024 * 1024)
+#define BATCH_BYTES ((size_t)8 * 1024 * 1024) /* of lines that are added together */
+
+/* ---- what the options say ---- */
+
+void queue_add_field(struct buf *fields, const struct header *line)
+{
+    if (slice_eq(line->name, SLICE("@")))
+        buf_printf(fields, "@%.*s\r\n", SLICE_ARG(line->value));
+    else
+        fields_add(fields, line->name, line->value);
+}
+
+static struct queue_operation from_options(const struct queue_session *session)
+{
+    return (struct queue_operation){.method = slice_of(session->request.request.method),
+                                    .group = slice_of(session->group),
+                                    .skips = session->on_failure == 2,
+                                    .dated = request_dates_key(&session->request),
+                                    .answers = buf_slice(&session->request.answers),
+                                    .attempts = (int)session->attempts,
+                                    .remember_us = session->remember_us,
+                                    .lasts_us = session->lasts_us};
+}
+
+/* ---- adding ---- */
+
+/* Operations that are added together, as they come. */
+struct adder {
+    struct queue_session *session;
+    struct queue_operation operations[QUEUE_BATCH_MOST];
+    struct queue_added added[QUEUE_BATCH_MOST];
+    size_t lines[QUEUE_BATCH_MOST]; /* of which line each is; 0: of the command line */
+    size_t n;
+    size_t n_added;     /* before those */
+    struct arena arena; /* what they borrow */
+};
+
+/* Where the IDs go to a file. */
+static bool shows_progress(const struct adder *adder)
+{
+    return adder->lines[0] > 0 && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
+}
+
+static void show_progress(const struct adder *adder)
+{
+    if (shows_progress(adder))
+        fprintf(stderr, "\r%zu added ", adder->n_added);
+}
+
+static void end_progress(const struct adder *adder)
+{
+    if (shows_progress(adder))
+        fputs("\r\033[K", stderr);
+}
+
+static int refuse_other(const struct adder *adder, size_t i)
+{
+    const struct queue_added *added = &adder->added[i];
+    BUF_AUTO struct buf where = buf_make(SIZE_MAX);
+    if (adder->lines[i] > 0)
+        buf_printf(&where, "line %zu: ", adder->lines[i]);
+    return command_failed(adder->session->command, EXIT_BAD_DATA,
+                          "%.*sthe key \"%s\" belongs to another operation, %lld, which is %.*s",
+                          SLICE_ARG(buf_slice(&where)), added->key, (long long)added->id,
+                          SLICE_ARG(task_state_name(added->state)));
+}
+
+static int refuse_full(const struct adder *adder, size_t i)
+{
+    BUF_AUTO struct buf where = buf_make(SIZE_MAX);
+    bool is_line = adder->lines[i] > 0 && !adder->session->linked;
+    if (is_line)
+        buf_printf(&where, "line %zu: ", adder->lines[i]);
+    return command_failed(adder->session->command, EXIT_TRY_AGAIN,
+                          "%.*sthe queue is full, as --most %zu says; nothing %swas added",
+                          SLICE_ARG(buf_slice(&where)), adder->session->most,
+                          is_line ? "of it and behind it " : "");
+}
+
+/* The one that sends the same, in place of it. */
+static int report_same(const struct adder *adder, size_t i)
+{
+    const struct queue_added *added = &adder->added[i];
+    BUF_AUTO struct buf where = buf_make(SIZE_MAX);
+    if (adder->lines[i] > 0)
+        buf_printf(&where, "line %zu: ", adder->lines[i]);
+    printf("%lld %s\n", (long long)added->id, added->key);
+    fprintf(stderr,
+            "pawl %s: %.*soperation %lld sends the same, and is %.*s; nothing was added "
+            "(--dedupe-payload)\n",
+            adder->session->command, SLICE_ARG(buf_slice(&where)), (long long)added->id,
+            SLICE_ARG(task_state_name(added->state)));
+    return EXIT_DONE;
+}
+
+/* What became of one: printed, or an exit code that was explained. */
+static int report_added(struct adder *adder, size_t i)
+{
+    const struct queue_added *added = &adder->added[i];
+    if (added->end == QUEUE_OTHER)
+        return refuse_other(adder, i);
+    if (added->end == QUEUE_FULL)
+        return refuse_full(adder, i);
+    if (added->end == QUEUE_SAME)
+        return report_same(adder, i);
+    adder->n_added++;
+    printf("%lld %s\n", (long long)added->id, added->key);
+    if (added->end != QUEUE_KNOWN || added->state < TASK_DONE)
+        return EXIT_DONE;
+    bool is_done = added->state == TASK_DONE;
+    BUF_AUTO struct buf advice = buf_make(SIZE_MAX);
+    if (!is_done)
+        buf_printf(&advice, ": pawl queue retry %lld", (long long)added->id);
+    fprintf(stderr, "pawl %s: operation %lld was added before, and is %.*s%.*s\n",
+            adder->session->command, (long long)added->id, SLICE_ARG(task_state_name(added->state)),
+            SLICE_ARG(buf_slice(&advice)));
+    return is_done ? EXIT_DONE : EXIT_FINAL_ERROR;
+}
+
+/* Stores what has gathered, and prints which operations they are. */
+static int flush(struct adder *adder)
+{
+    struct queue_adding adding = {.operations = adder->operations,
+                                  .n = adder->n,
+                                  .added = adder->added,
+                                  .most = adder->session->most,
+                                  .dedupe_us = adder->session->dedupe_us};
+    int code = EXIT_DONE;
+    if (adder->n == 0)
+        return EXIT_DONE;
+    enum store_status status =
+        queue_add(adder->session->store, &adding, &adder->session->parker.parker);
+    for (size_t i = 0; i < adding.n_added; i++) {
+        int reported = report_added(adder, i);
+        code = reported == EXIT_DONE ? code : reported;
+    }
+    fflush(stdout);
+    show_progress(adder);
+    adder->n = 0;
+    arena_reset(&adder->arena);
+    int failed = queue_complain(adder->session, status);
+    return failed != EXIT_DONE ? failed : code;
+}
+
+static struct adder *new_adder(struct queue_session *session)
+{
+    struct adder *adder = mem_zalloc(1, sizeof *adder);
+    if (!adder) {
+        (void)command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+        return NULL;
+    }
+    adder->session = session;
+    adder->arena = arena_make(ARENA_MAX);
+    return adder;
+}
+
+static void free_adder(struct adder *adder)
+{
+    arena_fini(&adder->arena);
+    mem_free(adder);
+}
+
+/* ---- from the command line ---- */
+
+/* The operation of the options. */
+static bool make_operation(struct queue_session *session, struct client_made *made,
+                           struct buf *fields, struct buf *problem)
+{
+    struct request_options *options = &session->request;
+    request_options_end(options, session->operand);
+    if (!client_make(&options->request, made, problem))
+        return false;
+    for (size_t i = 0; i < made->sent.n; i++)
+        queue_add_field(fields, &made->sent.at[i]);
+    return true;
+}
+
+/* What no service would take is better told now than when nobody looks. */
+static bool is_json(struct slice body)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct json *root;
+    enum json_error error = json_parse(&arena, body, &root, NULL);
+    return error == JSON_OK || error == JSON_NO_MEMORY || json_error_is_refusal(error);
+}
+
+static int add_one(struct adder *adder, struct client_made *made)
+{
+    struct queue_session *session = adder->session;
+    struct queue_operation *operation = &adder->operations[0];
+    BUF_AUTO struct buf fields = buf_make(SIZE_MAX), problem = buf_make(SIZE_MAX);
+    if (!make_operation(session, made, &fields, &problem))
+        return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    *operation = from_options(session);
+    operation->key = made->minted[0] ? SLICE("") : made->operation.key;
+    operation->method = made->operation.method;
+    operation->url = slice_of(session->operand);
+    operation->fields = buf_slice(&fields);
+    operation->body = made->operation.body;
+    operation->has_body = made->operation.has_body;
+    if (!queue_check(operation, &problem))
+        return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    if (session->request.request.is_json && !is_json(operation->body))
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "what --json gives is no JSON; nothing was added");
+    int code = queue_open(session, STORE_COMMAND, true);
+    adder->n = 1;
+    return code == EXIT_DONE ? flush(adder) : code;
+}
+
+static int add_from_options(struct adder *adder)
+{
+    struct client_made *made = mem_zalloc(1, sizeof *made);
+    if (!made)
+        return command_failed(adder->session->command, EXIT_UNAVAILABLE, "out of memory");
+    int code = add_one(adder, made);
+    client_made_fini(made);
+    mem_free(made);
+    return code;
+}
+
+/* ---- from lines ---- */
+
+static int refuse_line(const struct adder *adder, size_t line, struct slice problem)
+{
+    return command_failed(adder->session->command, EXIT_BAD_DATA,
+                          "line %zu: %.*s; nothing %swas added", line, SLICE_ARG(problem),
+                          adder->session->linked ? "" : "of it and behind it ");
+}
+
+/* Borrows nothing of `text`. */
+static int take_line(struct adder *adder, const struct queue_operation *defaults, struct slice text,
+                     size_t line)
+{
+    struct queue_operation *operation = &adder->operations[adder->n];
+    struct slice problem, copy = arena_copy(&adder->arena, text);
+    BUF_AUTO struct buf wrong = buf_make(SIZE_MAX);
+    *operation = *defaults;
+    if (!copy.at)
+        return refuse_line(adder, line, SLICE("out of memory"));
+    if (!queue_line_read(copy, &adder->arena, operation, &problem))
+        return refuse_line(adder, line, problem);
+    if (!queue_check(operation, &wrong))
+        return refuse_line(adder, line, buf_slice(&wrong));
+    adder->lines[adder->n++] = line;
+    return EXIT_DONE;
+}
+
+static int refuse_unreadable(const struct adder *adder, const struct lines *lines, const char *name)
+{
+    return command_failed(adder->session->command, EXIT_USAGE, "cannot read line %zu of %s: %s",
+                          lines->n + 1, name, strerror(-lines->error));
+}
+
+static int take_lines(struct adder *adder, const struct queue_operation *defaults)
+{
+    struct lines lines = lines_of(STDIN_FILENO);
+    struct slice text;
+    int code = EXIT_DONE;
+    while (code == EXIT_DONE && lines_next(&lines, &text)) {
+        bool is_blank = slice_trim(text).len == 0;
+        if (!is_blank)
+            code = take_line(adder, defaults, text, lines.n);
+        if (!is_blank && code == EXIT_DONE && adder->operations[adder->n - 1].undo.len > 0) {
+            adder->n--;
+            code = refuse_line(adder, lines.n, SLICE("\"undo\" is for the steps of --linked"));
+        }
+        bool is_full = adder->n == QUEUE_BATCH_MOST || adder->arena.used > BATCH_BYTES ||
+                       adder->session->dedupe_us > 0;
+        if (code == EXIT_DONE && is_full)
+            code = flush(adder);
+    }
+    if (lines.error != 0)
+        code = refuse_unreadable(adder, &lines, "standard input");
+    lines_fini(&lines);
+    int flushed = flush(adder);
+    return code != EXIT_DONE ? code : flushed;
+}
+
+/* ---- a list ---- */
+
+static int check_step(struct adder *adder, size_t line)
+{
+    const struct queue_operation *step = &adder->operations[adder->n - 1];
+    struct slice problem;
+    if (step->group.len > 0 || step->skips)
+        return refuse_line(adder, line,
+                           SLICE("a step has no \"group\" and no \"on_failure\": the list is one"));
+    if (step->undo.len == 0 || undo_check(step->undo, &adder->arena, &problem))
+        return EXIT_DONE;
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    buf_printf(&text, "\"undo\": %.*s", SLICE_ARG(problem));
+    return refuse_line(adder, line, buf_slice(&text));
+}
+
+/* What a first line says of the list as a whole: an object with `dedupes` alone. */
+static bool is_about_list(struct adder *adder, struct slice text, struct queue_list *list)
+{
+    struct json *root = NULL;
+    bool is_one = adder->n == 0 && json_parse(&adder->arena, text, &root, NULL) == JSON_OK &&
+                  root->type == JSON_OBJECT && root->first && !root->first->next &&
+                  slice_eq(root->first->name, SLICE("dedupes")) &&
+                  (root->first->type == JSON_TRUE || root->first->type == JSON_FALSE);
+    list->dedupes = is_one ? root->first->type == JSON_TRUE : list->dedupes;
+    return is_one;
+}
+
+static int take_steps(struct adder *adder, const struct queue_operation *defaults, int fd,
+                      struct queue_list *list)
+{
+    struct lines lines = lines_of(fd);
+    struct slice text;
+    int code = EXIT_DONE;
+    while (code == EXIT_DONE && lines_next(&lines, &text)) {
+        if (slice_trim(text).len == 0 || is_about_list(adder, text, list))
+            continue;
+        if (adder->n == STEPS_MOST)
+            code = refuse_line(adder, lines.n, SLICE("a list has at most 32 steps"));
+        if (code == EXIT_DONE)
+            code = take_line(adder, defaults, text, lines.n);
+        if (code == EXIT_DONE)
+            code = check_step(adder, lines.n);
+    }
+    if (lines.error != 0)
+        code = refuse_unreadable(adder, &lines, adder->session->linked);
+    lines_fini(&lines);
+    if (code == EXIT_DONE && adder->n == 0)
+        code = command_failed(adder->session->command, EXIT_BAD_DATA, "%s holds no step",
+                              adder->session->linked);
+    return code;
+}
+
+static void print_list(const struct adder *adder, int64_t list)
+{
+    printf("list %lld\n", (long long)list);
+    for (size_t i = 0; i < adder->n; i++)
+        printf("%lld %s\n", (long long)adder->added[i].id, adder->added[i].key);
+}
+
+/* Who does not know whether a list was stored adds it again. */
+static int report_again(struct adder *adder, struct queue_list *list)
+{
+    struct queue_session *session = adder->session;
+    struct queue_adding adding = {adder->operations, adder->n, adder->added, 0, 0};
+    bool failed = false;
+    int code = queue_complain(
+        session, queue_find_list(session->store, &adding, &session->parker.parker, list));
+    if (code != EXIT_DONE)
+        return code;
+    if (list->id == 0)
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "one of the keys belongs to another operation; nothing was added");
+    print_list(adder, list->id);
+    for (size_t i = 0; i < adder->n; i++)
+        failed = failed || adder->added[i].state >= TASK_DEAD;
+    fprintf(stderr, "pawl %s: list %lld was added before%s\n", session->command,
+            (long long)list->id,
+            failed ? ", and a step of it failed or was dropped: see `pawl queue list`" : "");
+    return failed ? EXIT_FINAL_ERROR : EXIT_DONE;
+}
+
+static int add_list(struct adder *adder, struct queue_list *list)
+{
+    struct queue_session *session = adder->session;
+    struct queue_adding adding = {.operations = adder->operations,
+                                  .n = adder->n,
+                                  .added = adder->added,
+                                  .most = session->most};
+    enum store_status status =
+        queue_add_linked(session->store, &adding, &session->parker.parker, list);
+    if (status == STORE_CONFLICT)
+        return report_again(adder, list);
+    int code = queue_complain(session, status);
+    if (code != EXIT_DONE)
+        return code;
+    if (adder->added[0].end == QUEUE_FULL)
+        return refuse_full(adder, 0);
+    print_list(adder, list->id);
+    return EXIT_DONE;
+}
+
+static int open_list(const struct queue_session *session, int *ret_fd)
+{
+    bool is_stdin = slice_eq(slice_of(session->linked), SLICE("-"));
+    *ret_fd = is_stdin ? STDIN_FILENO : open(session->linked, O_RDONLY | O_CLOEXEC);
+    if (*ret_fd >= 0)
+        return EXIT_DONE;
+    return command_failed(session->command, EXIT_USAGE, "cannot read %s: %s", session->linked,
+                          strerror(errno));
+}
+
+static int add_linked(struct adder *adder, const struct queue_operation *defaults)
+{
+    struct queue_session *session = adder->session;
+    struct queue_list list = {0};
+    int fd = -1;
+    int code = open_list(session, &fd);
+    if (code == EXIT_DONE)
+        code = take_steps(adder, defaults, fd, &list);
+    if (fd > STDIN_FILENO)
+        close(fd);
+    if (code == EXIT_DONE)
+        code = queue_open(session, STORE_COMMAND, true);
+    return code == EXIT_DONE ? add_list(adder, &list) : code;
+}
+
+static int add_lines(struct adder *adder)
+{
+    struct queue_session *session = adder->session;
+    BUF_AUTO struct buf fields = buf_make(SIZE_MAX);
+    struct queue_operation defaults = from_options(session);
+    if (session->request.request.has_body || session->request.request.key)
+        return command_misused(session->command, "a body or a key is said on each line");
+    if (session->linked && (session->operand || session->dedupe_us > 0))
+        return command_misused(session->command, "--linked takes no URL and no --dedupe-payload");
+    for (size_t i = 0; i < session->request.request.headers.n; i++)
+        queue_add_field(&fields, &session->request.request.headers.at[i]);
+    defaults.fields = buf_slice(&fields);
+    if (session->linked)
+        return add_linked(adder, &defaults);
+    int code = queue_open(session, STORE_COMMAND, true);
+    return code == EXIT_DONE ? take_lines(adder, &defaults) : code;
+}
+
+int queue_run_add(struct queue_session *session)
+{
+    if (!session->linked && !session->operand)
+        return command_misused(session->command, "needs a URL, `-`, or --linked FILE");
+    struct adder *adder = new_adder(session);
+    if (!adder)
+        return EXIT_UNAVAILABLE;
+    bool from_lines = session->linked || slice_eq(slice_of(session->operand), SLICE("-"));
+    int code = from_lines ? add_lines(adder) : add_from_options(adder);
+    end_progress(adder);
+    free_adder(adder);
+    return code;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl stats`: what commands counted in a store: no `serve` has seen it. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/tasks/queue.h"
+#include "observe/page.h"
+#include "operator/counters.h"
+#include <stdio.h>
+
+#define TIMEOUT_US (10 * CLOCK_US_PER_S)
+
+static void add_page(const struct counters *counters, struct buf *page)
+{
+    for (size_t i = 0; counters_series[i]; i++) {
+        page_begin(page, counters_series[i]);
+        counters_add_samples(counters, counters_series[i], page);
+    }
+}
+
+static void add_lines(const struct counters *counters, bool json, struct buf *text)
+{
+    for (size_t at = 0; at < counters->n; at++) {
+        const struct counter_sum *sum = &counters->at[at];
+        if (!json) {
+            buf_printf(text, "%.*s  %.*s  %lld\n", SLICE_ARG(sum->name), SLICE_ARG(sum->labels),
+                       (long long)sum->value);
+            continue;
+        }
+        buf_add_char(text, '{');
+        json_add_text(text, "name", sum->name);
+        json_add_text(text, "labels", sum->labels);
+        json_add_i64(text, "value", sum->value);
+        buf_add_str(text, "}\n");
+    }
+}
+
+static enum store_status read_counters(struct queue_session *session, struct counters *counters)
+{
+    struct table_query query = counters_query(counters);
+    struct store_op op = {.kind = STORE_QUERY, .query = &query};
+    store_run(session->store, &op, &session->parker.parker,
+              clock_after(clock_boot_us(), TIMEOUT_US));
+    return op.status == STORE_DONE && counters->arena.failed ? STORE_NO_MEMORY : op.status;
+}
+
+static int print(struct queue_session *session, struct counters *counters)
+{
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    int code = queue_complain(session, read_counters(session, counters));
+    if (code == EXIT_DONE && session->prometheus)
+        add_page(counters, &text);
+    else if (code == EXIT_DONE)
+        add_lines(counters, session->json, &text);
+    if (text.len > 0)
+        fwrite(text.at, 1, text.len, stdout);
+    return code;
+}
+
+int stats_run(struct queue_session *session)
+{
+    if (session->json && session->prometheus)
+        return command_misused(session->command, "--json and --prometheus exclude each other");
+    struct counters *counters = mem_zalloc(1, sizeof *counters);
+    if (!counters)
+        return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+    counters_init(counters);
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code == EXIT_DONE)
+        code = print(session, counters);
+    counters_fini(counters);
+    mem_free(counters);
+    return code;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl webhook sign`, `verify` and `listen`: core/signature.h on a command line. */
+#include "base/base64.h"
+#include "base/clock.h"
+#include "cli/command/command.h"
+#include "cli/lib/input.h"
+#include "core/signature.h"
+#include "demo/receiver.h"
+#include <stdio.h>
+
+#define ARENA_MAX ((size_t)4 * 1024 * 1024)
+#define VALUE_MAX ((size_t)64 * 1024)
+
+struct webhook_options {
+    const char *command;
+    unsigned scheme; /* from 1; 0: standard */
+    const char *id;
+    int64_t timestamp; /* Unix time in seconds; 0: now */
+    bool headers;      /* sign: print all of them */
+    const char *listen;
+    int status; /* listen: of the response */
+    int64_t tolerance_us;
+    struct flag_texts secrets;
+    struct headers received;
+
+    struct arena arena;
+    const struct signature_scheme *as;
+    struct signature_secret read[SIGNATURE_SECRETS_MAX];
+    struct signature_keys keys;
+    struct slice body;
+};
+
+/* ---- the command line ---- */
+
+static const struct flag_place places[FLAG_COUNT] = {
+    [FLAG_SCHEME] = FLAG_PLACE(struct webhook_options, scheme),
+    [FLAG_SECRET] = FLAG_PLACE(struct webhook_options, secrets),
+    [FLAG_EVENT_ID] = FLAG_PLACE(struct webhook_options, id),
+    [FLAG_TIMESTAMP] = FLAG_PLACE(struct webhook_options, timestamp),
+    [FLAG_VERIFY_AT] = FLAG_PLACE(struct webhook_options, timestamp),
+    [FLAG_ALL_HEADERS] = FLAG_PLACE(struct webhook_options, headers),
+    [FLAG_RECEIVED_HEADER] = FLAG_PLACE(struct webhook_options, received),
+    [FLAG_RECEIVE_AT] = FLAG_PLACE(struct webhook_options, listen),
+    [FLAG_RESPOND] = FLAG_PLACE(struct webhook_options, status),
+    [FLAG_TOLERANCE] = FLAG_PLACE(struct webhook_options, tolerance_us),
+    [FLAG_LISTEN_TOLERANCE] = FLAG_PLACE(struct webhook_options, tolerance_us),
+};
+
+/* ---- secrets ---- */
+
+static int read_secrets(struct webhook_options *options)
+{
+    const char *problem;
+    for (size_t i = 0; i < options->secrets.n; i++) {
+        struct slice text;
+        int code =
+            input_read_secret(options->command, options->secrets.at[i], &options->arena, &text);
+        if (code != EXIT_DONE)
+            return code;
+        if (!signature_secret_read(options->as, text, &options->arena, &options->read[i], &problem))
+            return command_failed(options->command, EXIT_BAD_DATA, "the secret %s", problem);
+    }
+    options->keys = (struct signature_keys){options->read, options->secrets.n};
+    return EXIT_DONE;
+}
+
+/* ---- sign ---- */
+
+static void print_header(struct slice name, struct slice value)
+{
+    printf("%.*s: %.*s\n", SLICE_ARG(name), SLICE_ARG(value));
+}
+
+static int sign(struct webhook_options *options)
+{
+    const struct signature_scheme *scheme = options->as;
+    const struct signature_message message = {slice_of(options->id), options->timestamp,
+                                              options->body};
+    const char *problem;
+    BUF_AUTO struct buf value = buf_make(VALUE_MAX), seconds = buf_make(VALUE_MAX);
+    if (!signature_may_sign(scheme, &options->keys, &message, &problem))
+        return command_misused(options->command, "%s", problem);
+    buf_add_i64(&seconds, message.seconds);
+    if (!signature_sign(scheme, &options->keys, &message, &value))
+        return command_failed(options->command, EXIT_UNAVAILABLE, "out of memory");
+    if (!options->headers) {
+        printf("%.*s\n", SLICE_ARG(buf_slice(&value)));
+        return EXIT_DONE;
+    }
+    if (scheme->id.len > 0)
+        print_header(scheme->id, message.id);
+    if (scheme->timestamp.len > 0 && header_is_token(scheme->timestamp))
+        print_header(scheme->timestamp, buf_slice(&seconds));
+    print_header(scheme->header, buf_slice(&value));
+    return EXIT_DONE;
+}
+
+/* ---- verify ---- */
+
+static enum signature_verdict judge(const struct webhook_options *options,
+                                    const struct signature_keys *keys, struct slice body)
+{
+    const struct signature_received received = {
+        &options->received, body, options->timestamp * CLOCK_US_PER_S, options->tolerance_us};
+    return signature_verify(options->as, keys, &received);
+}
+
+/* The key as another scheme would take it: base64 behind `whsec_`, or the text as it is. */
+static bool read_otherwise(struct webhook_options *options, const char *given,
+                           struct signature_secret *ret_secret)
+{
+    BUF_AUTO struct buf bytes = buf_make(VALUE_MAX);
+    struct slice text;
+    *ret_secret = (struct signature_secret){.key = SLICE("")};
+    if (input_read_secret(options->command, given, &options->arena, &text) != EXIT_DONE)
+        return false;
+    if (options->as->is_standard) {
+        ret_secret->key = text;
+        return true;
+    }
+    if (slice_starts(text, SLICE("whsec_")))
+        text = slice_skip(text, 6);
+    if (!base64_read(text, &bytes) || bytes.len == 0)
+        return false;
+    ret_secret->key = arena_copy(&options->arena, buf_slice(&bytes));
+    return true;
+}
+
+/* What often goes wrong, where it would have matched otherwise. */
+static const char *hint(struct webhook_options *options)
+{
+    struct slice body = options->body;
+    if (body.len > 0 && body.at[body.len - 1] == '\n') {
+        body.len--;
+        if (judge(options, &options->keys, body) == SIGNATURE_GOOD)
+            return "; it matches without the line end behind the body";
+    }
+    for (size_t i = 0; i < options->secrets.n; i++) {
+        struct signature_secret other;
+        const struct signature_keys keys = {&other, 1};
+        if (read_otherwise(options, options->secrets.at[i], &other) &&
+            judge(options, &keys, options->body) == SIGNATURE_GOOD)
+            return options->as->is_standard
+                       ? "; it matches with the secret as it is: its sender does not decode it"
+                       : "; it matches with the secret decoded from base64";
+    }
+    return "";
+}
+
+static int verify(struct webhook_options *options)
+{
+    enum signature_verdict verdict = judge(options, &options->keys, options->body);
+    if (verdict == SIGNATURE_GOOD) {
+        puts("good");
+        return EXIT_DONE;
+    }
+    const char *tip = verdict == SIGNATURE_MISMATCH ? hint(options) : "";
+    enum exit_code code = verdict == SIGNATURE_NO_MEMORY ? EXIT_UNAVAILABLE : EXIT_FINAL_ERROR;
+    return command_failed(options->command, code, "%s: the request %s%s",
+                          signature_verdict_name(verdict), signature_verdict_text(verdict), tip);
+}
+
+/* ---- listen ---- */
+
+static int listen_for(const struct webhook_options *options)
+{
+    const struct receiver_config config = {.listen = options->listen,
+                                           .scheme = options->as,
+                                           .keys = options->keys,
+                                           .tolerance_us = options->tolerance_us,
+                                           .status = options->status};
+    return receiver_run(&config);
+}
+
+/* ---- all ---- */
+
+static int run(enum command_id id, struct webhook_options *options)
+{
+    BUF_AUTO struct buf body = buf_make(0);
+    size_t scheme = options->scheme > 0 ? options->scheme - 1 : 0;
+    options->as = signature_scheme_find(signature_scheme_name(scheme));
+    if (options->timestamp == 0)
+        options->timestamp = clock_wall_us() / CLOCK_US_PER_S;
+    if (options->secrets.n == 0 && id != COMMAND_webhook_listen)
+        return command_misused(options->command, "needs --secret");
+    int code = read_secrets(options);
+    if (code == EXIT_DONE && id == COMMAND_webhook_listen)
+        return listen_for(options);
+    if (code == EXIT_DONE)
+        code = input_read(options->command, NULL, &body);
+    if (code != EXIT_DONE)
+        return code;
+    options->body = buf_slice(&body);
+    return id == COMMAND_webhook_sign ? sign(options) : verify(options);
+}
+
+int command_webhook(enum command_id id, struct operands at)
+{
+    struct webhook_options options = {.command = command_at(id)->name,
+                                      .listen = "127.0.0.1:9001",
+                                      .status = 200,
+                                      .tolerance_us = SIGNATURE_TOLERANCE_US,
+                                      .arena = arena_make(ARENA_MAX)};
+    int code = command_read(id, &at, places, &options);
+    if (code == EXIT_DONE)
+        code = run(id, &options);
+    arena_fini(&options.arena);
+    return code;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl webhook endpoint`: who is told of events, beside those of a config, and how it goes. */
+#include "base/json.h"
+#include "base/timestamp.h"
+#include "cli/lib/input.h"
+#include "cli/lib/print.h"
+#include "cli/tasks/queue.h"
+#include "config/webhook_values.h"
+#include "operator/endpoints.h"
+#include <stdio.h>
+
+#define ARENA_MAX ((size_t)64 * 1024 * 1024)
+
+/* ---- list, show ---- */
+
+static void add_secrets(struct buf *text, struct slice secrets, int64_t now)
+{
+    struct registry_secret secret;
+    while (registry_next_secret(&secrets, &secret)) {
+        if (!registry_secret_signs(&secret, now))
+            continue;
+        buf_add_str(text, "  secret: ..");
+        print_escaped(text, endpoints_secret_end(secret.text));
+        if (secret.until != 0) {
+            buf_add_str(text, ", until ");
+            (void)timestamp_print(text, secret.until);
+        }
+        buf_add_char(text, '\n');
+    }
+}
+
+static void add_line(struct buf *text, const struct registry_entry *entry)
+{
+    const struct store_endpoint *state = entry->state;
+    print_escaped(text, state->name);
+    buf_add_str(text, entry->settings ? "  stored" : "  config");
+    buf_add_str(text, state->is_disabled ? "  disabled" : "  enabled");
+    if (state->is_disabled && state->why.len > 0) {
+        buf_add_str(text, ": ");
+        print_escaped(text, state->why);
+    }
+    if (state->failing_since != 0) {
+        buf_add_str(text, "; fails since ");
+        (void)timestamp_print(text, state->failing_since);
+    }
+    buf_add_char(text, '\n');
+}
+
+static void add_entry(struct buf *text, const struct queue_session *session,
+                      const struct registry_entry *entry, int64_t now, bool whole)
+{
+    if (session->json) {
+        endpoints_add_json(text, entry, now);
+        buf_add_char(text, '\n');
+        return;
+    }
+    add_line(text, entry);
+    if (!whole || !entry->settings)
+        return;
+    buf_add_str(text, "  settings: ");
+    print_escaped(text, entry->settings->settings);
+    buf_add_char(text, '\n');
+    add_secrets(text, entry->settings->secrets, now);
+}
+
+static int print_found(struct queue_session *session, struct slice name)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    BUF_AUTO struct buf text = buf_make(SIZE_MAX);
+    struct registry registry;
+    bool is_one = name.len > 0;
+    int code = queue_complain(
+        session, registry_read(session->store, &session->parker.parker, &arena, &registry));
+    if (code != EXIT_DONE)
+        return code;
+    const struct registry_entry *one = is_one ? registry_find(&registry, name) : NULL;
+    if (is_one && !one)
+        return command_failed(session->command, EXIT_FINAL_ERROR, "there is no endpoint `%.*s`",
+                              SLICE_ARG(name));
+    for (size_t i = 0; i < registry.n; i++)
+        if (!is_one || one == &registry.at[i])
+            add_entry(&text, session, &registry.at[i], registry.now, is_one);
+    return print_buf(session->command, &text);
+}
+
+/* ---- what came of an act ---- */
+
+static int report(const struct queue_session *session, const struct endpoints_acted *acted,
+                  const char *done)
+{
+    BUF_AUTO struct buf name = buf_make(SIZE_MAX), heir = buf_make(SIZE_MAX);
+    print_escaped(&name, acted->name);
+    print_escaped(&heir, acted->heir);
+    struct slice shown = buf_slice(&name);
+    switch (acted->end) {
+    case ENDPOINTS_DONE:
+    case ENDPOINTS_ALREADY:
+        printf("endpoint %.*s is %s%s\n", SLICE_ARG(shown),
+               acted->end == ENDPOINTS_DONE ? "" : "already ", done);
+        if (acted->secret.len > 0)
+            printf("its secret, which is not shown again: %.*s\n", SLICE_ARG(acted->secret));
+        return EXIT_DONE;
+    case ENDPOINTS_NOT_FOUND:
+        return command_failed(session->command, EXIT_FINAL_ERROR,
+                              "the store knows no endpoint `%.*s`; those of a config it knows from "
+                              "the first `pawl serve` on",
+                              SLICE_ARG(shown));
+    case ENDPOINTS_TAKEN:
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "there is an endpoint `%.*s`; nothing was changed", SLICE_ARG(shown));
+    case ENDPOINTS_OF_CONFIG:
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "`%.*s` is an endpoint of a config, and is changed there; nothing "
+                              "was changed (`remove --force` forgets one that no config has)",
+                              SLICE_ARG(shown));
+    case ENDPOINTS_SERVED:
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "`%.*s` is an endpoint of a config that is in force; nothing was "
+                              "changed (take it out of the config of every `pawl serve` first)",
+                              SLICE_ARG(shown));
+    case ENDPOINTS_RENAMED:
+        return command_failed(session->command, EXIT_BAD_DATA,
+                              "`%.*s` is called `%.*s` now; nothing was changed (give that name)",
+                              SLICE_ARG(shown), SLICE_ARG(buf_slice(&heir)));
+    case ENDPOINTS_BAD:
+        return command_failed(session->command, EXIT_BAD_DATA, "%s", acted->problem);
+    }
+    return EXIT_UNAVAILABLE;
+}
+
+static struct endpoints_source source_of(struct queue_session *session)
+{
+    return (struct endpoints_source){session->store, &session->parker.parker, config_read_endpoint};
+}
+
+/* ---- add ---- */
+
+static void add_list(struct buf *map, const char *name, struct slice items)
+{
+    struct slice item;
+    json_open(map, name, '[');
+    while (slice_next(&items, ',', &item)) {
+        json_next_item(map);
+        json_add_string(map, slice_trim(item));
+    }
+    buf_add_char(map, ']');
+}
+
+/* NAME=VALUE, the value as JSON or as text. */
+static int add_option(const struct queue_session *session, struct buf *map, const char *text,
+                      struct arena *arena)
+{
+    struct slice name, value = slice_cut(slice_of(text), '=', &name);
+    struct json *root;
+    if (!value.at || name.len == 0)
+        return command_misused(session->command, "--option wants NAME=VALUE, not `%s`", text);
+    bool is_json = json_parse(arena, value, &root, NULL) == JSON_OK;
+    json_next_item(map);
+    json_add_string(map, name);
+    buf_add_char(map, ':');
+    if (is_json)
+        buf_add_slice(map, value);
+    else
+        json_add_string(map, value);
+    return EXIT_DONE;
+}
+
+static int write_map(const struct queue_session *session, struct buf *map, struct arena *arena)
+{
+    const struct endpoint_options *options = &session->endpoint;
+    int code = EXIT_DONE;
+    buf_add_char(map, '{');
+    json_add_text(map, "name", slice_of(options->name));
+    json_add_text(map, "url", slice_of(options->url));
+    add_list(map, "types", slice_of(options->types));
+    if (options->secrets.n > 0)
+        json_open(map, "secret", '[');
+    for (size_t i = 0; i < options->secrets.n && code == EXIT_DONE; i++) {
+        struct slice secret;
+        code = input_read_secret(session->command, options->secrets.at[i], arena, &secret);
+        json_next_item(map);
+        json_add_string(map, code == EXIT_DONE ? secret : SLICE(""));
+    }
+    if (options->secrets.n > 0)
+        buf_add_char(map, ']');
+    for (size_t i = 0; i < options->options.n && code == EXIT_DONE; i++)
+        code = add_option(session, map, options->options.at[i], arena);
+    buf_add_char(map, '}');
+    return code;
+}
+
+static int add(struct queue_session *session)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    BUF_AUTO struct buf map = buf_make(INPUT_MAX);
+    const struct endpoint_options *options = &session->endpoint;
+    const struct store_actor actor = queue_actor(session);
+    struct endpoints_acted acted;
+    if (session->operands.n > 1 || !options->name || !options->url || !options->types)
+        return command_misused(session->command, "add needs --name, --url and --types");
+    int code = write_map(session, &map, &arena);
+    if (code == EXIT_DONE)
+        code = queue_open(session, STORE_COMMAND, true);
+    if (code != EXIT_DONE)
+        return code;
+    const struct endpoints_source source = source_of(session);
+    code = queue_complain(session, endpoints_add(&source, buf_slice(&map), &actor, &arena, &acted));
+    return code == EXIT_DONE ? report(session, &acted, "added") : code;
+}
+
+/* ---- enable, disable, rotate, remove ---- */
+
+static int act(struct queue_session *session, enum endpoints_act act)
+{
+    static const char *const done[] = {[ENDPOINTS_ENABLE] = "enabled",
+                                       [ENDPOINTS_DISABLE] = "disabled",
+                                       [ENDPOINTS_ROTATE] = "rotated",
+                                       [ENDPOINTS_REMOVE] = "removed"};
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    const struct endpoint_options *options = &session->endpoint;
+    const struct endpoints_source source = source_of(session);
+    struct endpoints_wish wish = {.name = slice_of(session->operands.at[1]),
+                                  .act = act,
+                                  .actor = queue_actor(session),
+                                  .overlap_us = options->overlap_us};
+    struct endpoints_acted acted;
+    int code = EXIT_DONE;
+    if (options->secrets.n > 1)
+        return command_misused(session->command, "rotate takes one --secret");
+    if (options->secrets.n == 1)
+        code = input_read_secret(session->command, options->secrets.at[0], &arena, &wish.secret);
+    if (code == EXIT_DONE)
+        code = queue_complain(session, endpoints_act(&source, &wish, &arena, &acted));
+    return code == EXIT_DONE ? report(session, &acted, done[act]) : code;
+}
+
+int webhook_run_endpoint(struct queue_session *session)
+{
+    ptrdiff_t act_at = slice_item(SLICE(ENDPOINTS_ACT_NAMES), '|', slice_of(session->operand));
+    bool is_list = slice_eq(slice_of(session->operand), SLICE("list"));
+    bool is_show = slice_eq(slice_of(session->operand), SLICE("show"));
+    if (slice_eq(slice_of(session->operand), SLICE("add")))
+        return add(session);
+    if (!is_list && !is_show && act_at < 0)
+        return command_misused(session->command,
+                               "wants add, list, show, enable, disable, rotate or remove, not `%s`",
+                               session->operand);
+    if (is_list == (session->operands.n > 1))
+        return command_misused(session->command,
+                               is_list ? "`list` takes no name" : "needs the name of an endpoint");
+    int code = queue_open(session, STORE_COMMAND, false);
+    if (code != EXIT_DONE)
+        return code;
+    if (is_list || is_show)
+        return print_found(session, is_list ? SLICE("") : slice_of(session->operands.at[1]));
+    return act(session, (enum endpoints_act)act_at);
+}
