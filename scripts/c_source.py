@@ -11,11 +11,19 @@ from typing import Iterator
 KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "do", "else", "case"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of the lines of comments."""
+    for found in TOKEN.finditer(text):
+        if found.group(0)[0] == "/":
+            first = text.count("\n", 0, found.start()) + 1
+            yield from enumerate(found.group(0).split("\n"), first)
 
 
 def strip_code(text: str) -> str:
     """`text` with comments and the insides of literals turned to blanks; lines stay."""
-    token = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
 
     def blank(match: re.Match[str]) -> str:
         found = match.group(0)
@@ -23,7 +31,7 @@ def strip_code(text: str) -> str:
             return found[0] + " " * (len(found) - 2) + found[0]
         return re.sub(r"[^\n]", " ", found)
 
-    return token.sub(blank, text)
+    return TOKEN.sub(blank, text)
 
 
 def drop_preprocessor(code: str) -> str:

@@ -32,7 +32,7 @@ struct act {
 /* ---- reading ---- */
 
 /* {"Name": "value"} or [["Name", "value"]], the form in which a record shows them. */
-static bool read_headers(const struct json *value, struct headers *ret_headers)
+static bool read_act_headers(const struct json *value, struct headers *ret_headers)
 {
     if (value->type != JSON_OBJECT && value->type != JSON_ARRAY)
         return false;
@@ -81,7 +81,7 @@ static const struct member {
 };
 #define N_MEMBERS (sizeof members / sizeof *members)
 
-static bool is_of(const struct act *act, const struct member *member)
+static bool is_member_of_act(const struct act *act, const struct member *member)
 {
     return member->when == ALWAYS || (member->when == OF_ONE && !act->is_many) ||
            (member->when == OF_MANY && act->is_many) ||
@@ -109,17 +109,17 @@ static bool read_value(const struct member *member, const struct json *value, vo
     case TIME:
         return value->type == JSON_STRING && timestamp_parse(value->text, to) && *(int64_t *)to > 0;
     case HEADERS:
-        return read_headers(value, to);
+        return read_act_headers(value, to);
     }
     UNREACHABLE();
 }
 
 /* Appends "token, reason and force only". */
-static void add_names(const struct act *act, struct buf *to)
+static void add_member_names(const struct act *act, struct buf *to)
 {
     const char *separator = "";
     for (const struct member *member = members; member < members + N_MEMBERS; member++) {
-        if (!is_of(act, member))
+        if (!is_member_of_act(act, member))
             continue;
         bool is_last = member == members + N_MEMBERS - 1;
         buf_printf(to, "%s%s", is_last ? " and " : separator, member->name);
@@ -129,16 +129,16 @@ static void add_names(const struct act *act, struct buf *to)
 }
 
 /* False: `expected` gets what was expected here. */
-static bool read_member(struct act *act, const struct json *value, struct buf *expected)
+static bool read_act_member(struct act *act, const struct json *value, struct buf *expected)
 {
     for (const struct member *member = members; member < members + N_MEMBERS; member++) {
-        if (!slice_eq(value->name, slice_of(member->name)) || !is_of(act, member))
+        if (!slice_eq(value->name, slice_of(member->name)) || !is_member_of_act(act, member))
             continue;
         act->has_response |= member->when == TO_RESOLVE && member->value != TRUTH;
         buf_add_str(expected, member->expected);
         return read_value(member, value, (char *)act + member->offset);
     }
-    add_names(act, expected);
+    add_member_names(act, expected);
     return false;
 }
 
@@ -169,7 +169,7 @@ static bool parse(struct act *act, struct arena *arena, struct slice body, struc
     }
     for (const struct json *member = root->first; member; member = member->next) {
         BUF_AUTO struct buf expected = buf_make(TEXT_MAX);
-        if (read_member(act, member, &expected))
+        if (read_act_member(act, member, &expected))
             continue;
         reply_problem(reply, 400, "`%.*s` in the body: expected %.*s", SLICE_ARG(member->name),
                       SLICE_ARG(buf_slice(&expected)));
@@ -183,7 +183,7 @@ static bool parse(struct act *act, struct arena *arena, struct slice body, struc
 
 /* ---- one record ---- */
 
-static void log_act(const struct session *session, const struct keys_act *act)
+static void log_keys_act(const struct session *session, const struct keys_act *act)
 {
     const struct admin *admin = session->admin;
     const struct digest_key *key = store_digest_key(admin->config.store);
@@ -229,10 +229,10 @@ static void reply_done(const struct session *session, const struct keys_act *act
     buf_add_str(&reply->body, "}\n");
 }
 
-static void reply_act(const struct session *session, const struct keys_act *act,
-                      struct reply *reply)
+static void reply_keys_act(const struct session *session, const struct keys_act *act,
+                           struct reply *reply)
 {
-    log_act(session, act);
+    log_keys_act(session, act);
     if (act->end == KEYS_DONE || act->end == KEYS_SAME) {
         reply_done(session, act, reply);
         return;
@@ -246,7 +246,8 @@ static void reply_act(const struct session *session, const struct keys_act *act,
 }
 
 /* `actor` and `outcome` (NULL: none) outlive it. */
-static struct keys_act make_act(const struct act *act, struct slice actor, struct outcome *outcome)
+static struct keys_act make_keys_act(const struct act *act, struct slice actor,
+                                     struct outcome *outcome)
 {
     return (struct keys_act){
         .kind = act->released ? KEYS_RELEASE : act->kind,
@@ -269,7 +270,7 @@ static void run_one(struct session *session, int64_t id, struct keys_act *act, s
     act->row = row;
     enum store_status status = keys_act(session->admin->config.store, act, fiber_parker());
     if (status == STORE_DONE)
-        reply_act(session, act, reply);
+        reply_keys_act(session, act, reply);
     else
         reply_store_failed(reply, status);
     keys_act_fini(act);
@@ -282,10 +283,10 @@ struct many_reply {
     struct buf keys; /* JSON objects */
 };
 
-static bool report_one(void *argument, const struct keys_act *act)
+static bool log_one_act(void *argument, const struct keys_act *act)
 {
     struct many_reply *many = argument;
-    log_act(many->session, act);
+    log_keys_act(many->session, act);
     if (many->keys.len > 0)
         buf_add_char(&many->keys, ',');
     keys_add_act_json(&many->keys, act, store_digest_key(many->session->admin->config.store));
@@ -331,7 +332,7 @@ static void run_many(struct session *session, struct keys_many *many, struct rep
     struct many_reply done = {session, buf_make(ADMIN_REPLY_MAX)};
     struct keys_tally tally = {0};
     many->scans = KEYS_SCANS_MOST;
-    many->each = report_one;
+    many->each = log_one_act;
     many->argument = &done;
     if (!session_enter_store(session, reply))
         return;
@@ -347,7 +348,7 @@ static void run_many(struct session *session, struct keys_many *many, struct rep
     buf_fini(&done.keys);
 }
 
-static void run(struct act *act, int64_t id, struct reply *reply)
+static void run_act(struct act *act, int64_t id, struct reply *reply)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
@@ -358,7 +359,7 @@ static void run(struct act *act, int64_t id, struct reply *reply)
         reply_problem(reply, 400, "%.*s", SLICE_ARG(buf_slice(&problem)));
         return;
     }
-    struct keys_act one = make_act(act, session_actor(act->session, &actor), outcome);
+    struct keys_act one = make_keys_act(act, session_actor(act->session, &actor), outcome);
     act->many.act = one;
     if (act->is_many)
         run_many(act->session, &act->many, reply);
@@ -386,7 +387,7 @@ bool acts_reply(struct session *session, int64_t id, struct slice name, struct r
         reply_problem(reply, 415, "send a JSON object as Content-Type: application/json");
     } else if (session_read_body(session, &body, reply) &&
                parse(&act, &arena, buf_slice(&body), reply)) {
-        run(&act, id, reply);
+        run_act(&act, id, reply);
     }
     return true;
 }

@@ -7,7 +7,7 @@
 #define HEAD_US (5 * CLOCK_US_PER_S)
 #define LONG_US (30 * CLOCK_US_PER_S) /* all else; two scrapes of a minute open two connections */
 
-static int listen_on(struct admin *admin)
+static int listen_for_operators(struct admin *admin)
 {
     struct http_server_config config = {
         .service = &admin_service,
@@ -42,7 +42,7 @@ struct admin *admin_start(const struct admin_config *config, int *ret_error)
         memcpy(admin->token, config->token.at, config->token.len);
     admin->config.token = slice_make(admin->token, config->token.len);
     atomic_store(&admin->log_keys_hashed, config->log_keys_hashed);
-    *ret_error = listen_on(admin);
+    *ret_error = listen_for_operators(admin);
     if (*ret_error == 0)
         return admin;
     mem_free(admin);

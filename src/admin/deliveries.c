@@ -18,7 +18,8 @@ static const struct {
     {{"/inbox", 6}, &tasks_kinds[TASKS_KIND_INBOX]},
 };
 
-static struct tasks_source source_of(const struct session *session, const struct tasks_kind *kind)
+static struct tasks_source tasks_of_session(const struct session *session,
+                                            const struct tasks_kind *kind)
 {
     return (struct tasks_source){session->admin->config.store, fiber_parker(),
                                  slice_of(kind->name)};
@@ -34,7 +35,7 @@ struct asked {
 };
 
 /* NULL: taken; else what was expected. */
-static const char *take_pair(void *to, struct slice name, struct slice value)
+static const char *take_tasks_pair(void *to, struct slice name, struct slice value)
 {
     struct asked *asked = to;
     struct tasks_wanted *wanted = &asked->wanted;
@@ -64,13 +65,13 @@ static const char *take_pair(void *to, struct slice name, struct slice value)
     return NULL;
 }
 
-static void reply_list(struct session *session, const struct tasks_kind *kind, struct reply *reply)
+static void reply_tasks(struct session *session, const struct tasks_kind *kind, struct reply *reply)
 {
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     TASKS_PAGE_AUTO struct tasks_page page = {0};
     struct asked asked = {.kind = kind, .limit = TASKS_PAGE_MOST};
-    struct tasks_source source = source_of(session, kind);
-    if (!session_read_query(session, &arena, take_pair, &asked, reply) ||
+    struct tasks_source source = tasks_of_session(session, kind);
+    if (!session_read_query(session, &arena, take_tasks_pair, &asked, reply) ||
         !session_enter_store(session, reply))
         return;
     enum store_status status = tasks_list(&source, &asked.wanted, &page);
@@ -95,16 +96,16 @@ static void reply_list(struct session *session, const struct tasks_kind *kind, s
 
 /* ---- one ---- */
 
-static void none_there(const struct tasks_kind *kind, int64_t id, struct reply *reply)
+static void reply_no_task(const struct tasks_kind *kind, int64_t id, struct reply *reply)
 {
     reply_problem(reply, 404, "there is no %s %lld", kind->noun, (long long)id);
 }
 
-static void reply_one(struct session *session, const struct tasks_kind *kind, int64_t id,
-                      struct reply *reply)
+static void reply_task(struct session *session, const struct tasks_kind *kind, int64_t id,
+                       struct reply *reply)
 {
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
-    struct tasks_source source = source_of(session, kind);
+    struct tasks_source source = tasks_of_session(session, kind);
     if (!session_enter_store(session, reply))
         return;
     enum store_status status = tasks_read(&source, id, &whole);
@@ -112,7 +113,7 @@ static void reply_one(struct session *session, const struct tasks_kind *kind, in
     if (status != STORE_DONE) {
         reply_store_failed(reply, status);
     } else if (!whole.stored) {
-        none_there(kind, id, reply);
+        reply_no_task(kind, id, reply);
     } else {
         reply->type = "application/json";
         tasks_add_whole_json(&reply->body, &whole);
@@ -122,8 +123,8 @@ static void reply_one(struct session *session, const struct tasks_kind *kind, in
 
 /* ---- acts ---- */
 
-static void log_act(const struct session *session, const struct tasks_kind *kind, struct slice name,
-                    int64_t id, const struct tasks_acted *acted)
+static void log_task_act(const struct session *session, const struct tasks_kind *kind,
+                         struct slice name, int64_t id, const struct tasks_acted *acted)
 {
     struct log_line line;
     log_line_start(&line, LOG_LEVEL_INFO, "task_act");
@@ -140,7 +141,7 @@ static void refuse_act(const struct tasks_kind *kind, int64_t id, const struct t
                        struct reply *reply)
 {
     if (acted->end == TASKS_NOT_FOUND)
-        none_there(kind, id, reply);
+        reply_no_task(kind, id, reply);
     else if (acted->end == TASKS_DISABLED)
         reply_problem(reply, 409,
                       "the endpoint of %s %lld is disabled; nothing was changed (enable it, or use "
@@ -156,8 +157,8 @@ static void refuse_act(const struct tasks_kind *kind, int64_t id, const struct t
                       SLICE_ARG(task_state_name(acted->state)));
 }
 
-static void reply_act(struct session *session, const struct tasks_kind *kind, int64_t id,
-                      struct slice name, struct reply *reply)
+static void reply_task_act(struct session *session, const struct tasks_kind *kind, int64_t id,
+                           struct slice name, struct reply *reply)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     ARENA_AUTO struct arena arena = arena_make(REASON_MAX);
@@ -167,7 +168,7 @@ static void reply_act(struct session *session, const struct tasks_kind *kind, in
         .act = replays ? TASKS_REPLAY : TASKS_DROP,
         .actor = {session_actor(session, &actor),
                   slice_eq(session->http.request->query, SLICE("force=true"))}};
-    struct tasks_source source = source_of(session, kind);
+    struct tasks_source source = tasks_of_session(session, kind);
     struct tasks_acted acted = {0};
     if (!replays && !slice_eq(name, SLICE("drop"))) {
         admin_no_page(reply);
@@ -180,12 +181,12 @@ static void reply_act(struct session *session, const struct tasks_kind *kind, in
         reply_store_failed(reply, status);
         return;
     }
-    log_act(session, kind, name, id, &acted);
+    log_task_act(session, kind, name, id, &acted);
     if (acted.end != TASKS_ACTED) {
         refuse_act(kind, id, &acted, reply);
         return;
     }
-    reply_one(session, kind, id, reply);
+    reply_task(session, kind, id, reply);
     session->admin->config.published(session->admin->config.argument);
 }
 
@@ -203,9 +204,9 @@ static void route_one(struct session *session, const struct tasks_kind *kind, st
     else if (!admin_method_is(session, act.at, reply))
         return;
     else if (act.at)
-        reply_act(session, kind, (int64_t)id, act, reply);
+        reply_task_act(session, kind, (int64_t)id, act, reply);
     else
-        reply_one(session, kind, (int64_t)id, reply);
+        reply_task(session, kind, (int64_t)id, reply);
 }
 
 bool deliveries_reply(struct session *session, struct reply *reply)
@@ -222,7 +223,7 @@ bool deliveries_reply(struct session *session, struct reply *reply)
         if (!is_list)
             route_one(session, kind, slice_skip(rest, 1), reply);
         else if (admin_method_is(session, false, reply))
-            reply_list(session, kind, reply);
+            reply_tasks(session, kind, reply);
         return true;
     }
     return false;

@@ -8,7 +8,7 @@
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 
-static struct endpoints_source source_of(const struct session *session)
+static struct endpoints_source endpoints_of_admin(const struct session *session)
 {
     const struct admin_config *config = &session->admin->config;
     return (struct endpoints_source){config->store, fiber_parker(), config->read_endpoint};
@@ -30,7 +30,7 @@ static bool read_registry(struct session *session, struct arena *arena, struct r
     return status == STORE_DONE;
 }
 
-static void reply_list(struct session *session, struct arena *arena, struct reply *reply)
+static void reply_endpoints(struct session *session, struct arena *arena, struct reply *reply)
 {
     struct registry registry;
     if (!read_registry(session, arena, &registry, reply))
@@ -44,21 +44,21 @@ static void reply_list(struct session *session, struct arena *arena, struct repl
     buf_add_str(&reply->body, "]}\n");
 }
 
-static void none_there(struct slice name, struct reply *reply)
+static void reply_no_endpoint(struct slice name, struct reply *reply)
 {
     reply_problem(reply, 404, "there is no endpoint %.*s", SLICE_ARG(name));
 }
 
 /* With the secret that was minted now, which is not shown again; empty: none was. */
-static void reply_one(struct session *session, struct slice name, struct slice secret,
-                      struct arena *arena, struct reply *reply)
+static void reply_endpoint(struct session *session, struct slice name, struct slice secret,
+                           struct arena *arena, struct reply *reply)
 {
     struct registry registry;
     if (!read_registry(session, arena, &registry, reply))
         return;
     const struct registry_entry *entry = registry_find(&registry, name);
     if (!entry) {
-        none_there(name, reply);
+        reply_no_endpoint(name, reply);
         return;
     }
     reply->type = "application/json";
@@ -73,8 +73,8 @@ static void reply_one(struct session *session, struct slice name, struct slice s
 
 /* ---- acts ---- */
 
-static void log_act(const struct session *session, struct slice act,
-                    const struct endpoints_acted *acted)
+static void log_endpoint_act(const struct session *session, struct slice act,
+                             const struct endpoints_acted *acted)
 {
     struct log_line line;
     log_line_start(&line, LOG_LEVEL_INFO, "endpoint_act");
@@ -86,14 +86,14 @@ static void log_act(const struct session *session, struct slice act,
 }
 
 /* False: nothing was done. */
-static bool tell(const struct endpoints_acted *acted, struct reply *reply)
+static bool reply_endpoint_refusal(const struct endpoints_acted *acted, struct reply *reply)
 {
     switch (acted->end) {
     case ENDPOINTS_DONE:
     case ENDPOINTS_ALREADY:
         return true;
     case ENDPOINTS_NOT_FOUND:
-        none_there(acted->name, reply);
+        reply_no_endpoint(acted->name, reply);
         return false;
     case ENDPOINTS_TAKEN:
         reply_problem(reply, 409, "there is an endpoint %.*s; nothing was changed",
@@ -126,7 +126,7 @@ static void wake(const struct session *session)
     session->admin->config.published(session->admin->config.argument);
 }
 
-static struct store_actor actor_of(const struct session *session, struct buf *name)
+static struct store_actor actor_of_session(const struct session *session, struct buf *name)
 {
     return (struct store_actor){session_actor(session, name),
                                 slice_eq(session->http.request->query, SLICE("force=true"))};
@@ -135,8 +135,8 @@ static struct store_actor actor_of(const struct session *session, struct buf *na
 static void reply_add(struct session *session, struct arena *arena, struct reply *reply)
 {
     BUF_AUTO struct buf body = buf_make(ADMIN_BODY_MAX), name = buf_make(STORE_ACTOR_MAX);
-    const struct endpoints_source source = source_of(session);
-    const struct store_actor actor = actor_of(session, &name);
+    const struct endpoints_source source = endpoints_of_admin(session);
+    const struct store_actor actor = actor_of_session(session, &name);
     struct endpoints_acted acted;
     if (!session_body_is(session, SLICE("application/json"))) {
         reply_problem(reply, 415, "send an endpoint as application/json");
@@ -149,11 +149,11 @@ static void reply_add(struct session *session, struct arena *arena, struct reply
         reply_store_failed(reply, status);
         return;
     }
-    log_act(session, SLICE("add"), &acted);
-    if (!tell(&acted, reply))
+    log_endpoint_act(session, SLICE("add"), &acted);
+    if (!reply_endpoint_refusal(&acted, reply))
         return;
     wake(session);
-    reply_one(session, acted.name, acted.secret, arena, reply);
+    reply_endpoint(session, acted.name, acted.secret, arena, reply);
     if (reply->status == 200)
         reply->status = 201;
 }
@@ -187,15 +187,15 @@ static bool read_rotation(struct session *session, struct arena *arena, struct e
     return good;
 }
 
-static void reply_act(struct session *session, struct slice name, struct slice act,
-                      struct arena *arena, struct reply *reply)
+static void reply_endpoint_act(struct session *session, struct slice name, struct slice act,
+                               struct arena *arena, struct reply *reply)
 {
     BUF_AUTO struct buf actor_name = buf_make(STORE_ACTOR_MAX);
-    const struct endpoints_source source = source_of(session);
+    const struct endpoints_source source = endpoints_of_admin(session);
     ptrdiff_t at = slice_item(SLICE(ENDPOINTS_ACT_NAMES), '|', act);
     struct endpoints_wish wish = {.name = name,
                                   .act = (enum endpoints_act)at,
-                                  .actor = actor_of(session, &actor_name),
+                                  .actor = actor_of_session(session, &actor_name),
                                   .overlap_us = ENDPOINTS_OVERLAP_US};
     struct endpoints_acted acted;
     if (at < 0) {
@@ -212,14 +212,14 @@ static void reply_act(struct session *session, struct slice name, struct slice a
         reply_store_failed(reply, status);
         return;
     }
-    log_act(session, act, &acted);
-    if (!tell(&acted, reply))
+    log_endpoint_act(session, act, &acted);
+    if (!reply_endpoint_refusal(&acted, reply))
         return;
     wake(session);
     if (wish.act == ENDPOINTS_REMOVE)
         reply_removed(reply, name);
     else
-        reply_one(session, name, acted.secret, arena, reply);
+        reply_endpoint(session, name, acted.secret, arena, reply);
 }
 
 /* ---- all ---- */
@@ -239,7 +239,7 @@ bool endpoints_reply(struct session *session, struct reply *reply)
     }
     if (rest.len == 0) {
         if (admin_method_is(session, false, reply))
-            reply_list(session, &arena, reply);
+            reply_endpoints(session, &arena, reply);
         return true;
     }
     struct slice act = slice_cut(slice_skip(rest, 1), '/', &raw);
@@ -249,8 +249,8 @@ bool endpoints_reply(struct session *session, struct reply *reply)
     else if (!admin_method_is(session, act.at, reply))
         return true;
     else if (act.at)
-        reply_act(session, name, act, &arena, reply);
+        reply_endpoint_act(session, name, act, &arena, reply);
     else
-        reply_one(session, name, SLICE(""), &arena, reply);
+        reply_endpoint(session, name, SLICE(""), &arena, reply);
     return true;
 }

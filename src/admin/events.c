@@ -15,7 +15,7 @@ struct batch {
     bool is_lines;
 };
 
-static void refuse(struct reply *reply, size_t line, const char *problem)
+static void refuse_event_line(struct reply *reply, size_t line, const char *problem)
 {
     if (line > 0)
         reply_coded(reply, ERROR_EVENT_MALFORMED, "line %zu: the event %s", line, problem);
@@ -40,7 +40,7 @@ static bool read_lines(struct batch *batch, struct slice body, struct arena *are
             return false;
         }
         if (!webhook_event_read(line, arena, &batch->events[batch->n++], &problem)) {
-            refuse(reply, number, problem);
+            refuse_event_line(reply, number, problem);
             return false;
         }
     }
@@ -67,7 +67,7 @@ static bool read_batch(struct session *session, struct batch *batch, struct slic
     if (batch->events[0].data.len > EVENT_DATA_MAX)
         reply_problem(reply, 413, "the event %s", problem);
     else
-        refuse(reply, 0, problem);
+        refuse_event_line(reply, 0, problem);
     return false;
 }
 
@@ -93,7 +93,7 @@ static void write_published(struct reply *reply, const struct batch *batch)
     }
 }
 
-static void publish(struct session *session, struct batch *batch, struct reply *reply)
+static void publish_batch(struct session *session, struct batch *batch, struct reply *reply)
 {
     const struct admin_config *config = &session->admin->config;
     enum store_status status =
@@ -123,5 +123,5 @@ void events_reply(struct session *session, struct reply *reply)
     memset(batch, 0, sizeof *batch);
     if (session_read_body(session, &body, reply) &&
         read_batch(session, batch, buf_slice(&body), &arena, reply))
-        publish(session, batch, reply);
+        publish_batch(session, batch, reply);
 }

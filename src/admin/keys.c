@@ -11,7 +11,7 @@
 /* ---- what is wanted ---- */
 
 /* NULL: taken; else what was expected. */
-static const char *take_pair(void *to, struct slice name, struct slice value)
+static const char *take_keys_pair(void *to, struct slice name, struct slice value)
 {
     struct keys_wanted *wanted = to;
     struct slice *const texts[] = {&wanted->tenant, &wanted->rule, &wanted->key, &wanted->once};
@@ -63,7 +63,7 @@ void keys_reply_list(struct session *session, struct reply *reply)
     ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_wanted wanted = {.limit = LIMIT_DEFAULT, .scans = KEYS_SCANS_MOST};
-    if (!session_read_query(session, &arena, take_pair, &wanted, reply) ||
+    if (!session_read_query(session, &arena, take_keys_pair, &wanted, reply) ||
         !session_enter_store(session, reply))
         return;
     enum store_status status =

@@ -94,7 +94,7 @@ void reply_removed(struct reply *reply, struct slice name)
 }
 
 /* True: the connection may be used again. */
-static bool send_reply(struct session *session, struct reply *reply)
+static bool send_admin_reply(struct session *session, struct reply *reply)
 {
     BUF_AUTO struct buf head = buf_make(HEAD_MAX);
     if (!buf_ok(&reply->body) || !buf_ok(&reply->fields))
@@ -271,26 +271,26 @@ static void open_session(struct http_session *http, const struct sockaddr_storag
     ((struct session *)http)->admin = http->data;
 }
 
-static bool serve(struct http_session *http, struct arena *arena)
+static bool serve_operator(struct http_session *http, struct arena *arena)
 {
     struct session *session = (struct session *)http;
     REPLY_AUTO struct reply reply = reply_make();
     (void)arena;
     route(session, &reply);
-    return send_reply(session, &reply);
+    return send_admin_reply(session, &reply);
 }
 
-static void refuse(struct http_session *http, const struct http_complaint *complaint)
+static void refuse_operator(struct http_session *http, const struct http_complaint *complaint)
 {
     struct session *session = (struct session *)http;
     REPLY_AUTO struct reply reply = reply_make();
     reply_problem(&reply, complaint->status, "%s", complaint->text);
-    (void)send_reply(session, &reply);
+    (void)send_admin_reply(session, &reply);
 }
 
 const struct http_service admin_service = {
     .session_size = sizeof(struct session),
     .open = open_session,
-    .serve = serve,
-    .refuse = refuse,
+    .serve = serve_operator,
+    .refuse = refuse_operator,
 };

@@ -6,7 +6,7 @@
 
 #define ARENA_MAX ((size_t)1024 * 1024) /* understood JSON takes up to 64 times its text */
 
-static void log_act(const struct session *session, struct slice name, enum sources_end end)
+static void log_source_act(const struct session *session, struct slice name, enum sources_end end)
 {
     struct log_line line;
     log_line_start(&line, LOG_LEVEL_INFO, "source_act");
@@ -17,7 +17,7 @@ static void log_act(const struct session *session, struct slice name, enum sourc
     log_line_end(session->admin->config.log, &line);
 }
 
-static void tell(struct slice name, enum sources_end end, struct reply *reply)
+static void reply_source_end(struct slice name, enum sources_end end, struct reply *reply)
 {
     if (end == SOURCES_NOT_FOUND) {
         reply_problem(reply, 404, "there is no source %.*s", SLICE_ARG(name));
@@ -33,8 +33,8 @@ static void tell(struct slice name, enum sources_end end, struct reply *reply)
     reply_removed(reply, name);
 }
 
-static void remove_it(struct session *session, struct slice name, struct arena *arena,
-                      struct reply *reply)
+static void remove_source(struct session *session, struct slice name, struct arena *arena,
+                          struct reply *reply)
 {
     BUF_AUTO struct buf actor_name = buf_make(STORE_ACTOR_MAX);
     const struct admin_config *config = &session->admin->config;
@@ -47,8 +47,8 @@ static void remove_it(struct session *session, struct slice name, struct arena *
         reply_store_failed(reply, status);
         return;
     }
-    log_act(session, name, end);
-    tell(name, end, reply);
+    log_source_act(session, name, end);
+    reply_source_end(name, end, reply);
     config->published(config->argument);
 }
 
@@ -64,6 +64,6 @@ bool sources_reply(struct session *session, struct reply *reply)
     if (!percent_is_valid(raw) || name.len == 0 || !act.at || !slice_eq(act, SLICE("remove")))
         admin_no_page(reply);
     else if (admin_method_is(session, true, reply))
-        remove_it(session, name, &arena, reply);
+        remove_source(session, name, &arena, reply);
     return true;
 }

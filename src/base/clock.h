@@ -42,6 +42,12 @@ static inline int64_t clock_first(int64_t a_us, int64_t b_us)
     return a_us < b_us ? a_us : b_us;
 }
 
+/* Whichever comes last; of two durations the longer one. */
+static inline int64_t clock_last(int64_t a_us, int64_t b_us)
+{
+    return a_us > b_us ? a_us : b_us;
+}
+
 /* Milliseconds from `now_us` until `deadline_us` for poll-like calls: 0 when passed, -1 for never,
  * rounded up, at most one day. */
 int clock_ms_left(int64_t now_us, int64_t deadline_us);

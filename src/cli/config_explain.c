@@ -26,7 +26,7 @@ static int find_option(const char *name, const struct option **ret_option)
     return command_misused("config explain", "there is no option `%s`", name);
 }
 
-static int print(const struct explain *explain)
+static int print_explained(const struct explain *explain)
 {
     if (!buf_ok(explain->to))
         return command_failed("config explain", EXIT_UNAVAILABLE, "out of memory");
@@ -34,7 +34,7 @@ static int print(const struct explain *explain)
     return EXIT_DONE;
 }
 
-static int run(const struct explain_options *options, const struct option *option)
+static int explain_in_config(const struct explain_options *options, const struct option *option)
 {
     BUF_AUTO struct buf text = buf_make(TEXT_MAX);
     char *complaints MEM_AUTO = NULL;
@@ -44,12 +44,12 @@ static int run(const struct explain_options *options, const struct option *optio
                               .to = &text};
     if (!options->config) {
         explain_reference(&explain);
-        return print(&explain);
+        return print_explained(&explain);
     }
     bool good = explain_config(&explain, options->config, &complaints);
     if (!good)
         fputs(complaints ? complaints : "pawl config explain: out of memory\n", stderr);
-    return good ? print(&explain) : EXIT_USAGE;
+    return good ? print_explained(&explain) : EXIT_USAGE;
 }
 
 int command_config_explain(enum command_id id, struct operands at)
@@ -63,5 +63,5 @@ int command_config_explain(enum command_id id, struct operands at)
     int code = command_read(id, &at, places, &options);
     if (code == EXIT_DONE && at.n > 0)
         code = find_option(at.at[0], &option);
-    return code == EXIT_DONE ? run(&options, option) : code;
+    return code == EXIT_DONE ? explain_in_config(&options, option) : code;
 }

@@ -19,7 +19,7 @@ static struct slice category(const struct error_row *row)
     return category;
 }
 
-static void print_json(const struct error_row *row)
+static void print_error_json(const struct error_row *row)
 {
     BUF_AUTO struct buf line = buf_make(ROW_MAX);
     buf_add_char(&line, '{');
@@ -49,7 +49,7 @@ static void print_row(const struct error_row *row)
 
 static void print_all(bool json)
 {
-    void (*print)(const struct error_row *) = json ? print_json : print_row;
+    void (*print)(const struct error_row *) = json ? print_error_json : print_row;
     if (!json)
         printf("%-42s %-6s %-9s %-8s %-4s %s\n", "ERROR_CODE", "STATUS", "RETRYABLE", "NEW KEY",
                "EXIT", "HINT");
@@ -90,7 +90,7 @@ static int print_one(const char *code, bool json)
     if (!row)
         return no_such_error(code);
     if (json) {
-        print_json(row);
+        print_error_json(row);
         return EXIT_DONE;
     }
     printf("%s: %s\n\n", row->code, row->title);

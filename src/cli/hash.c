@@ -19,7 +19,7 @@ struct hash_options {
     bool json;
 };
 
-static int no_memory(void)
+static int fail_hash(void)
 {
     return command_failed("hash", EXIT_UNAVAILABLE, "out of memory");
 }
@@ -36,7 +36,7 @@ static int print_result(const struct hash_options *options, const char *name, st
         buf_add_slice(&line, text);
     }
     if (!buf_ok(&line))
-        return no_memory();
+        return fail_hash();
     printf("%.*s\n", SLICE_ARG(buf_slice(&line)));
     return EXIT_DONE;
 }
@@ -57,7 +57,7 @@ static int hash_key(const struct hash_options *options)
 }
 
 /* Says why the bytes are not what their type promised; not JSON at all is no body to hash. */
-static int judge(const struct payload *payload)
+static int judge_payload(const struct payload *payload)
 {
     if (payload->malformed_form || payload->malformed_multipart)
         fprintf(stderr, "pawl hash: note: not a well-formed %s: hashing the raw bytes\n",
@@ -80,7 +80,7 @@ static int print_canonical(const struct payload *payload)
     static const struct payload_selection all = {.mode = PAYLOAD_ALL};
     BUF_AUTO struct buf bytes = buf_make(SIZE_MAX);
     if (!payload_canonical(payload, &all, &bytes))
-        return no_memory();
+        return fail_hash();
     if (bytes.len > 0)
         fwrite(bytes.at, 1, bytes.len, stdout);
     return EXIT_DONE;
@@ -92,12 +92,12 @@ static int print_hash(const struct hash_options *options, const struct payload *
     struct digest hash;
     char hex[DIGEST_HEX_SIZE + 1];
     if (!payload_hash(payload, &all, &hash))
-        return no_memory();
+        return fail_hash();
     hex_encode(hash.bytes, DIGEST_SIZE, hex);
     return print_result(options, "payload_hash", slice_of(hex));
 }
 
-static int hash_body(const struct hash_options *options)
+static int print_body_hash(const struct hash_options *options)
 {
     BUF_AUTO struct buf body = buf_make(0);
     ARENA_AUTO struct arena arena = arena_make(HASH_ARENA_MAX);
@@ -109,15 +109,15 @@ static int hash_body(const struct hash_options *options)
                      &(struct payload_input){buf_slice(&body), slice_of(options->content_type),
                                              SLICE(""), INPUT_MAX},
                      &payload) != PAYLOAD_OK)
-        return no_memory();
-    code = judge(&payload);
+        return fail_hash();
+    code = judge_payload(&payload);
     if (code != EXIT_DONE)
         return code;
     return options->canonical ? print_canonical(&payload) : print_hash(options, &payload);
 }
 
 /* Whether the options fit together. */
-static int review(const struct hash_options *options)
+static int review_hash_options(const struct hash_options *options)
 {
     if (options->strict && !options->key)
         return command_misused("hash", "--strict needs --key");
@@ -142,10 +142,10 @@ int command_hash(enum command_id id, struct operands at)
     int code = command_read(id, &at, places, &options);
     options.file = at.n > 0 ? at.at[0] : NULL;
     if (code == EXIT_DONE)
-        code = review(&options);
+        code = review_hash_options(&options);
     if (code != EXIT_DONE)
         return code;
     if (!options.content_type)
         options.content_type = "application/json";
-    return options.key ? hash_key(&options) : hash_body(&options);
+    return options.key ? hash_key(&options) : print_body_hash(&options);
 }

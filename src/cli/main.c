@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 static command_run *const runs[COMMAND_COUNT] = {
-#define X(name, run) [COMMAND_##name] = run,
+#define X(name, run_command) [COMMAND_##name] = run_command,
 #define GROUP(name)
     COMMANDS(X, GROUP)
 #undef GROUP
@@ -64,7 +64,7 @@ static int run_group(const struct command *group, struct operands at)
 }
 
 /* Runs it and sends standard output off, which may fail as late as now. */
-static int run(enum command_id id, struct operands at)
+static int run_command(enum command_id id, struct operands at)
 {
     int code = runs[id] ? runs[id](id, at) : run_group(command_at(id), at);
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -78,9 +78,9 @@ static int run_alone(char *word)
 {
     struct operands at = {1, &word};
     if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
-        return run(COMMAND_help, at);
+        return run_command(COMMAND_help, at);
     if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0)
-        return run(COMMAND_version, at);
+        return run_command(COMMAND_version, at);
     return help_no_such_command(NULL, word);
 }
 
@@ -95,5 +95,5 @@ int main(int argc, char **argv)
     if (!command)
         return run_alone(argv[1]);
     struct operands at = {argc - (int)words, argv + words};
-    return run((enum command_id)(command - command_at(0)), at);
+    return run_command((enum command_id)(command - command_at(0)), at);
 }

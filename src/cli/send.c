@@ -69,7 +69,7 @@ static const struct flag_place places[FLAG_COUNT] = {
 /* ---- progress ---- */
 
 /* A line on stderr, unless silenced; what others sent cannot steer the terminal. */
-static void say(const struct send *send, const struct buf *line)
+static void say_of_send(const struct send *send, const struct buf *line)
 {
     BUF_AUTO struct buf shown = buf_make(TEXT_MAX);
     print_escaped(&shown, buf_slice(line));
@@ -142,7 +142,7 @@ static void show_exchange(const struct send *send)
     fputs("<\n", stderr);
 }
 
-static void report(void *argument, const struct runner_report *report)
+static void report_send(void *argument, const struct runner_report *report)
 {
     const struct send *send = argument;
     bool again = report->end->class >= RETRY_LATER && report->next.end == RETRY_GOES_ON;
@@ -160,20 +160,20 @@ static void report(void *argument, const struct runner_report *report)
         buf_printf(&line, "; trying again in %.2f s", (double)wait / (double)CLOCK_US_PER_S);
     else
         buf_add_str(&line, "; trying again at once");
-    say(send, &line);
+    say_of_send(send, &line);
 }
 
 /* ---- what came of it ---- */
 
 /* A sentence about it. */
-static void complain(const struct send *send, const char *text)
+static void complain_of_send(const struct send *send, const char *text)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
     buf_add_str(&line, text);
-    say(send, &line);
+    say_of_send(send, &line);
 }
 
-static void add_doubt(const struct send *send, struct buf *line)
+static void add_send_doubt(const struct send *send, struct buf *line)
 {
     bool is_final = send->result == RUNNER_FINAL && retry_course_sent(&send->runner.course) > 1;
     if (send->runner.in_doubt)
@@ -207,7 +207,7 @@ static void add_advice(const struct send *send, const struct said *said, struct 
     bool held = row == error_row(ERROR_OUTCOME_UNKNOWN);
     bool other = row == error_row(ERROR_PAYLOAD_MISMATCH);
     if (send->runner.in_doubt && !held)
-        add_doubt(send, line);
+        add_send_doubt(send, line);
     else if (other && !said->safe_new_key)
         buf_add_str(line, ": the key was used for another request. Repeat that one exactly, and "
                           "send nothing in its place before its outcome is known.");
@@ -240,7 +240,7 @@ static void explain_final(const struct send *send)
     add_advice(send, &said, &line);
     if (said.instance.len > 0)
         buf_printf(&line, " (instance %.*s)", SLICE_QUOTED(said.instance));
-    say(send, &line);
+    say_of_send(send, &line);
 }
 
 static const char *const endings[] = {
@@ -257,11 +257,11 @@ static void explain_end(const struct send *send)
     buf_printf(&line, "attempt %d: ", retry_course_sent(&runner->course));
     add_end(send, &runner->end, &line);
     buf_add_str(&line, endings[runner->ended_by]);
-    add_doubt(send, &line);
-    say(send, &line);
+    add_send_doubt(send, &line);
+    say_of_send(send, &line);
 }
 
-static void explain_replay(const struct send *send)
+static void explain_send_replay(const struct send *send)
 {
     const struct record *record = &send->runner.attempt.result.record;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
@@ -271,29 +271,30 @@ static void explain_replay(const struct send *send)
         buf_printf(&line, ", with HTTP status %d", record->http_status);
     buf_add_str(&line, send->runner.outcome ? "; this is the kept response, nothing was sent"
                                             : "; its response was not kept, nothing was sent");
-    say(send, &line);
+    say_of_send(send, &line);
 }
 
-static void explain_mismatch(const struct send *send)
+static void explain_send_mismatch(const struct send *send)
 {
     const struct record *record = &send->runner.attempt.result.record;
     bool is_free = record_is_final(record->status) || record_is_released(record);
     bool in_doubt = send->runner.in_doubt || record->doubt || !is_free;
-    complain(send, in_doubt ? "the key was used for another request, which may have been done: "
-                              "repeat that one exactly, and send nothing in its place before"
-                            : "the key was used for another request; take a new key for a new "
-                              "one");
+    complain_of_send(send, in_doubt
+                               ? "the key was used for another request, which may have been done: "
+                                 "repeat that one exactly, and send nothing in its place before"
+                               : "the key was used for another request; take a new key for a new "
+                                 "one");
 }
 
-static void explain_in_progress(const struct send *send)
+static void explain_send_in_progress(const struct send *send)
 {
     const struct attempt_result *found = &send->runner.attempt.result;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
     buf_printf(&line,
                "in progress elsewhere, or its process died; if so, it can be sent again in %lld s",
                (long long)(found->lease_left_us / CLOCK_US_PER_S + 1));
-    add_doubt(send, &line);
-    say(send, &line);
+    add_send_doubt(send, &line);
+    say_of_send(send, &line);
 }
 
 static void explain_store_down(const struct send *send)
@@ -303,20 +304,21 @@ static void explain_store_down(const struct send *send)
     buf_add_str(&line, closed != STORE_DONE
                            ? keys_status_text(closed)
                            : "the store did not respond in time; nothing more was sent");
-    add_doubt(send, &line);
-    say(send, &line);
+    add_send_doubt(send, &line);
+    say_of_send(send, &line);
 }
 
-static void explain(const struct send *send)
+static void explain_send(const struct send *send)
 {
     switch (send->result) {
     case RUNNER_DONE:
         if (send->http.truncated)
-            complain(send, "done, but the response is larger than 64 MiB: only its beginning is "
-                           "printed, none is kept");
+            complain_of_send(send,
+                             "done, but the response is larger than 64 MiB: only its beginning is "
+                             "printed, none is kept");
         return;
     case RUNNER_REPLAYED:
-        explain_replay(send);
+        explain_send_replay(send);
         return;
     case RUNNER_FINAL:
         explain_final(send);
@@ -325,24 +327,27 @@ static void explain(const struct send *send)
         explain_end(send);
         return;
     case RUNNER_HELD:
-        complain(send, "it may have been done, and is not sent before that is settled: see `pawl "
-                       "keys resolve`");
+        complain_of_send(send,
+                         "it may have been done, and is not sent before that is settled: see `pawl "
+                         "keys resolve`");
         return;
     case RUNNER_MISMATCH:
-        explain_mismatch(send);
+        explain_send_mismatch(send);
         return;
     case RUNNER_IN_PROGRESS:
-        explain_in_progress(send);
+        explain_send_in_progress(send);
         return;
     case RUNNER_STORE_DOWN:
         explain_store_down(send);
         return;
     case RUNNER_NOT_STORED:
-        complain(send, "the outcome could not be written to the store; repeat it under the same "
-                       "key");
+        complain_of_send(send,
+                         "the outcome could not be written to the store; repeat it under the same "
+                         "key");
         return;
     case RUNNER_LOST:
-        complain(send, "the store stopped after a disk error; repeat it under the same key");
+        complain_of_send(send,
+                         "the store stopped after a disk error; repeat it under the same key");
         return;
     case RUNNER_FOUND: /* nothing is probed, */
     case RUNNER_UNPROVED:
@@ -352,7 +357,7 @@ static void explain(const struct send *send)
     UNREACHABLE();
 }
 
-static int code_of(const struct send *send)
+static int code_of_send(const struct send *send)
 {
     bool cut = send->result == RUNNER_DONE && send->http.truncated;
     return cut ? EXIT_BAD_DATA : (int)client_exit_code(send->result, &send->runner);
@@ -409,12 +414,12 @@ static int print_response(struct send *send, int code)
 
 /* ---- running ---- */
 
-static int no_memory(void)
+static int fail_send(void)
 {
     return command_failed(NAME, EXIT_UNAVAILABLE, "out of memory");
 }
 
-static int run(struct send *send)
+static int run_send(struct send *send)
 {
     struct runner *runner = &send->runner;
     runner->engine = engine_new(send->store, 0);
@@ -426,13 +431,13 @@ static int run(struct send *send)
     runner->timeout_us = send->max_time_us;
     runner->wait_us = CLOCK_NEVER;
     runner->attempt.begin.unknown = RECORD_UNKNOWN_RETRY;
-    runner->report = report;
+    runner->report = report_send;
     runner->argument = send;
     runner->attempt.begin.ttl_us = send->remember_us;
     if (!runner->engine || !client_run(runner, &send->result))
-        return no_memory();
-    explain(send);
-    int code = print_response(send, code_of(send));
+        return fail_send();
+    explain_send(send);
+    int code = print_response(send, code_of_send(send));
     outcome_unref(runner->outcome);
     runner->outcome = NULL;
     if (send->result != RUNNER_NOT_STORED)
@@ -456,7 +461,7 @@ static int go_past_success(struct send *send)
     buf_add_str(&line, "done before, on ");
     timestamp_print(&line, again.forgotten_at);
     buf_add_str(&line, "; sending it again under the same key (--again)");
-    say(send, &line);
+    say_of_send(send, &line);
     return code;
 }
 
@@ -480,10 +485,10 @@ static void show_key(const struct send *send)
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
     buf_printf(&line, "key %s", send->made.minted);
     if (send->made.minted[0])
-        say(send, &line);
+        say_of_send(send, &line);
 }
 
-static int prepare(struct send *send)
+static int prepare_send(struct send *send)
 {
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
     struct client_operation *operation = &send->made.operation;
@@ -506,13 +511,13 @@ static int send_operation(struct send *send)
     send->http.max_body = CLIENT_BODY_MAX;
     send->http.choices = &send->options.choices;
     client_http_init(&send->http);
-    int code = prepare(send);
+    int code = prepare_send(send);
     if (code == EXIT_DONE && send->again)
         code = go_past_success(send);
     if (code != EXIT_DONE)
         return code;
     show_key(send);
-    return run(send);
+    return run_send(send);
 }
 
 /* While the store may still write, what it writes from is kept until the process ends. */
@@ -535,7 +540,7 @@ int command_send(enum command_id id, struct operands at)
 {
     struct send *send = mem_zalloc(1, sizeof *send);
     if (!send)
-        return no_memory();
+        return fail_send();
     send->remember_us = REMEMBER_US;
     send->deadline_us = CLOCK_NEVER;
     send->max_time_us = MAX_TIME_US;

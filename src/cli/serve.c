@@ -35,7 +35,7 @@ static char *store_path(const struct options *options, const struct config *conf
     return found ? store_path_real(found) : NULL;
 }
 
-static int run(const struct options *options, const struct config *config)
+static int run_serve(const struct options *options, const struct config *config)
 {
     char *path MEM_AUTO = store_path(options, config);
     if (!path)
@@ -91,7 +91,7 @@ int command_serve(enum command_id id, struct operands at)
         fprintf(stderr, "%s%s", config ? "pawl serve: warnings:\n" : "", complaints);
     if (!config)
         return EXIT_USAGE;
-    code = options.test ? test(&options, config) : run(&options, config);
+    code = options.test ? test(&options, config) : run_serve(&options, config);
     config_free(config);
     return code;
 }

@@ -108,8 +108,8 @@ bool pawl_make_key(int version, char ret_key[37])
 
 /* ---- the request ---- */
 
-static bool add_headers(const char *const *headers, struct headers *ret_headers,
-                        struct buf *problem)
+static bool add_caller_headers(const char *const *headers, struct headers *ret_headers,
+                               struct buf *problem)
 {
     for (size_t i = 0; headers && headers[i]; i++) {
         struct slice name, value = slice_cut(slice_of(headers[i]), ':', &name);
@@ -135,7 +135,7 @@ static bool take_request(struct sending *sending, struct buf *problem)
     sending->route = (struct client_route){asked->ca, asked->cert, asked->cert_key,
                                            asked->unix_socket, asked->insecure};
     if (request->body.len <= CLIENT_BODY_MAX)
-        return add_headers(asked->headers, &request->headers, problem);
+        return add_caller_headers(asked->headers, &request->headers, problem);
     buf_add_str(problem, "the body is larger than 64 MiB");
     return false;
 }
@@ -183,7 +183,7 @@ static bool take_choices(struct sending *sending, struct buf *problem)
     return false;
 }
 
-static bool prepare(struct sending *sending, struct buf *problem)
+static bool prepare_sending(struct sending *sending, struct buf *problem)
 {
     const struct pawl_request *asked = sending->asked;
     struct runner *runner = &sending->runner;
@@ -216,7 +216,7 @@ static bool prepare(struct sending *sending, struct buf *problem)
 
 /* ---- the response ---- */
 
-static const char *text_of(struct buf *buf)
+static const char *text_of_reply(struct buf *buf)
 {
     buf_add_char(buf, '\0');
     return buf_ok(buf) ? buf->at : "";
@@ -250,7 +250,7 @@ static bool take_last(struct sending *sending, struct reply *reply)
     return buf_ok(&reply->headers) && buf_ok(&reply->body);
 }
 
-static void take_result(struct sending *sending, struct reply *reply)
+static void take_sent_result(struct sending *sending, struct reply *reply)
 {
     bool replayed = sending->result == RUNNER_REPLAYED;
     bool ran = sending->result <= RUNNER_ENDED && !replayed;
@@ -271,11 +271,11 @@ static void end_reply(struct reply *reply)
 {
     struct pawl_response *response = &reply->response;
     response->body_size = reply->body.len;
-    response->key = text_of(&reply->key);
-    response->code = text_of(&reply->code);
-    response->problem = text_of(&reply->problem);
-    response->headers = text_of(&reply->headers);
-    response->body = text_of(&reply->body);
+    response->key = text_of_reply(&reply->key);
+    response->code = text_of_reply(&reply->code);
+    response->problem = text_of_reply(&reply->problem);
+    response->headers = text_of_reply(&reply->headers);
+    response->body = text_of_reply(&reply->body);
 }
 
 static struct reply *make_reply(void)
@@ -315,9 +315,9 @@ static void close_sending(struct sending *sending)
 }
 
 /* False: no memory. */
-static bool run(struct sending *sending, struct reply *reply)
+static bool run_sending(struct sending *sending, struct reply *reply)
 {
-    if (!prepare(sending, &reply->problem)) {
+    if (!prepare_sending(sending, &reply->problem)) {
         reply->response.verdict = PAWL_USAGE;
         return true;
     }
@@ -328,7 +328,7 @@ static bool run(struct sending *sending, struct reply *reply)
         return false;
     if (!client_run(&sending->runner, &sending->result))
         return false;
-    take_result(sending, reply);
+    take_sent_result(sending, reply);
     return true;
 }
 
@@ -349,7 +349,7 @@ struct pawl_response *pawl_send_by(const struct pawl_request *request,
     sending->asked = request;
     sending->answers = answers;
     client_http_init(&sending->http);
-    bool done = run(sending, reply);
+    bool done = run_sending(sending, reply);
     close_sending(sending);
     end_reply(reply);
     if (done)

@@ -68,7 +68,8 @@ uint64_t credentials_stamp(struct slice fields)
 }
 
 /* Where it is; `*` of it NULL: it is not refused. */
-static struct refused **find(struct credentials *credentials, const struct credentials_set *set)
+static struct refused **find_refused(struct credentials *credentials,
+                                     const struct credentials_set *set)
 {
     struct refused **at = &credentials->refused;
     while (*at && !(slice_eq((*at)->lane, set->lane) && slice_eq((*at)->fields, set->fields)))
@@ -76,7 +77,7 @@ static struct refused **find(struct credentials *credentials, const struct crede
     return at;
 }
 
-static void forget(struct credentials *credentials, struct refused **at)
+static void forget_refused(struct credentials *credentials, struct refused **at)
 {
     struct refused *refused = *at;
     *at = refused->next;
@@ -84,7 +85,7 @@ static void forget(struct credentials *credentials, struct refused **at)
     mem_free(refused);
 }
 
-static struct refused *make(const struct credentials_set *set)
+static struct refused *make_refused(const struct credentials_set *set)
 {
     struct refused *made = mem_zalloc(1, sizeof *made + set->lane.len + set->fields.len + 1);
     if (!made)
@@ -101,13 +102,13 @@ static struct refused *make(const struct credentials_set *set)
 int64_t credentials_wait_us(struct credentials *credentials, const struct credentials_set *set,
                             bool *ret_tries)
 {
-    struct refused **at = find(credentials, set), *refused = *at;
+    struct refused **at = find_refused(credentials, set), *refused = *at;
     int64_t now = clock_boot_us();
     *ret_tries = false;
     if (!refused)
         return 0;
     if (refused->stamp != set->stamp) {
-        forget(credentials, at);
+        forget_refused(credentials, at);
         return 0;
     }
     if (refused->is_tried || now < refused->until)
@@ -119,9 +120,9 @@ int64_t credentials_wait_us(struct credentials *credentials, const struct creden
 int64_t credentials_refuse(struct credentials *credentials, const struct credentials_set *set,
                            int status)
 {
-    struct refused **at = find(credentials, set), *refused = *at;
+    struct refused **at = find_refused(credentials, set), *refused = *at;
     if (!refused)
-        refused = *at = make(set);
+        refused = *at = make_refused(set);
     if (!refused)
         return CREDENTIALS_MOST_US;
     if (refused->delay_us == 0)
@@ -137,14 +138,14 @@ int64_t credentials_refuse(struct credentials *credentials, const struct credent
 
 void credentials_accept(struct credentials *credentials, const struct credentials_set *set)
 {
-    struct refused **at = find(credentials, set);
+    struct refused **at = find_refused(credentials, set);
     if (*at)
-        forget(credentials, at);
+        forget_refused(credentials, at);
 }
 
 void credentials_give_back(struct credentials *credentials, const struct credentials_set *set)
 {
-    struct refused *refused = *find(credentials, set);
+    struct refused *refused = *find_refused(credentials, set);
     if (refused)
         refused->is_tried = false;
 }
@@ -153,7 +154,7 @@ bool credentials_look(struct credentials *credentials)
 {
     for (struct refused **at = &credentials->refused; *at;) {
         if (!(*at)->is_tried && credentials_stamp((*at)->fields) != (*at)->stamp)
-            forget(credentials, at);
+            forget_refused(credentials, at);
         else
             at = &(*at)->next;
     }
@@ -207,8 +208,8 @@ static size_t bring_some(const struct store_found *found, struct table_change *c
     return n;
 }
 
-static enum store_status save(struct store *store, struct parker *parker,
-                              struct table_change *changes, size_t n)
+static enum store_status save_refused(struct store *store, struct parker *parker,
+                                      struct table_change *changes, size_t n)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
     store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
@@ -219,11 +220,11 @@ static enum store_status save(struct store *store, struct parker *parker,
 static enum store_status save_page(struct store *store, struct parker *parker,
                                    struct table_change *changes, size_t n)
 {
-    enum store_status status = n > 0 ? save(store, parker, changes, n) : STORE_DONE;
+    enum store_status status = n > 0 ? save_refused(store, parker, changes, n) : STORE_DONE;
     if (status != STORE_CONFLICT)
         return status;
     for (size_t i = 0; i < n; i++) {
-        status = save(store, parker, &changes[i], 1);
+        status = save_refused(store, parker, &changes[i], 1);
         if (status != STORE_DONE && status != STORE_CONFLICT)
             return status;
     }

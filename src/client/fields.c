@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool refuse(struct arena *arena, struct slice *ret_problem, const char *format, ...)
+static bool refuse_field(struct arena *arena, struct slice *ret_problem, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static bool refuse(struct arena *arena, struct slice *ret_problem, const char *format, ...)
+static bool refuse_field(struct arena *arena, struct slice *ret_problem, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -49,8 +49,8 @@ bool client_fields_add_file(struct slice path, struct arena *arena, struct heade
     struct slice text = arena_copy(arena, path), lines;
     int error = text.at ? read_file(text.at, arena, &lines) : -ENOMEM;
     if (error != 0)
-        return refuse(arena, ret_problem, "cannot read the headers in %.*s: %s", SLICE_ARG(path),
-                      strerror(-error));
+        return refuse_field(arena, ret_problem, "cannot read the headers in %.*s: %s",
+                            SLICE_ARG(path), strerror(-error));
     return client_fields_add_lines(path, lines, arena, headers, ret_problem);
 }
 
@@ -62,10 +62,10 @@ bool client_fields_add_lines(struct slice path, struct slice lines, struct arena
         if (name.len == 0 && !value.at)
             continue;
         if (!value.at || !header_is_valid(name, value))
-            return refuse(arena, ret_problem, "%.*s contains a line that is no header",
-                          SLICE_ARG(path));
+            return refuse_field(arena, ret_problem, "%.*s contains a line that is no header",
+                                SLICE_ARG(path));
         if (!headers_add(headers, name, value))
-            return refuse(arena, ret_problem, "too many headers");
+            return refuse_field(arena, ret_problem, "too many headers");
     }
     return true;
 }

@@ -8,12 +8,12 @@
 #define HEADERS_OUT_MAX ((size_t)128 * 1024)
 #define ARENA_MAX ((size_t)1024 * 1024)
 
-static void run(struct runner_executor *executor, const struct runner_attempt *attempt,
-                struct runner_end *ret_end);
+static void run_http_attempt(struct runner_executor *executor, const struct runner_attempt *attempt,
+                             struct runner_end *ret_end);
 
 void client_http_init(struct client_http *http)
 {
-    http->executor.run = run;
+    http->executor.run = run_http_attempt;
     http->request = http->fields = http->kept = buf_make(HEADERS_OUT_MAX);
     http->body = buf_make(SIZE_MAX);
     http->arena = arena_make(ARENA_MAX);
@@ -89,8 +89,8 @@ static bool is_of_portal(const struct client_http *http)
 }
 
 /* Reads what it says while its headers are there. */
-static enum exchange_end read_response(struct client_http *http, enum http_call_result result,
-                                       struct retry_answer *answer, struct runner_end *end)
+static enum exchange_end read_http_response(struct client_http *http, enum http_call_result result,
+                                            struct retry_answer *answer, struct runner_end *end)
 {
     const struct http_call *call = &http->call;
     const struct headers *headers = &call->response.headers;
@@ -172,9 +172,9 @@ static enum disposition_write write_of(const struct runner_end *end,
     return keeps && !answer->is_not_done ? write : WRITE_RELEASE;
 }
 
-static void judge(struct client_http *http, const struct runner_attempt *attempt,
-                  const struct retry_answer *answer, enum http_call_result result,
-                  struct runner_end *end)
+static void judge_http_attempt(struct client_http *http, const struct runner_attempt *attempt,
+                               const struct retry_answer *answer, enum http_call_result result,
+                               struct runner_end *end)
 {
     enum exchange_end ended = answer->end;
     end->class = retry_judge(RETRY_BY_CALL, answer, http->choices, attempt->in_doubt);
@@ -193,9 +193,9 @@ static void judge(struct client_http *http, const struct runner_attempt *attempt
 
 /* ---- all of it ---- */
 
-static enum http_call_result exchange(struct client_http *http,
-                                      const struct runner_attempt *attempt,
-                                      const char **ret_problem)
+static enum http_call_result exchange_over_http(struct client_http *http,
+                                                const struct runner_attempt *attempt,
+                                                const char **ret_problem)
 {
     struct http_call *call = &http->call;
     int64_t connect_by = clock_after(clock_boot_us(), http->connect_us);
@@ -217,18 +217,18 @@ static enum http_call_result exchange(struct client_http *http,
     return result;
 }
 
-static void run(struct runner_executor *executor, const struct runner_attempt *attempt,
-                struct runner_end *ret_end)
+static void run_http_attempt(struct runner_executor *executor, const struct runner_attempt *attempt,
+                             struct runner_end *ret_end)
 {
     struct client_http *http = (struct client_http *)executor;
     const char *problem = NULL;
     forget_last(http);
-    enum http_call_result result = exchange(http, attempt, &problem);
+    enum http_call_result result = exchange_over_http(http, attempt, &problem);
     if (problem)
         http->call.unreached = problem;
     struct retry_answer answer = {0};
-    answer.end = read_response(http, result, &answer, ret_end);
-    judge(http, attempt, &answer, result, ret_end);
+    answer.end = read_http_response(http, result, &answer, ret_end);
+    judge_http_attempt(http, attempt, &answer, result, ret_end);
     http_call_close(&http->call);
     http_pool_unref(http->call.pool);
     http->call.pool = NULL;

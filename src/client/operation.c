@@ -38,8 +38,8 @@ static struct slice header_of(const struct headers *headers, struct slice name)
 }
 
 /* What counts of the body; `*ret_labels`: payload_labels. */
-static bool hash_body(const struct client_operation *operation, struct arena *arena,
-                      struct digest *ret_hash, unsigned *ret_labels)
+static bool hash_operation_body(const struct client_operation *operation, struct arena *arena,
+                                struct digest *ret_hash, unsigned *ret_labels)
 {
     static const struct payload_selection all = {.mode = PAYLOAD_ALL};
     struct payload_input input = {
@@ -95,6 +95,6 @@ bool client_name_record(const struct client_operation *operation, struct arena *
     attempt->key = operation->key;
     attempt->recipe = buf_ok(&recipe) ? arena_copy(arena, buf_slice(&recipe)) : slice_of(NULL);
     return attempt->recipe.at &&
-           hash_body(operation, arena, &attempt->begin.payload_hash, &labels) &&
+           hash_operation_body(operation, arena, &attempt->begin.payload_hash, &labels) &&
            hash_target(operation, labels, arena, &attempt->begin.target_hash);
 }

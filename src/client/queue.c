@@ -44,14 +44,14 @@ struct batch {
     size_t n_changes;
 };
 
-static enum store_status run(struct batch *batch, struct store_op *op)
+static enum store_status run_batch_op(struct batch *batch, struct store_op *op)
 {
     store_run(batch->store, op, batch->parker, clock_after(clock_boot_us(), TIMEOUT_US));
     return op->status;
 }
 
-static enum store_status find(struct batch *batch, const struct table_query *query,
-                              struct store_found *ret_found)
+static enum store_status find_for_batch(struct batch *batch, const struct table_query *query,
+                                        struct store_found *ret_found)
 {
     *ret_found = (struct store_found){.arena = &batch->arena};
     return store_find_rows(batch->store, query, batch->parker,
@@ -172,24 +172,24 @@ static enum store_status place_in_group(struct batch *batch, size_t i)
 static const struct store_counter bound_row = {.name = {"queue_bound", sizeof "queue_bound" - 1},
                                                .labels = {"", 0}};
 
-static enum store_status read_bound(struct batch *batch)
+static enum store_status read_queue_bound(struct batch *batch)
 {
     struct store_found found;
     struct table_query query = {
         .table = &counter_table, .by = TABLE_BY_KEY, .like = &bound_row.row, .limit = 1};
-    enum store_status status = find(batch, &query, &found);
+    enum store_status status = find_for_batch(batch, &query, &found);
     batch->bound = bound_row;
     if (status == STORE_DONE && found.n == 1)
         batch->bound = *(const struct store_counter *)found.rows[0];
     return status;
 }
 
-static void keep_count(void *argument, const struct table_row *row)
+static void keep_state_count(void *argument, const struct table_row *row)
 {
     *(size_t *)argument = (size_t)row->id;
 }
 
-static enum store_status count_state(struct batch *batch, enum task_state state, size_t *n)
+static enum store_status count_queue_state(struct batch *batch, enum task_state state, size_t *n)
 {
     struct store_task like = {.kind = SLICE(QUEUE_KIND), .task.state = state};
     size_t counted = 0;
@@ -200,10 +200,10 @@ static enum store_status count_state(struct batch *batch, enum task_state state,
                                 .like = &like.row,
                                 .is_count = true,
                                 .limit = batch->most,
-                                .each = keep_count,
+                                .each = keep_state_count,
                                 .argument = &counted};
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
-    enum store_status status = run(batch, &op);
+    enum store_status status = run_batch_op(batch, &op);
     *n += counted;
     return status;
 }
@@ -215,52 +215,53 @@ static enum store_status find_room(struct batch *batch, bool *ret_fits)
     *ret_fits = true;
     if (batch->most == 0)
         return STORE_DONE;
-    enum store_status status = read_bound(batch);
+    enum store_status status = read_queue_bound(batch);
     if (status == STORE_DONE)
-        status = count_state(batch, TASK_WAITING, &n);
+        status = count_queue_state(batch, TASK_WAITING, &n);
     if (status == STORE_DONE)
-        status = count_state(batch, TASK_SENDING, &n);
+        status = count_queue_state(batch, TASK_SENDING, &n);
     *ret_fits = n <= batch->most;
     return status;
 }
 
 /* ---- one commit ---- */
 
-static void bring(struct batch *batch, const struct table *table, enum table_act act,
-                  struct table_row *row, const struct table_row *parent)
+static void bring_added(struct batch *batch, const struct table *table, enum table_act act,
+                        struct table_row *row, const struct table_row *parent)
 {
     CHECK(batch->n_changes < TABLE_BRINGS_MAX);
     batch->changes[batch->n_changes++] =
         (struct table_change){.table = table, .act = act, .row = row, .parent = parent};
 }
 
-static enum store_status save(struct batch *batch)
+static enum store_status save_added(struct batch *batch)
 {
     const struct table_row *list = batch->list ? &batch->list->row : NULL;
     batch->n_changes = 0;
     if (batch->most > 0)
-        bring(batch, &counter_table, batch->bound.row.id == 0 ? TABLE_INSERT : TABLE_TOUCH,
-              &batch->bound.row, NULL);
+        bring_added(batch, &counter_table, batch->bound.row.id == 0 ? TABLE_INSERT : TABLE_TOUCH,
+                    &batch->bound.row, NULL);
     if (batch->list)
-        bring(batch, &task_list_table, TABLE_INSERT, &batch->list->row, NULL);
+        bring_added(batch, &task_list_table, TABLE_INSERT, &batch->list->row, NULL);
     for (size_t i = 0; i < batch->n_tails; i++)
-        bring(batch, &task_table, TABLE_TOUCH, &batch->tails[i].row, NULL);
+        bring_added(batch, &task_table, TABLE_TOUCH, &batch->tails[i].row, NULL);
     for (size_t i = 0; i < batch->n; i++) {
         struct adding *adding = &batch->addings[i];
         store_task_settle(&adding->task);
-        bring(batch, &task_table, TABLE_INSERT, &adding->task.row, list);
-        bring(batch, &request_table, TABLE_INSERT, &adding->request.row, &adding->task.row);
+        bring_added(batch, &task_table, TABLE_INSERT, &adding->task.row, list);
+        bring_added(batch, &request_table, TABLE_INSERT, &adding->request.row, &adding->task.row);
     }
     if (batch->same.window_us > 0)
-        bring(batch, &same_table, TABLE_INSERT, &batch->same.row.row, &batch->addings[0].task.row);
+        bring_added(batch, &same_table, TABLE_INSERT, &batch->same.row.row,
+                    &batch->addings[0].task.row);
     if (batch->arena.failed)
         return STORE_NO_MEMORY;
     struct store_op op = {
         .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes, .begins = true};
-    return run(batch, &op);
+    return run_batch_op(batch, &op);
 }
 
-static void report_added(struct batch *batch)
+static void report_batch(struct batch *batch)
 {
     for (size_t i = 0; i < batch->n; i++) {
         struct queue_added *added = batch->addings[i].added;
@@ -283,9 +284,9 @@ static enum store_status find_same(struct batch *batch, bool *ret_found)
 
 static enum store_status try_batch(struct batch *batch)
 {
-    bool fits = true, is_same;
-    enum store_status status = find_same(batch, &is_same);
-    if (status != STORE_DONE || is_same)
+    bool fits = true, is_same_operation;
+    enum store_status status = find_same(batch, &is_same_operation);
+    if (status != STORE_DONE || is_same_operation)
         return status;
     status = find_room(batch, &fits);
     batch->n_tails = 0;
@@ -300,9 +301,9 @@ static enum store_status try_batch(struct batch *batch)
         status = place_in_group(batch, i);
     }
     if (status == STORE_DONE)
-        status = save(batch);
+        status = save_added(batch);
     if (status == STORE_DONE)
-        report_added(batch);
+        report_batch(batch);
     return status;
 }
 
@@ -313,15 +314,15 @@ static enum store_status find_request(struct batch *batch, int64_t id,
 {
     struct store_found found;
     struct table_query query = {.table = &request_table, .after = id - 1, .limit = 1};
-    enum store_status status = find(batch, &query, &found);
+    enum store_status status = find_for_batch(batch, &query, &found);
     bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
     *ret_request = is_found ? (const struct store_request *)found.rows[0] : NULL;
     return status;
 }
 
 /* Bodies are packed alike. */
-static bool is_same(const struct adding *adding, const struct store_task *task,
-                    const struct store_request *request)
+static bool is_same_operation(const struct adding *adding, const struct store_task *task,
+                              const struct store_request *request)
 {
     return slice_eq(adding->task.ord, task->ord) &&
            slice_eq(adding->request.method, request->method) &&
@@ -343,7 +344,7 @@ static enum store_status find_known(struct batch *batch, bool *ret_found)
                                 .prefix = 3,
                                 .like = &adding->task.row,
                                 .limit = 1};
-    enum store_status status = find(batch, &query, &found);
+    enum store_status status = find_for_batch(batch, &query, &found);
     *ret_found = status == STORE_DONE && found.n == 1;
     if (!*ret_found)
         return status;
@@ -351,7 +352,8 @@ static enum store_status find_known(struct batch *batch, bool *ret_found)
     status = find_request(batch, task->row.id, &request);
     adding->added->id = task->row.id;
     adding->added->state = task->task.state;
-    adding->added->end = request && is_same(adding, task, request) ? QUEUE_KNOWN : QUEUE_OTHER;
+    adding->added->end =
+        request && is_same_operation(adding, task, request) ? QUEUE_KNOWN : QUEUE_OTHER;
     return status;
 }
 
@@ -456,9 +458,9 @@ static enum store_status try_list(struct batch *batch, struct slice order)
     }
     for (size_t i = 0; i < batch->n; i++)
         make_step(batch, i, order);
-    status = save(batch);
+    status = save_added(batch);
     if (status == STORE_DONE)
-        report_added(batch);
+        report_batch(batch);
     return status;
 }
 
@@ -535,13 +537,13 @@ static enum store_status save_edit(struct batch *batch, const struct store_reque
         pack_body(batch, adding->operation->body, &adding->request);
     struct store_task_audit audit = store_audit_task(actor, "edit", &found, task, now);
     batch->n_changes = 0;
-    bring(batch, &task_table, TABLE_UPDATE, &task->row, NULL);
-    bring(batch, &request_table, TABLE_UPDATE, &adding->request.row, NULL);
+    bring_added(batch, &task_table, TABLE_UPDATE, &task->row, NULL);
+    bring_added(batch, &request_table, TABLE_UPDATE, &adding->request.row, NULL);
     CHECK(batch->n_changes + STORE_AUDIT_CHANGES <= TABLE_BRINGS_MAX);
     batch->n_changes += store_audit_add(&audit, actor, &batch->changes[batch->n_changes]);
     struct store_op op = {
         .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes};
-    return batch->arena.failed ? STORE_NO_MEMORY : run(batch, &op);
+    return batch->arena.failed ? STORE_NO_MEMORY : run_batch_op(batch, &op);
 }
 
 static enum store_status try_edit(struct batch *batch, int64_t id, const struct store_actor *actor)
@@ -551,7 +553,7 @@ static enum store_status try_edit(struct batch *batch, int64_t id, const struct 
     const struct store_request *request = NULL;
     struct store_found found;
     struct table_query query = {.table = &task_table, .after = id - 1, .limit = 1};
-    enum store_status status = find(batch, &query, &found);
+    enum store_status status = find_for_batch(batch, &query, &found);
     if (status == STORE_DONE)
         status = find_request(batch, id, &request);
     if (status != STORE_DONE || found.n == 0 || found.rows[0]->id != id || !request)

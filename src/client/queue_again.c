@@ -55,8 +55,8 @@ static bool has_undo(const struct store_request *request, struct slice undo)
     return undo_is_marked(request->undo) ? undo.len > 0 : slice_eq(request->undo, undo);
 }
 
-static bool is_same(struct comparing *comparing, const struct queue_operation *operation,
-                    const struct store_request *request)
+static bool is_same_request(struct comparing *comparing, const struct queue_operation *operation,
+                            const struct store_request *request)
 {
     struct slice method = operation->method.len > 0 ? operation->method
                           : operation->has_body     ? SLICE("POST")
@@ -84,7 +84,7 @@ static enum store_status compare_step(struct comparing *comparing,
     status = rows_by_id(&comparing->rows, &request_table, task.row.id, &request.row);
     *ret_same = request.row.id != 0 && task.list_id != 0 && task.list_id == comparing->list &&
                 task.step == step && task.lasts_us == operation->lasts_us &&
-                is_same(comparing, operation, &request);
+                is_same_request(comparing, operation, &request);
     return status;
 }
 

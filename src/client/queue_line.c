@@ -38,10 +38,10 @@ struct reader {
     struct slice problem;
 };
 
-static bool refuse(struct reader *reader, const char *format, ...)
+static bool refuse_member(struct reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static bool refuse(struct reader *reader, const char *format, ...)
+static bool refuse_member(struct reader *reader, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -55,16 +55,16 @@ static bool refuse(struct reader *reader, const char *format, ...)
 static bool read_key(struct reader *reader, const struct json *value)
 {
     reader->operation->key = value->text;
-    return value->text.len > 0 || refuse(reader, "\"key\" is empty");
+    return value->text.len > 0 || refuse_member(reader, "\"key\" is empty");
 }
 
 static bool read_method(struct reader *reader, const struct json *value)
 {
     reader->operation->method = value->text;
-    return header_is_token(value->text) || refuse(reader, "\"method\" is not a method");
+    return header_is_token(value->text) || refuse_member(reader, "\"method\" is not a method");
 }
 
-static bool read_url(struct reader *reader, const struct json *value)
+static bool read_line_url(struct reader *reader, const struct json *value)
 {
     reader->operation->url = value->text;
     return true;
@@ -80,7 +80,7 @@ static bool read_on_failure(struct reader *reader, const struct json *value)
 {
     reader->operation->skips = slice_eq(value->text, SLICE("skip"));
     return reader->operation->skips || slice_eq(value->text, SLICE("park")) ||
-           refuse(reader, "\"on_failure\" must be park or skip");
+           refuse_member(reader, "\"on_failure\" must be park or skip");
 }
 
 static bool read_attempts(struct reader *reader, const struct json *value)
@@ -88,8 +88,8 @@ static bool read_attempts(struct reader *reader, const struct json *value)
     uint64_t attempts = 0;
     bool is_good = slice_to_u64(value->text, RETRY_CHOICE_ATTEMPTS_MOST, &attempts) && attempts > 0;
     reader->operation->attempts = (int)attempts;
-    return is_good ||
-           refuse(reader, "\"attempts\" wants a number from 1 to %d", RETRY_CHOICE_ATTEMPTS_MOST);
+    return is_good || refuse_member(reader, "\"attempts\" wants a number from 1 to %d",
+                                    RETRY_CHOICE_ATTEMPTS_MOST);
 }
 
 static bool read_deadline(struct reader *reader, const struct json *value)
@@ -100,20 +100,20 @@ static bool read_deadline(struct reader *reader, const struct json *value)
     }
     return (duration_parse(value->text, &reader->operation->lasts_us) &&
             reader->operation->lasts_us > 0) ||
-           refuse(reader, "\"deadline\" wants a duration such as 30m, or none");
+           refuse_member(reader, "\"deadline\" wants a duration such as 30m, or none");
 }
 
 static bool read_remember(struct reader *reader, const struct json *value)
 {
     int64_t *us = &reader->operation->remember_us;
     return (duration_parse(value->text, us) && *us > 0 && *us < CLOCK_NEVER) ||
-           refuse(reader, "\"remember\" wants a duration such as 24h");
+           refuse_member(reader, "\"remember\" wants a duration such as 24h");
 }
 
-static bool read_body(struct reader *reader, struct slice body)
+static bool read_line_body(struct reader *reader, struct slice body)
 {
     if (reader->has_body)
-        return refuse(reader, "\"json\" and \"data\" exclude each other");
+        return refuse_member(reader, "\"json\" and \"data\" exclude each other");
     reader->has_body = reader->operation->has_body = true;
     reader->operation->body = body;
     return true;
@@ -121,10 +121,11 @@ static bool read_body(struct reader *reader, struct slice body)
 
 static bool read_data(struct reader *reader, const struct json *value)
 {
-    return read_body(reader, value->text);
+    return read_line_body(reader, value->text);
 }
 
-static bool add_canonical(const struct json *value, struct arena *arena, struct slice *ret_text)
+static bool add_canonical_json(const struct json *value, struct arena *arena,
+                               struct slice *ret_text)
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
     struct canonical canonical = {.buf = &text};
@@ -139,26 +140,26 @@ static bool read_json(struct reader *reader, const struct json *value)
 {
     struct slice body;
     reader->is_json = true;
-    return add_canonical(value, reader->arena, &body) ? read_body(reader, body)
-                                                      : refuse(reader, "out of memory");
+    return add_canonical_json(value, reader->arena, &body) ? read_line_body(reader, body)
+                                                           : refuse_member(reader, "out of memory");
 }
 
-static bool read_undo(struct reader *reader, const struct json *value)
+static bool read_line_undo(struct reader *reader, const struct json *value)
 {
-    return add_canonical(value, reader->arena, &reader->operation->undo) ||
-           refuse(reader, "out of memory");
+    return add_canonical_json(value, reader->arena, &reader->operation->undo) ||
+           refuse_member(reader, "out of memory");
 }
 
-static bool read_headers(struct reader *reader, const struct json *value)
+static bool read_line_headers(struct reader *reader, const struct json *value)
 {
     static const struct headers none;
     for (const struct json *one = value->first; one; one = one->next) {
         if (one->type != JSON_STRING || !header_is_valid(one->name, one->text))
-            return refuse(reader, "\"headers\" holds what is no header: \"%.*s\"",
-                          SLICE_ARG(slice_first(one->name, PROBLEM_SHOWN)));
+            return refuse_member(reader, "\"headers\" holds what is no header: \"%.*s\"",
+                                 SLICE_ARG(slice_first(one->name, PROBLEM_SHOWN)));
         if (client_is_reserved(&none, one->name) ||
             slice_eq_nocase(one->name, SLICE("Idempotency-Key")))
-            return refuse(reader, "the header %.*s is set by pawl", SLICE_ARG(one->name));
+            return refuse_member(reader, "the header %.*s is set by pawl", SLICE_ARG(one->name));
         reader->has_type = reader->has_type || slice_eq_nocase(one->name, SLICE("Content-Type"));
         fields_add(&reader->fields, one->name, one->text);
     }
@@ -170,7 +171,7 @@ static bool read_header_files(struct reader *reader, const struct json *value)
     for (const struct json *one = value->first; one; one = one->next) {
         if (one->type != JSON_STRING || one->text.len == 0 || one->text.at[0] != '/' ||
             !header_is_text(one->text))
-            return refuse(reader, "\"header_files\" wants absolute paths");
+            return refuse_member(reader, "\"header_files\" wants absolute paths");
         buf_printf(&reader->fields, "@%.*s\r\n", SLICE_ARG(one->text));
     }
     return true;
@@ -181,9 +182,9 @@ static const struct member {
     enum json_type type; /* JSON_NULL: any */
     bool (*read)(struct reader *reader, const struct json *value);
 } members[] = {
-    {{"url", 3}, JSON_STRING, read_url},
+    {{"url", 3}, JSON_STRING, read_line_url},
     {{"method", 6}, JSON_STRING, read_method},
-    {{"headers", 7}, JSON_OBJECT, read_headers},
+    {{"headers", 7}, JSON_OBJECT, read_line_headers},
     {{"header_files", 12}, JSON_ARRAY, read_header_files},
     {{"json", 4}, JSON_NULL, read_json},
     {{"data", 4}, JSON_STRING, read_data},
@@ -193,10 +194,10 @@ static const struct member {
     {{"deadline", 8}, JSON_STRING, read_deadline},
     {{"attempts", 8}, JSON_NUMBER, read_attempts},
     {{"remember", 8}, JSON_STRING, read_remember},
-    {{"undo", 4}, JSON_OBJECT, read_undo},
+    {{"undo", 4}, JSON_OBJECT, read_line_undo},
 };
 
-static bool read_member(struct reader *reader, const struct json *value)
+static bool read_line_member(struct reader *reader, const struct json *value)
 {
     static const char *const types[] = {[JSON_STRING] = "a string",
                                         [JSON_NUMBER] = "a number",
@@ -207,26 +208,26 @@ static bool read_member(struct reader *reader, const struct json *value)
         if (!slice_eq(member->name, value->name))
             continue;
         if (member->type != JSON_NULL && member->type != value->type)
-            return refuse(reader, "\"%s\" wants %s", member->name.at, types[member->type]);
+            return refuse_member(reader, "\"%s\" wants %s", member->name.at, types[member->type]);
         return member->read(reader, value);
     }
-    return refuse(reader, "there is no member \"%.*s\"",
-                  SLICE_ARG(slice_first(value->name, PROBLEM_SHOWN)));
+    return refuse_member(reader, "there is no member \"%.*s\"",
+                         SLICE_ARG(slice_first(value->name, PROBLEM_SHOWN)));
 }
 
 /* ---- the line ---- */
 
 /* The defaults' fields, and what the body brings, around those that were read. */
-static bool complete(struct reader *reader)
+static bool complete_line(struct reader *reader)
 {
     struct queue_operation *operation = reader->operation;
     if (operation->url.len == 0)
-        return refuse(reader, "there is no \"url\"");
+        return refuse_member(reader, "there is no \"url\"");
     if (reader->is_json && !reader->has_type)
         buf_add_str(&reader->fields, "Content-Type: application/json\r\n");
     struct slice fields = arena_copy(reader->arena, buf_slice(&reader->fields));
     if (!fields.at || !buf_ok(&reader->fields) || reader->arena->failed)
-        return refuse(reader, "out of memory");
+        return refuse_member(reader, "out of memory");
     operation->fields = fields;
     return true;
 }
@@ -241,11 +242,11 @@ bool queue_line_read(struct slice line, struct arena *arena, struct queue_operat
     reader.has_type = client_fields_split(operation->fields, &given) &&
                       headers_find(&given, SLICE("Content-Type"));
     enum json_error error = json_parse(arena, line, &root, NULL);
-    bool good = error == JSON_OK || refuse(&reader, "%s", json_error_text(error));
-    good = good && (root->type == JSON_OBJECT || refuse(&reader, "it is not an object"));
+    bool good = error == JSON_OK || refuse_member(&reader, "%s", json_error_text(error));
+    good = good && (root->type == JSON_OBJECT || refuse_member(&reader, "it is not an object"));
     for (const struct json *one = good ? root->first : NULL; one && good; one = one->next)
-        good = read_member(&reader, one);
-    good = good && complete(&reader);
+        good = read_line_member(&reader, one);
+    good = good && complete_line(&reader);
     buf_fini(&reader.fields);
     *ret_problem = reader.problem;
     return good;

@@ -12,7 +12,7 @@
 #define NAMING_MAX (CLIENT_BODY_MAX * 42) /* client_name_record */
 
 /* Over the hashes that its record has. */
-static bool hash(const struct queue_operation *operation, struct digest *ret_hash)
+static bool hash_operation(const struct queue_operation *operation, struct digest *ret_hash)
 {
     ARENA_AUTO struct arena arena = arena_make(NAMING_MAX);
     struct headers *headers = arena_alloc(&arena, sizeof *headers);
@@ -67,14 +67,15 @@ static enum store_status still_sends_it(struct look *look, int64_t id, bool *ret
     *ret_same = false;
     if (request.row.id == 0)
         return status;
-    if (!read_operation(&request, look->rows.arena, &operation) || !hash(&operation, &now))
+    if (!read_operation(&request, look->rows.arena, &operation) ||
+        !hash_operation(&operation, &now))
         return STORE_NO_MEMORY;
     *ret_same = digest_eq(&now, &look->wanted);
     return STORE_DONE;
 }
 
-static void report(const struct store_same *there, const struct store_task *task,
-                   struct queue_added *ret_added)
+static void tell_same(const struct store_same *there, const struct store_task *task,
+                      struct queue_added *ret_added)
 {
     *ret_added = (struct queue_added){
         .end = QUEUE_SAME, .id = there->task, .state = task ? task->task.state : TASK_DONE};
@@ -84,8 +85,8 @@ static void report(const struct store_same *there, const struct store_task *task
 
 /* Reports it if it holds what is added. One that was swept does as long as its window lasts; one
  * that has the same key shows itself when that is saved. `*ret_stands`: its row is to stay. */
-static enum store_status judge(struct look *look, const struct store_same *there, int64_t now,
-                               struct queue_added *ret_added, bool *ret_stands)
+static enum store_status judge_same(struct look *look, const struct store_same *there, int64_t now,
+                                    struct queue_added *ret_added, bool *ret_stands)
 {
     struct store_task found;
     enum store_status status = rows_by_id(&look->rows, &task_table, there->task, &found.row);
@@ -96,7 +97,7 @@ static enum store_status judge(struct look *look, const struct store_same *there
         task->task.state != TASK_DROPPED)
         status = still_sends_it(look, there->task, ret_stands);
     if (status == STORE_DONE && *ret_stands && !(task && slice_eq(task->key, look->key)))
-        report(there, task, ret_added);
+        tell_same(there, task, ret_added);
     return status;
 }
 
@@ -112,7 +113,7 @@ enum store_status queue_same_find(struct store *store, const struct queue_operat
                                  .most = 1},
                         .key = operation->key};
     bool stands = false;
-    if (!hash(operation, &look.wanted))
+    if (!hash_operation(operation, &look.wanted))
         return STORE_NO_MEMORY;
     struct slice hash =
         arena_copy(same->arena, slice_make((const char *)look.wanted.bytes, DIGEST_SIZE));
@@ -123,7 +124,7 @@ enum store_status queue_same_find(struct store *store, const struct queue_operat
     same->row.until = clock_after(now, same->window_us);
     if (there.row.id == 0)
         return status;
-    status = judge(&look, &there, now, ret_added, &stands);
+    status = judge_same(&look, &there, now, ret_added, &stands);
     if (status != STORE_DONE || stands)
         return status;
     rows_put(&look.rows, TABLE_REMOVE, &same_table, &there.row, NULL);

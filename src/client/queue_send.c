@@ -38,12 +38,12 @@ struct sending {
     struct table_change changes[CHANGES_MAX];
 };
 
-static struct sending *sending_of(const struct courier_delivery *delivery)
+static struct sending *queue_sending_of(const struct courier_delivery *delivery)
 {
     return delivery->own;
 }
 
-static const struct queue_sender *sender_of(const struct courier_kind *kind)
+static const struct queue_sender *queue_sender_of(const struct courier_kind *kind)
 {
     return kind->argument;
 }
@@ -55,11 +55,11 @@ static struct courier_verdict put_off(int64_t wait_us, enum task_reason reason)
 
 /* ---- the operation ---- */
 
-static enum store_status read_request(struct courier_delivery *delivery, struct store *store,
-                                      const struct store_request **ret_request)
+static enum store_status read_queued_request(struct courier_delivery *delivery, struct store *store,
+                                             const struct store_request **ret_request)
 {
     int64_t id = delivery->stored.row.id;
-    struct store_found found = {.arena = &sending_of(delivery)->arena};
+    struct store_found found = {.arena = &queue_sending_of(delivery)->arena};
     const struct table_query query = {.table = &request_table, .after = id - 1, .limit = 1};
     enum store_status status = store_find_rows(store, &query, delivery->parker,
                                                clock_after(clock_boot_us(), STORE_US), &found);
@@ -96,8 +96,8 @@ static bool is_file(const struct header *line)
 }
 
 /* What a line says by itself, a file does not say again: an edit may have given it. */
-static bool add_file(const struct headers *given, struct slice path, struct arena *arena,
-                     struct headers *all)
+static bool add_header_file(const struct headers *given, struct slice path, struct arena *arena,
+                            struct headers *all)
 {
     struct headers lines;
     struct slice problem;
@@ -110,23 +110,25 @@ static bool add_file(const struct headers *given, struct slice path, struct aren
 }
 
 /* Its lines, those of its files as they are now, and who sends it. */
-static bool gather_headers(struct sending *sending, const struct store_request *request)
+static bool gather_sent_headers(struct sending *sending, const struct store_request *request)
 {
     struct headers *all = &sending->headers;
     struct headers given;
     bool fits = client_fields_split(request->fields, &given);
     headers_clear(all);
     for (size_t i = 0; i < given.n && fits; i++)
-        fits = is_file(&given.at[i]) ? add_file(&given, given.at[i].value, &sending->arena, all)
-                                     : headers_add(all, given.at[i].name, given.at[i].value);
+        fits = is_file(&given.at[i])
+                   ? add_header_file(&given, given.at[i].value, &sending->arena, all)
+                   : headers_add(all, given.at[i].name, given.at[i].value);
     if (fits && !headers_find(all, SLICE("User-Agent")))
         fits = headers_add(all, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION));
     return fits && all->n + 2 <= HEADERS_MAX && are_free(all);
 }
 
-static bool make_operation(struct courier_delivery *delivery, const struct store_request *request)
+static bool make_sent_operation(struct courier_delivery *delivery,
+                                const struct store_request *request)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = queue_sending_of(delivery);
     struct client_operation *operation = &sending->operation;
     const char *problem;
     operation->key = delivery->stored.key;
@@ -143,7 +145,7 @@ static enum store_status judge_list(struct courier_delivery *delivery, struct st
                                     bool *ret_is_parked)
 {
     int64_t id = delivery->stored.list_id;
-    struct store_found found = {.arena = &sending_of(delivery)->arena};
+    struct store_found found = {.arena = &queue_sending_of(delivery)->arena};
     const struct table_query query = {.table = &task_list_table, .after = id - 1, .limit = 1};
     *ret_is_parked = false;
     if (id == 0)
@@ -158,7 +160,7 @@ static enum store_status judge_list(struct courier_delivery *delivery, struct st
 /* Attempts that reached nobody leave no row; one that did may have had its effect. */
 static enum store_status look_back(struct courier_delivery *delivery, struct store *store)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = queue_sending_of(delivery);
     const struct store_attempt like = {.task = delivery->stored.row.id};
     struct store_found found = {.arena = &sending->arena};
     const struct table_query query = {.table = &attempt_table,
@@ -179,7 +181,7 @@ static int64_t wait_for_credentials(const struct queue_sender *sender,
                                     struct courier_delivery *delivery,
                                     const struct store_request *request)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = queue_sending_of(delivery);
     sending->credentials = (struct credentials_set){delivery->stored.lane, request->fields,
                                                     credentials_stamp(request->fields)};
     return credentials_wait_us(sender->credentials, &sending->credentials,
@@ -190,7 +192,7 @@ static int64_t wait_for_credentials(const struct queue_sender *sender,
 static struct courier_verdict judge_limits(struct courier_delivery *delivery)
 {
     const struct task *task = &delivery->stored.task;
-    delivery->attempts_most = sending_of(delivery)->choices.attempts;
+    delivery->attempts_most = queue_sending_of(delivery)->choices.attempts;
     if (task->deadline_at < task->first_at)
         return courier_settle(TASK_DEAD, TASK_REASON_DEADLINE);
     if (delivery->attempts_most > 0 && task->attempts > delivery->attempts_most)
@@ -208,19 +210,20 @@ int64_t queue_remembers_us(const struct store_task *task, const struct store_req
 }
 
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
-static struct courier_verdict prepare(const struct queue_sender *sender,
-                                      struct courier_delivery *delivery, struct store *store)
+static struct courier_verdict prepare_delivery(const struct queue_sender *sender,
+                                               struct courier_delivery *delivery,
+                                               struct store *store)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = queue_sending_of(delivery);
     const struct store_request *request = NULL;
     bool is_parked;
     if (judge_list(delivery, store, &is_parked) != STORE_DONE ||
-        read_request(delivery, store, &request) != STORE_DONE ||
+        read_queued_request(delivery, store, &request) != STORE_DONE ||
         look_back(delivery, store) != STORE_DONE)
         return courier_down;
     if (is_parked)
         return courier_settle(TASK_DEAD, TASK_REASON_ODD_ROW);
-    if (!request || !make_operation(delivery, request))
+    if (!request || !make_sent_operation(delivery, request))
         return sending->arena.failed ? courier_down
                                      : courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
     struct courier_verdict limited = judge_limits(delivery);
@@ -229,7 +232,7 @@ static struct courier_verdict prepare(const struct queue_sender *sender,
     int64_t wait_us = wait_for_credentials(sender, delivery, request);
     if (wait_us > 0)
         return put_off(wait_us, TASK_REASON_CREDENTIALS);
-    if (!gather_headers(sending, request))
+    if (!gather_sent_headers(sending, request))
         return put_off(UNREADABLE_US, TASK_REASON_UNREADABLE);
     if (!client_name_record(&sending->operation, &sending->arena, &sending->attempt))
         return courier_down;
@@ -252,7 +255,8 @@ static struct courier_verdict settle_replay(const struct record *record)
                                      : courier_settle(TASK_DONE, TASK_REASON_ALREADY);
 }
 
-static struct courier_verdict verdict_of(struct sending *sending, enum engine_verdict verdict)
+static struct courier_verdict courier_verdict_of(struct sending *sending,
+                                                 enum engine_verdict verdict)
 {
     struct attempt_result *result = &sending->attempt.result;
     switch (engine_class_of(verdict)) {
@@ -273,11 +277,11 @@ static struct courier_verdict verdict_of(struct sending *sending, enum engine_ve
 static struct courier_verdict claim(const struct courier_kind *kind,
                                     struct courier_delivery *delivery, struct table_change *change)
 {
-    const struct queue_sender *sender = sender_of(kind);
-    struct sending *sending = sending_of(delivery);
+    const struct queue_sender *sender = queue_sender_of(kind);
+    struct sending *sending = queue_sending_of(delivery);
     sending->arena = arena_make(ARENA_MAX);
     client_http_init(&sending->http);
-    struct courier_verdict verdict = prepare(sender, delivery, sender->store);
+    struct courier_verdict verdict = prepare_delivery(sender, delivery, sender->store);
     if (verdict.claim != COURIER_CLAIMED)
         return verdict;
     sending->attempt.brings = change;
@@ -289,12 +293,12 @@ static struct courier_verdict claim(const struct courier_kind *kind,
     attempt_fini(&sending->attempt);
     if (begun == ENGINE_PROCEED)
         CRASH_POINT(after_claim_commit);
-    return verdict_of(sending, begun);
+    return courier_verdict_of(sending, begun);
 }
 
 /* ---- an attempt ---- */
 
-static enum task_reason reason_of(const struct runner_end *end)
+static enum task_reason reason_of_end(const struct runner_end *end)
 {
     if (end->class == RETRY_DONE)
         return TASK_REASON_NONE;
@@ -352,7 +356,7 @@ static bool is_undone(const struct sending *sending, const struct store_task *st
 
 /* Whether the service refused the age of its key, and so did nothing: of what nobody was ever sent
  * before it is a new operation, under a new key. What may have been done is a person's. */
-static bool judge_key(struct sending *sending, struct task_result *result)
+static bool judge_dated_key(struct sending *sending, struct task_result *result)
 {
     static const struct slice refusals[] = {
         {"VALIDATION.idempotency.key_expired", 34},
@@ -375,8 +379,8 @@ static bool judge_key(struct sending *sending, struct task_result *result)
 static struct courier_result attempt(const struct courier_kind *kind,
                                      struct courier_delivery *delivery)
 {
-    const struct queue_sender *sender = sender_of(kind);
-    struct sending *sending = sending_of(delivery);
+    const struct queue_sender *sender = queue_sender_of(kind);
+    struct sending *sending = queue_sending_of(delivery);
     struct client_http *http = &sending->http;
     struct runner_end *end = &sending->end;
     const struct runner_attempt made = {
@@ -403,7 +407,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
     tell_credentials(sender, sending);
     struct courier_result result = {
         .task = {.class = end->write == WRITE_NOTHING ? RETRY_LATER : end->class,
-                 .reason = happened ? TASK_REASON_HAPPENED : reason_of(end),
+                 .reason = happened ? TASK_REASON_HAPPENED : reason_of_end(end),
                  .hint_us = end->hint_us,
                  .status = end->status,
                  .is_unreached = !end->reached,
@@ -411,7 +415,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
                  .is_settled = end->is_settled},
         .answer = buf_slice(&http->body),
         .sent_at = http->call.sent > 0 ? http->call.sent_at : 0};
-    if (judge_key(sending, &result.task))
+    if (judge_dated_key(sending, &result.task))
         result.key = slice_of(sending->renewed);
     return result;
 }
@@ -435,9 +439,9 @@ static size_t add_counters(struct sending *sending, const struct courier_deliver
     return n + sending->tally.n;
 }
 
-static enum store_status save_rows(const struct queue_sender *sender,
-                                   const struct courier_delivery *delivery,
-                                   struct table_change *changes, size_t n)
+static enum store_status save_sent_rows(const struct queue_sender *sender,
+                                        const struct courier_delivery *delivery,
+                                        struct table_change *changes, size_t n)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
     if (n == 0)
@@ -450,8 +454,8 @@ static enum store_status save_rows(const struct queue_sender *sender,
 static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
                              struct table_change *changes, size_t n)
 {
-    const struct queue_sender *sender = sender_of(kind);
-    struct sending *sending = sending_of(delivery);
+    const struct queue_sender *sender = queue_sender_of(kind);
+    struct sending *sending = queue_sending_of(delivery);
     struct attempt *record = &sending->attempt;
     struct engine_act act = runner_act(&sending->end, false);
     if (n > 0)
@@ -463,14 +467,14 @@ static enum store_status end(const struct courier_kind *kind, struct courier_del
         return record->result.conflicts ? STORE_CONFLICT : STORE_DEAD;
     if (written == ENGINE_STORED)
         return STORE_DONE;
-    return save_rows(sender, delivery, sending->changes, record->n_brings);
+    return save_sent_rows(sender, delivery, sending->changes, record->n_brings);
 }
 
 static enum store_status audit_key(const struct courier_delivery *delivery,
                                    const struct store_task *ended, struct courier_follow *follow)
 {
     const struct store_actor actor = {.name = SLICE("queue"),
-                                      .reason = sending_of(delivery)->end.code};
+                                      .reason = queue_sending_of(delivery)->end.code};
     struct store_task_audit *audit = arena_alloc(follow->arena, sizeof *audit);
     CHECK(follow->n + STORE_AUDIT_CHANGES <= follow->most);
     if (!audit)
@@ -485,7 +489,7 @@ static enum store_status audit_key(const struct courier_delivery *delivery,
 static enum store_status follow(const struct courier_kind *kind, struct courier_delivery *delivery,
                                 const struct store_task *ended, struct courier_follow *follow)
 {
-    const struct sending *sending = delivery ? sending_of(delivery) : NULL;
+    const struct sending *sending = delivery ? queue_sending_of(delivery) : NULL;
     struct undo_response response = {0};
     (void)kind;
     if (sending && sending->renewed[0] && audit_key(delivery, ended, follow) != STORE_DONE)
@@ -503,9 +507,9 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
 
 static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = queue_sending_of(delivery);
     if (sending->tries_credentials)
-        credentials_give_back(sender_of(kind)->credentials, &sending->credentials);
+        credentials_give_back(queue_sender_of(kind)->credentials, &sending->credentials);
     outcome_unref(sending->end.outcome);
     client_http_fini(&sending->http);
     compress_fini(&sending->compress);

@@ -14,8 +14,9 @@
 
 /* ---- rows ---- */
 
-static enum store_status find(const struct courier_follow *follow, const struct table_query *query,
-                              struct store_found *ret_found)
+static enum store_status find_for_walk(const struct courier_follow *follow,
+                                       const struct table_query *query,
+                                       struct store_found *ret_found)
 {
     *ret_found = (struct store_found){.arena = follow->arena};
     return store_find_rows(follow->store, query, follow->parker,
@@ -27,7 +28,7 @@ enum store_status walk_find_row(const struct courier_follow *follow, const struc
 {
     struct store_found found;
     struct table_query query = {.table = table, .after = id - 1, .limit = 1};
-    enum store_status status = find(follow, &query, &found);
+    enum store_status status = find_for_walk(follow, &query, &found);
     bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
     *ret_row = is_found ? found.rows[0] : NULL;
     return status;
@@ -90,7 +91,7 @@ enum store_status walk_read(struct walk *walk, int64_t list, bool *ret_found)
     if (!row)
         return status;
     walk->list = *(const struct store_task_list *)row;
-    status = find(walk->follow, &query, &found);
+    status = find_for_walk(walk->follow, &query, &found);
     walk->now = found.now;
     if (status != STORE_DONE)
         return status;
@@ -99,7 +100,7 @@ enum store_status walk_read(struct walk *walk, int64_t list, bool *ret_found)
 
 /* ---- what is known of its services ---- */
 
-static bool has_line(struct slice lines, struct slice wanted)
+static bool has_header_line(struct slice lines, struct slice wanted)
 {
     for (struct slice line; lines.len > 0 && slice_next(&lines, '\n', &line);)
         if (slice_eq(line, wanted))
@@ -109,8 +110,8 @@ static bool has_line(struct slice lines, struct slice wanted)
 
 static bool dedupes(const struct walk *walk, struct slice lane)
 {
-    return has_line(walk->list.deduping, SLICE(QUEUE_LIST_DEDUPES)) ||
-           has_line(walk->list.deduping, lane);
+    return has_header_line(walk->list.deduping, SLICE(QUEUE_LIST_DEDUPES)) ||
+           has_header_line(walk->list.deduping, lane);
 }
 
 /* Whoever says such a thing knows the key, unless it says that it looked at none. */
@@ -144,7 +145,7 @@ bool walk_is_back(const struct walk *walk)
     return walk->n > 0 && walk->tasks[0]->step < 0;
 }
 
-static struct steps_task describe(const struct walk *walk, const struct store_task *stored)
+static struct steps_task describe_task(const struct walk *walk, const struct store_task *stored)
 {
     const struct task *task = &stored->task;
     enum task_reason reason = store_task_reason(stored);
@@ -161,7 +162,7 @@ static struct steps_task describe(const struct walk *walk, const struct store_ta
 void walk_describe(const struct walk *walk, struct steps_task tasks[WALK_MOST])
 {
     for (size_t i = 0; i < walk->n; i++)
-        tasks[i] = describe(walk, walk->tasks[i]);
+        tasks[i] = describe_task(walk, walk->tasks[i]);
 }
 
 /* ---- what follows ---- */
@@ -189,7 +190,7 @@ enum store_status walk_fill_undo(struct walk *walk, const struct store_task *don
 }
 
 /* What is undone over a refusal behind a doubt was not done: the list knows. */
-static void end_doubt(struct walk *walk)
+static void end_walk_doubt(struct walk *walk)
 {
     for (size_t i = 0; i < walk->n; i++) {
         struct task *task = &walk->tasks[i]->task;
@@ -214,7 +215,7 @@ static void drop_rest(struct walk *walk)
     }
 }
 
-static struct slice text_of(struct walk *walk, const char *before, struct slice behind)
+static struct slice text_of_step(struct walk *walk, const char *before, struct slice behind)
 {
     BUF_AUTO struct buf text = buf_make(LANE_MAX);
     buf_add_str(&text, before);
@@ -223,8 +224,8 @@ static struct slice text_of(struct walk *walk, const char *before, struct slice 
 }
 
 /* The operation of a filled undo. False: there is none, and somebody must look. */
-static bool read_undo(struct walk *walk, const struct store_request *done,
-                      struct store_task *reverse, struct store_request *request)
+static bool read_reverse(struct walk *walk, const struct store_request *done,
+                         struct store_task *reverse, struct store_request *request)
 {
     struct queue_operation operation = {0};
     struct slice problem, filled = undo_unmark(done->undo);
@@ -257,7 +258,7 @@ static struct store_task *add_reverse(struct walk *walk, const struct store_task
     *reverse = (struct store_task){.kind = step->kind,
                                    .lane = step->lane,
                                    .key = done->undo_key,
-                                   .ord = text_of(walk, QUEUE_UNDO_ORDER, walk->list.name),
+                                   .ord = text_of_step(walk, QUEUE_UNDO_ORDER, walk->list.name),
                                    .list_id = walk->list.row.id,
                                    .step = -step->step,
                                    .task = {.due_at = CLOCK_NEVER,
@@ -266,7 +267,7 @@ static struct store_task *add_reverse(struct walk *walk, const struct store_task
                                             .created_at = walk->now,
                                             .gone_at = CLOCK_NEVER}};
     *request = (struct store_request){.method = SLICE("POST")};
-    if (!read_undo(walk, done, reverse, request)) {
+    if (!read_reverse(walk, done, reverse, request)) {
         task_settle(&reverse->task, TASK_DEAD, TASK_REASON_UNREADABLE, &holding, walk->now);
         request->undo = done->undo;
     }
@@ -293,7 +294,7 @@ static enum store_status begin_undo(struct walk *walk)
     struct store_task *reverses[STEPS_MOST];
     size_t n = 0;
     enum store_status status = STORE_DONE;
-    end_doubt(walk);
+    end_walk_doubt(walk);
     drop_rest(walk);
     for (size_t i = walk->n; i-- > 0 && status == STORE_DONE;) {
         const struct table_row *row = NULL;

@@ -23,7 +23,7 @@ struct acting {
     struct queue_steps_acted *acted;
 };
 
-static bool refuse(struct acting *acting, enum steps_answer answer)
+static bool refuse_steps_act(struct acting *acting, enum steps_answer answer)
 {
     acting->acted->answer = answer;
     if (answer != STEPS_MAY)
@@ -53,8 +53,8 @@ static enum store_status commit(struct acting *acting, struct store_saver *saver
 /* ---- one of its tasks ---- */
 
 /* Whether there is something to send. */
-static enum store_status read_request(struct acting *acting, int64_t id,
-                                      struct store_request **ret_request)
+static enum store_status read_step_request(struct acting *acting, int64_t id,
+                                           struct store_request **ret_request)
 {
     const struct table_row *row = NULL;
     enum store_status status = walk_find_row(&acting->follow, &request_table, id, &row);
@@ -106,8 +106,9 @@ static enum store_status settle_done(struct acting *acting, const struct queue_s
     return STORE_DONE;
 }
 
-static enum store_status apply(struct acting *acting, const struct queue_steps_wish *wish,
-                               struct store_task *task, struct store_request *request)
+static enum store_status apply_steps_wish(struct acting *acting,
+                                          const struct queue_steps_wish *wish,
+                                          struct store_task *task, struct store_request *request)
 {
     switch (wish->act) {
     case STEPS_RETRY:
@@ -155,15 +156,15 @@ static enum store_status act_at(struct acting *acting, const struct queue_steps_
     const struct store_task before = *task;
     struct steps_task tasks[WALK_MOST];
     struct store_request *request = NULL;
-    enum store_status status = read_request(acting, task->row.id, &request);
+    enum store_status status = read_step_request(acting, task->row.id, &request);
     if (status != STORE_DONE || !request)
         return status;
     walk_describe(walk, tasks);
     tasks[at].can_run = request->url.len > 0;
     const struct steps_wish may = {wish->act, wish->actor.force, walk_is_back(walk)};
-    if (refuse(acting, steps_may(walk->list.state, &tasks[at], &may)))
+    if (refuse_steps_act(acting, steps_may(walk->list.state, &tasks[at], &may)))
         return STORE_DONE;
-    status = apply(acting, wish, task, request);
+    status = apply_steps_wish(acting, wish, task, request);
     walk->is_changed[at] = true;
     acting->audit = store_audit_task(&wish->actor, name_of(wish->act), &before, task, walk->now);
     add_audit(acting, &wish->actor);
@@ -172,7 +173,7 @@ static enum store_status act_at(struct acting *acting, const struct queue_steps_
     return status == STORE_DONE ? commit(acting, wish->saver) : status;
 }
 
-static enum store_status try_act(struct acting *acting, const void *argument)
+static enum store_status try_steps_act(struct acting *acting, const void *argument)
 {
     const struct queue_steps_wish *wish = argument;
     const struct table_row *row = NULL;
@@ -193,7 +194,7 @@ static enum store_status try_act(struct acting *acting, const void *argument)
 
 /* ---- the whole list ---- */
 
-static enum store_status find_name(struct acting *acting, struct slice name, int64_t *ret_id)
+static enum store_status find_list_name(struct acting *acting, struct slice name, int64_t *ret_id)
 {
     struct store_found found = {.arena = &acting->arena};
     struct table_query query = {.table = &task_list_table, .limit = PAGE_MOST};
@@ -229,7 +230,7 @@ static enum store_status drop_list(struct acting *acting, const struct queue_ste
     struct steps_task tasks[WALK_MOST];
     enum steps_state before = walk->list.state;
     walk_describe(walk, tasks);
-    if (refuse(acting, steps_may_drop(before, tasks, walk->n, wish->actor.force)))
+    if (refuse_steps_act(acting, steps_may_drop(before, tasks, walk->n, wish->actor.force)))
         return STORE_DONE;
     drop_all(walk);
     bool keeps_done = wish->keep && !walk_is_back(walk);
@@ -258,7 +259,7 @@ static enum store_status try_drop(struct acting *acting, const void *argument)
     if (slice_to_u64(wish->list, INT64_MAX, &number))
         id = (int64_t)number;
     else
-        status = find_name(acting, wish->list, &id);
+        status = find_list_name(acting, wish->list, &id);
     if (status != STORE_DONE || id == 0)
         return status;
     status = walk_read(&acting->walk, id, &is_found);
@@ -273,8 +274,8 @@ static enum store_status try_drop(struct acting *acting, const void *argument)
 
 typedef enum store_status (*try_fn)(struct acting *acting, const void *wish);
 
-static enum store_status act(struct store *store, struct parker *parker, try_fn try,
-                             const void *wish, struct queue_steps_acted *ret_acted)
+static enum store_status act_on_steps(struct store *store, struct parker *parker, try_fn try,
+                                      const void *wish, struct queue_steps_acted *ret_acted)
 {
     enum store_status status = STORE_CONFLICT;
     struct acting *acting = mem_zalloc(1, sizeof *acting);
@@ -301,11 +302,11 @@ static enum store_status act(struct store *store, struct parker *parker, try_fn 
 enum store_status queue_steps_act(struct store *store, const struct queue_steps_wish *wish,
                                   struct parker *parker, struct queue_steps_acted *ret_acted)
 {
-    return act(store, parker, try_act, wish, ret_acted);
+    return act_on_steps(store, parker, try_steps_act, wish, ret_acted);
 }
 
 enum store_status queue_steps_drop(struct store *store, const struct queue_steps_drop *wish,
                                    struct parker *parker, struct queue_steps_acted *ret_acted)
 {
-    return act(store, parker, try_drop, wish, ret_acted);
+    return act_on_steps(store, parker, try_drop, wish, ret_acted);
 }

@@ -17,7 +17,7 @@ void client_made_fini(struct client_made *made)
     arena_fini(&made->arena);
 }
 
-static bool complain(struct buf *problem, const char *text)
+static bool complain_of_request(struct buf *problem, const char *text)
 {
     buf_add_str(problem, text);
     return false;
@@ -71,8 +71,8 @@ static bool add_defaults(const struct client_request *request, struct client_mad
            add_authorization(request, made);
 }
 
-static bool gather_headers(const struct client_request *request, struct client_made *made,
-                           struct buf *problem)
+static bool gather_caller_headers(const struct client_request *request, struct client_made *made,
+                                  struct buf *problem)
 {
     bool fits = add_defaults(request, made);
     for (size_t i = 0; i < request->headers.n; i++) {
@@ -85,7 +85,8 @@ static bool gather_headers(const struct client_request *request, struct client_m
             fits = fits && headers_add(&made->sent, given->name, given->value);
     }
     bool room = made->sent.n + 2 <= HEADERS_MAX; /* for the key and the attempt */
-    return (fits && room) || complain(problem, made->arena.failed ? NO_MEMORY : TOO_MANY);
+    return (fits && room) ||
+           complain_of_request(problem, made->arena.failed ? NO_MEMORY : TOO_MANY);
 }
 
 /* ---- the key ---- */
@@ -98,18 +99,21 @@ static bool find_key(const struct client_request *request, struct client_made *m
     enum key_header result =
         key_header_read(&request->headers, name, KEY_SYNTAX_LENIENT, &made->arena, key);
     if (request->key && result != KEY_HEADER_ABSENT)
-        return complain(problem, "a key and a header Idempotency-Key exclude each other");
+        return complain_of_request(problem,
+                                   "a key and a header Idempotency-Key exclude each other");
     if (request->dated && (request->key || result != KEY_HEADER_ABSENT))
-        return complain(problem, "--key-version is of a key that pawl makes, and one is given");
+        return complain_of_request(problem,
+                                   "--key-version is of a key that pawl makes, and one is given");
     if (request->key) {
         *key = slice_of(request->key);
     } else if (result == KEY_HEADER_ABSENT) {
         client_mint_key(request->dated, made->minted);
         *key = slice_of(made->minted);
     } else if (result != KEY_HEADER_OK) {
-        return complain(problem, key_header_text(result));
+        return complain_of_request(problem, key_header_text(result));
     }
-    return client_is_key(*key) || complain(problem, "a key is 1 to 255 bytes of printable ASCII");
+    return client_is_key(*key) ||
+           complain_of_request(problem, "a key is 1 to 255 bytes of printable ASCII");
 }
 
 /* ---- all of it ---- */
@@ -137,12 +141,12 @@ bool client_make(const struct client_request *request, struct client_made *made,
                                                 .body = request->body,
                                                 .has_body = request->has_body || wants_body};
     if (!is_method(method))
-        return complain(problem, "a method is a word of capital letters");
+        return complain_of_request(problem, "a method is a word of capital letters");
     if (!url_read(slice_of(request->url), &made->operation.url, &wrong)) {
         buf_printf(problem, "the URL %s", wrong);
         return false;
     }
-    return find_key(request, made, problem) && gather_headers(request, made, problem);
+    return find_key(request, made, problem) && gather_caller_headers(request, made, problem);
 }
 
 /* ---- connections ---- */
@@ -156,12 +160,13 @@ static bool read_tls(const struct client_route *route, struct tls_client **ret_t
                                 .insecure = route->insecure};
     struct tls_complaint complaint;
     if (route->cert_key && !route->cert)
-        return complain(problem, "the key of a certificate needs the certificate (--cert)");
+        return complain_of_request(problem,
+                                   "the key of a certificate needs the certificate (--cert)");
     *ret_tls = tls_client_new(&config, &complaint);
     if (!*ret_tls && complaint.file)
         buf_printf(problem, "%s: %s", complaint.file, complaint.text);
     else if (!*ret_tls)
-        complain(problem, NO_MEMORY);
+        complain_of_request(problem, NO_MEMORY);
     return *ret_tls;
 }
 
@@ -180,6 +185,6 @@ struct http_origins *client_connect(const struct client_route *route, const stru
     struct http_origins *origins = http_origins_new(&config);
     tls_client_unref(tls);
     if (!origins)
-        complain(problem, NO_MEMORY);
+        complain_of_request(problem, NO_MEMORY);
     return origins;
 }

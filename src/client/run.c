@@ -18,8 +18,8 @@ static void run_fiber(void *argument)
     run->inner->run(run->inner, run->attempt, run->end);
 }
 
-static void run_loop(struct runner_executor *executor, const struct runner_attempt *attempt,
-                     struct runner_end *ret_end)
+static void run_attempt_loop(struct runner_executor *executor, const struct runner_attempt *attempt,
+                             struct runner_end *ret_end)
 {
     struct run *run = (struct run *)executor;
     struct loop *loop = loop_new(1);
@@ -41,7 +41,7 @@ bool client_run(struct runner *runner, enum runner_result *ret_result)
     struct run *run = mem_zalloc(1, sizeof *run);
     if (!run)
         return false;
-    run->executor.run = run_loop;
+    run->executor.run = run_attempt_loop;
     run->inner = runner->executor;
     thread_parker_init(&run->parker);
     runner->executor = &run->executor;

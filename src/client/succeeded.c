@@ -34,7 +34,7 @@ struct looking {
     size_t n; /* of this page */
 };
 
-static void restart(void *argument)
+static void restart_succeeded(void *argument)
 {
     struct looking *looking = argument;
     looking->seen = looking->before;
@@ -70,7 +70,7 @@ static enum store_status look_in_queue(struct store *store, struct looking *look
                                 .prefix = 1,
                                 .like = &like.row,
                                 .limit = PAGE_ROWS,
-                                .restart = restart,
+                                .restart = restart_succeeded,
                                 .each = look_at,
                                 .argument = looking};
     struct store_op op;

@@ -34,7 +34,7 @@ struct place {
     struct filled url; /* writes to the text, and judges it */
 };
 
-static void refuse(struct filling *filling, struct slice named, const char *why)
+static void refuse_place(struct filling *filling, struct slice named, const char *why)
 {
     if (!filling->failed)
         buf_printf(filling->problem, "%.*s %s", SLICE_QUOTED(named), why);
@@ -44,7 +44,7 @@ static void refuse(struct filling *filling, struct slice named, const char *why)
 /* ---- what is named ---- */
 
 /* At the step's own origin, and a path that servers do not resolve to another. */
-static bool is_own(struct slice location, const struct url *step)
+static bool is_own_location(struct slice location, const struct url *step)
 {
     struct url to;
     const char *problem;
@@ -76,13 +76,13 @@ static struct slice location_of(const struct filling *filling)
     if (is_path)
         url_write_origin(&whole, &step);
     buf_add_slice(&whole, found);
-    if (!buf_ok(&whole) || !is_own(buf_slice(&whole), &step))
+    if (!buf_ok(&whole) || !is_own_location(buf_slice(&whole), &step))
         return SLICE("");
     return arena_copy(filling->arena, buf_slice(&whole));
 }
 
 /* The text of a value that has one. */
-static bool text_of(const struct json *value, struct slice *ret_text)
+static bool text_of_json(const struct json *value, struct slice *ret_text)
 {
     if (!value || value->type == JSON_NULL || value->type >= JSON_ARRAY)
         return false;
@@ -108,13 +108,13 @@ static size_t placeholder(struct slice text, struct slice *ret_pointer)
     return 0;
 }
 
-static bool look_up(struct filling *filling, struct slice pointer, struct slice *ret_text)
+static bool look_up_pointer(struct filling *filling, struct slice pointer, struct slice *ret_text)
 {
     if (filling->is_check) {
         *ret_text = SLICE("x");
         return json_pointer_valid(pointer);
     }
-    return filling->root && text_of(json_at(filling->root, pointer), ret_text);
+    return filling->root && text_of_json(json_at(filling->root, pointer), ret_text);
 }
 
 /* ---- filling ---- */
@@ -123,7 +123,7 @@ static void add_location(struct filling *filling, struct place *place)
 {
     struct slice value = filling->is_check ? SLICE("https://x/x") : location_of(filling);
     if (value.len == 0)
-        refuse(filling, LOCATION, "is none of the step's own origin, or is not there");
+        refuse_place(filling, LOCATION, "is none of the step's own origin, or is not there");
     else if (!place->in_url)
         buf_add_slice(place->text, value);
     else if (place->text->len == 0)
@@ -132,23 +132,24 @@ static void add_location(struct filling *filling, struct place *place)
         filled_add_value(&place->url, value);
 }
 
-static void add_value(struct filling *filling, struct slice named, struct slice pointer,
-                      struct place *place)
+static void add_place_value(struct filling *filling, struct slice named, struct slice pointer,
+                            struct place *place)
 {
     struct slice value;
-    if (!look_up(filling, pointer, &value))
-        refuse(filling, named,
-               filling->is_check ? "wants a JSON pointer" : "is no text in the step's response");
+    if (!look_up_pointer(filling, pointer, &value))
+        refuse_place(filling, named,
+                     filling->is_check ? "wants a JSON pointer"
+                                       : "is no text in the step's response");
     else if (place->in_url)
         filled_add_value(&place->url, value);
     else
         buf_add_slice(place->text, value);
     if (place->url.fault != FILLED_GOOD)
-        refuse(filling, named, filled_fault_text(place->url.fault));
+        refuse_place(filling, named, filled_fault_text(place->url.fault));
 }
 
 /* One byte, or what is named, off the front of `text`. */
-static void add_next(struct filling *filling, struct slice *text, struct place *place)
+static void add_next_place(struct filling *filling, struct slice *text, struct place *place)
 {
     struct slice pointer;
     size_t len = placeholder(*text, &pointer);
@@ -161,7 +162,7 @@ static void add_next(struct filling *filling, struct slice *text, struct place *
     else if (slice_eq(named, LOCATION))
         add_location(filling, place);
     else
-        add_value(filling, named, pointer, place);
+        add_place_value(filling, named, pointer, place);
 }
 
 static struct slice fill_text(struct filling *filling, struct slice text, bool in_url)
@@ -171,14 +172,14 @@ static struct slice fill_text(struct filling *filling, struct slice text, bool i
     struct slice whole = text;
     place.url = filled_make(&filled, FILLED_WANTS_VALUES | FILLED_KEEPS_ORIGIN);
     while (text.len > 0 && !filling->failed)
-        add_next(filling, &text, &place);
+        add_next_place(filling, &text, &place);
     if (in_url && !filling->failed && filled_end(&place.url) != FILLED_GOOD)
-        refuse(filling, whole, filled_fault_text(place.url.fault));
+        refuse_place(filling, whole, filled_fault_text(place.url.fault));
     return filling->failed ? SLICE("") : arena_copy(filling->arena, buf_slice(&filled));
 }
 
 /* A string that is one value and nothing else becomes that value. */
-static bool take_value(struct filling *filling, struct json *at)
+static bool take_filled_value(struct filling *filling, struct json *at)
 {
     struct slice pointer;
     size_t len = placeholder(at->text, &pointer);
@@ -186,7 +187,7 @@ static bool take_value(struct filling *filling, struct json *at)
         return false;
     const struct json *value = filling->root ? json_at(filling->root, pointer) : NULL;
     if (!value) {
-        refuse(filling, at->text, "is not in the step's response");
+        refuse_place(filling, at->text, "is not in the step's response");
         return true;
     }
     struct json *next = at->next;
@@ -198,7 +199,7 @@ static bool take_value(struct filling *filling, struct json *at)
 }
 
 /* Whether what is below it is no deeper than so many levels. */
-static bool is_within(const struct json *value, size_t levels)
+static bool is_within_levels(const struct json *value, size_t levels)
 {
     const struct json *stack[JSON_DEPTH_MAX + 1] = {value};
     for (size_t depth = 1; depth > 0;) {
@@ -233,9 +234,9 @@ static void fill_tree(struct filling *filling, struct json *root)
         bool in_url = depth == 1 && slice_eq(at->name, SLICE("url"));
         if (depth == 1)
             in_json = slice_eq(at->name, SLICE("json"));
-        bool is_taken = at->type == JSON_STRING && in_json && take_value(filling, at);
-        if (is_taken && !is_within(at, JSON_DEPTH_MAX - depth))
-            refuse(filling, at->name, "would be nested too deep");
+        bool is_taken = at->type == JSON_STRING && in_json && take_filled_value(filling, at);
+        if (is_taken && !is_within_levels(at, JSON_DEPTH_MAX - depth))
+            refuse_place(filling, at->name, "would be nested too deep");
         else if (!is_taken && at->type == JSON_STRING)
             at->text = fill_text(filling, at->text, in_url);
         else if (!is_taken && at->type >= JSON_ARRAY && at->first && depth <= JSON_DEPTH_MAX)
@@ -243,7 +244,7 @@ static void fill_tree(struct filling *filling, struct json *root)
     }
 }
 
-static struct slice fill(struct filling *filling, struct slice undo)
+static struct slice fill_undo(struct filling *filling, struct slice undo)
 {
     struct json *root = NULL;
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
@@ -279,7 +280,7 @@ bool undo_check(struct slice undo, struct arena *arena, struct slice *ret_proble
 {
     BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
     struct filling filling = {.arena = arena, .is_check = true, .problem = &problem};
-    bool good = is_operation(&filling, fill(&filling, undo));
+    bool good = is_operation(&filling, fill_undo(&filling, undo));
     *ret_problem = arena_copy(arena, buf_slice(&problem));
     return good;
 }
@@ -293,7 +294,7 @@ struct slice undo_fill(struct slice undo, const struct undo_response *response, 
     if (response && response->body.len <= UNDO_RESPONSE_MOST &&
         json_parse(arena, response->body, &root, NULL) == JSON_OK)
         filling.root = root;
-    struct slice filled = fill(&filling, undo);
+    struct slice filled = fill_undo(&filling, undo);
     bool good = is_operation(&filling, filled);
     *ret_problem = arena_copy(arena, buf_slice(&problem));
     return good ? filled : SLICE("");

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-static const struct error_row *find_row(struct slice code)
+static const struct error_row *find_error_row(struct slice code)
 {
     const struct error_row *mismatch = error_row(ERROR_PAYLOAD_MISMATCH);
     return slice_eq(code, slice_of(mismatch->short_code)) ? mismatch : error_find(code);
@@ -18,7 +18,7 @@ bool client_is_refusal(const struct record *record)
 /* What a code says of the next attempt counts where the response meant the same. */
 const struct error_row *client_row_of(const struct runner *runner)
 {
-    const struct error_row *row = find_row(runner->end.code);
+    const struct error_row *row = find_error_row(runner->end.code);
     bool ends = row && (row->exit_code == EXIT_FINAL_ERROR || row->exit_code == EXIT_BAD_DATA);
     bool goes_on = runner->end.class >= RETRY_LATER;
     return row && (goes_on ? !ends : !row->retryable) ? row : NULL;
@@ -36,7 +36,7 @@ static enum exit_code code_of_end(const struct runner *runner)
 }
 
 /* Whatever became of attempts that were in doubt, this is what there is to say. */
-static bool is_settled(enum runner_result result)
+static bool is_settled_result(enum runner_result result)
 {
     return result == RUNNER_DONE || result == RUNNER_REPLAYED || result == RUNNER_MISMATCH ||
            result == RUNNER_LOST;
@@ -45,7 +45,7 @@ static bool is_settled(enum runner_result result)
 enum exit_code client_exit_code(enum runner_result result, const struct runner *runner)
 {
     const struct error_row *row = client_row_of(runner);
-    if (runner->in_doubt && !is_settled(result))
+    if (runner->in_doubt && !is_settled_result(result))
         return EXIT_OUTCOME_UNKNOWN;
     switch (result) {
     case RUNNER_DONE:

@@ -2,11 +2,6 @@
 #include "core/record.h"
 #include "base/check.h"
 
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 bool record_is_released(const struct record *record)
 {
     return record->status == RECORD_PENDING && record->lease_until == 0;
@@ -51,13 +46,14 @@ static bool begins_anew(const struct record *record, const struct record_begin *
 
 int64_t record_body_until(const struct record *record)
 {
-    return record->once_replay ? max64(record->expires_at, record->once_until) : record->expires_at;
+    return record->once_replay ? clock_last(record->expires_at, record->once_until)
+                               : record->expires_at;
 }
 
 int64_t record_row_until(const struct record *record)
 {
     int64_t least = clock_after(record->completed_at, RECORD_ROW_LEAST_US);
-    return max64(least, max64(record->gone_at, record->once_until));
+    return clock_last(least, clock_last(record->gone_at, record->once_until));
 }
 
 enum record_lease record_lease(const struct record *record, const struct record_world *world,
@@ -85,7 +81,7 @@ bool record_in_doubt(const struct record *record, enum record_lease lease)
 static void note_silence(struct record *record, int64_t since)
 {
     if (!record->probing && record->unknown != RECORD_UNKNOWN_PARTICIPANT)
-        record->quiet_at = max64(record->quiet_at, clock_after(since, record->settle_us));
+        record->quiet_at = clock_last(record->quiet_at, clock_after(since, record->settle_us));
 }
 
 /* Nothing is born expired: a client that was told to come again by `least_us` or quiet_at finds it.
@@ -93,14 +89,14 @@ static void note_silence(struct record *record, int64_t since)
 static int64_t end_of_record(const struct record *record, int64_t ttl_us, bool window, int64_t now)
 {
     int64_t at = clock_after(window ? record->created_at : now, ttl_us);
-    return max64(max64(at, clock_after(now, record->least_us)), record->quiet_at);
+    return clock_last(clock_last(at, clock_after(now, record->least_us)), record->quiet_at);
 }
 
 /* In doubt it keeps its window, and its begin time: the upstream knows the operation by them. */
 static int64_t expiry_from(const struct record *record, int64_t now)
 {
     int64_t at = end_of_record(record, record->ttl_us, record->window, now);
-    return record->doubt ? max64(at, clock_after(now, record->doubted_us)) : at;
+    return record->doubt ? clock_last(at, clock_after(now, record->doubted_us)) : at;
 }
 
 /* Keeps the token: a late response of its owner still counts. */
@@ -137,7 +133,7 @@ static void acquire_record(struct record *record, const struct record_begin *beg
     record->expires_at = 0;
     record->asking = 0;
     record->owner = world->self;
-    record->settle_us = max64(record->settle_us, begin->settle_us);
+    record->settle_us = clock_last(record->settle_us, begin->settle_us);
 }
 
 static enum record_verdict proceed(struct record *record, const struct record_begin *begin,
@@ -168,7 +164,7 @@ static enum record_verdict acquire_probe(struct record *record, const struct rec
     record->probing = true;
     record->doubt = true;
     if (begin->paced)
-        record->least_us = max64(record->least_us, RECORD_PROBE_LATER_US);
+        record->least_us = clock_last(record->least_us, RECORD_PROBE_LATER_US);
     return RECORD_PROBE;
 }
 
@@ -197,7 +193,7 @@ static enum record_verdict begin_in_doubt(struct record *record, const struct re
                                           int64_t silent_at)
 {
     enum record_unknown policy = record_policy(record, begin->unknown);
-    record->settle_us = max64(record->settle_us, begin->settle_us);
+    record->settle_us = clock_last(record->settle_us, begin->settle_us);
     if (record_repeats(record->unknown) && !record_repeats(policy)) {
         record->unknown = policy;
         record->hold_us = begin->hold_us;
@@ -397,8 +393,8 @@ void record_lengthen(struct record *record, int64_t ttl_us, int64_t tombstone_us
 {
     CHECK(record_is_final(record->status) && !record->provisional);
     record->kept = record->kept && now < record_body_until(record);
-    record->expires_at = max64(record->expires_at, clock_after(now, ttl_us));
-    record->gone_at = max64(record->gone_at, clock_after(record->expires_at, tombstone_us));
+    record->expires_at = clock_last(record->expires_at, clock_after(now, ttl_us));
+    record->gone_at = clock_last(record->gone_at, clock_after(record->expires_at, tombstone_us));
 }
 
 /* What is provisional was reported to nobody, but it has happened: its status stays. */
@@ -549,7 +545,7 @@ enum record_write record_extend(struct record *record, int64_t token, int64_t no
         return RECORD_STALE;
     if (record->lease_until == 0)
         return RECORD_ALREADY;
-    record->lease_until = max64(record->lease_until, clock_after(now, record->lease_us));
+    record->lease_until = clock_last(record->lease_until, clock_after(now, record->lease_us));
     record->lapsed_at = 0;
     return RECORD_WRITTEN;
 }

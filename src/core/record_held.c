@@ -2,11 +2,6 @@
 /* When the hold of a record in doubt ends. */
 #include "core/record.h"
 
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* 0: without an end. */
 static int64_t longer_hold(const struct record *record, const struct record_begin *begin)
 {
@@ -17,7 +12,7 @@ static int64_t longer_hold(const struct record *record, const struct record_begi
         return 0;
     if (repeats)
         return record->hold_us;
-    return begin->hold_us == 0 ? 0 : max64(record->hold_us, begin->hold_us);
+    return begin->hold_us == 0 ? 0 : clock_last(record->hold_us, begin->hold_us);
 }
 
 int64_t record_held_until(const struct record *record, const struct record_begin *begin,
@@ -30,8 +25,9 @@ int64_t record_held_until(const struct record *record, const struct record_begin
         (record->status != RECORD_UNKNOWN && !lapsed))
         return CLOCK_NEVER;
     if (lapsed && !record->probing) /* as a begin that finds it so notes it */
-        quiet_at = max64(
-            quiet_at, clock_after(record->lapsed_at, max64(record->settle_us, begin->settle_us)));
+        quiet_at =
+            clock_last(quiet_at, clock_after(record->lapsed_at,
+                                             clock_last(record->settle_us, begin->settle_us)));
     return clock_after(quiet_at, hold_us);
 }
 

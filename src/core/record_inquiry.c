@@ -14,14 +14,9 @@
  */
 #include "core/record.h"
 
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 bool record_may_be_missing(const struct record_begin *begin, const struct record_world *world)
 {
-    int64_t lives = max64(clock_after(begin->ttl_us, begin->tombstone_us), begin->once_ttl_us);
+    int64_t lives = clock_last(clock_after(begin->ttl_us, begin->tombstone_us), begin->once_ttl_us);
     int64_t until =
         world->restored_until != 0 ? world->restored_until : clock_after(world->restored_at, lives);
     bool is_later = begin->key_at > world->restored_at + RECORD_KEY_AHEAD_US;
@@ -70,7 +65,7 @@ int64_t record_believed_from(const struct record *record, const struct record_wo
     if (world->restored_at == 0)
         return record->quiet_at;
     int64_t ended = clock_after(world->restored_at, record->lease_us);
-    return max64(record->quiet_at, clock_after(ended, record->settle_us));
+    return clock_last(record->quiet_at, clock_after(ended, record->settle_us));
 }
 
 enum record_write record_turn(struct record *record, int64_t token, int64_t looked_at,
@@ -87,6 +82,7 @@ enum record_write record_turn(struct record *record, int64_t token, int64_t look
     }
     record->asking = 0;
     record->started_at = world->now;
-    record->lease_until = max64(record->lease_until, clock_after(world->now, record->lease_us));
+    record->lease_until =
+        clock_last(record->lease_until, clock_after(world->now, record->lease_us));
     return lapsed ? record_release(record, token, world->now) : RECORD_WRITTEN;
 }

@@ -3,11 +3,6 @@
 #include "base/check.h"
 #include "core/record.h"
 
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Tokens are times, and one at the end of their range would leave none for any other record. */
 static bool is_sound_token(int64_t token)
 {
@@ -46,7 +41,8 @@ bool record_is_sound(const struct record *record)
  * a release that comes too early would need force. */
 void record_hold(struct record *record, int64_t id)
 {
-    int64_t silent_at = clock_after(max64(record->lease_until, 0), max64(record->settle_us, 0));
+    int64_t silent_at =
+        clock_after(clock_last(record->lease_until, 0), clock_last(record->settle_us, 0));
     struct record held = {.odd = true,
                           .status = RECORD_UNKNOWN,
                           .unknown = RECORD_UNKNOWN_HOLD,
@@ -55,16 +51,16 @@ void record_hold(struct record *record, int64_t id)
                           .token = is_sound_token(record->token) ? record->token
                                    : is_sound_token(id)          ? id
                                                                  : 1,
-                          .attempts = max64(record->attempts, 1),
+                          .attempts = record->attempts > 1 ? record->attempts : 1,
                           .payload_hash = record->payload_hash,
                           .target_hash = record->target_hash,
-                          .created_at = max64(record->created_at, 0),
-                          .started_at = max64(record->started_at, 0),
-                          .quiet_at = max64(record->quiet_at, silent_at),
+                          .created_at = clock_last(record->created_at, 0),
+                          .started_at = clock_last(record->started_at, 0),
+                          .quiet_at = clock_last(record->quiet_at, silent_at),
                           .ttl_us = record->ttl_us > 0 ? record->ttl_us : CLOCK_NEVER,
-                          .tombstone_us = max64(record->tombstone_us, 0),
+                          .tombstone_us = clock_last(record->tombstone_us, 0),
                           .window = record->window,
-                          .once_ttl_us = max64(record->once_ttl_us, 0),
+                          .once_ttl_us = clock_last(record->once_ttl_us, 0),
                           .once_window = record->once_window,
                           .once_replay = record->once_replay};
     memcpy(held.attempt_id, record->attempt_id, RECORD_ATTEMPT_ID_SIZE);

@@ -3,11 +3,6 @@
 #include "base/check.h"
 #include "core/record.h"
 
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 enum record_verdict record_judge_key(const struct record_begin *begin, int64_t now)
 {
     if (begin->key_max_age_us == 0)
@@ -23,12 +18,12 @@ int64_t record_ttl_us(const struct record_begin *begin, int64_t since)
     if (begin->key_max_age_us == 0 || record_judge_key(begin, since) != RECORD_PROCEED)
         return begin->ttl_us;
     int64_t until = clock_after(begin->key_at, begin->key_max_age_us);
-    return max64(begin->ttl_us, until - since + 1);
+    return clock_last(begin->ttl_us, until - since + 1);
 }
 
 int64_t record_next_token(int64_t last_token, int64_t now)
 {
-    int64_t token = max64(last_token + 1, now);
+    int64_t token = clock_last(last_token + 1, now);
     CHECK(token > last_token && token <= RECORD_TOKEN_MOST);
     return token;
 }
@@ -38,5 +33,5 @@ int64_t record_store_time(int64_t wall_us, int64_t high_water, int64_t boot_sinc
     CHECK(boot_since_mark_us >= 0);
     if (wall_us > RECORD_TIME_MOST)
         wall_us = 0;
-    return max64(wall_us, high_water + boot_since_mark_us);
+    return clock_last(wall_us, high_water + boot_since_mark_us);
 }

@@ -71,7 +71,7 @@ void courier_write_series(struct courier *courier, struct buf *page)
     series_write(&courier->series, page);
 }
 
-static struct slice find_label(const void *argument, struct slice kind, struct slice lane)
+static struct slice find_lane_label(const void *argument, struct slice kind, struct slice lane)
 {
     const struct courier_config *config = argument;
     for (size_t i = 0; i < config->n_kinds; i++)
@@ -83,7 +83,7 @@ static struct slice find_label(const void *argument, struct slice kind, struct s
 /* What only this thread may look at, for all others. */
 static void show_lanes(struct courier *courier, int64_t now)
 {
-    const struct series_labels labels = {find_label, &courier->config};
+    const struct series_labels labels = {find_lane_label, &courier->config};
     if (now < courier->shown_at)
         return;
     series_show_lanes(&courier->series, courier->lanes, &labels, now);
@@ -139,7 +139,8 @@ static void look_again_when_due(struct pass *pass, const struct store_found *fou
 /* ---- attempts whose owner died ---- */
 
 /* Alone in its role, it knows that all others are dead; else their leases say so. */
-static bool is_lost(const struct courier *courier, const struct store_task *stored, int64_t now)
+static bool is_lost_task(const struct courier *courier, const struct store_task *stored,
+                         int64_t now)
 {
     if (stored->task.owner == courier->config.owner)
         return !delivery_is_under_way(courier, stored->row.id);
@@ -162,7 +163,7 @@ static enum store_status lose_some(struct pass *pass)
     enum store_status status = courier_find(courier, &query, &arena, &found);
     for (size_t i = 0; status == STORE_DONE && i < found.n; i++) {
         const struct store_task *stored = (const struct store_task *)found.rows[i];
-        if (is_lost(courier, stored, found.now))
+        if (is_lost_task(courier, stored, found.now))
             status = delivery_lose(courier, pass->kind, stored);
         else
             courier->others_send |= stored->task.owner != courier->config.owner;
@@ -196,7 +197,8 @@ static enum store_status find_paused(struct courier *courier)
 }
 
 /* The whole lane, or one order: of that lane, or wherever it goes. */
-static bool is_paused(const struct pass *pass, struct slice lane, struct slice ord, int64_t now)
+static bool is_paused_lane(const struct pass *pass, struct slice lane, struct slice ord,
+                           int64_t now)
 {
     for (size_t i = 0; i < pass->courier->paused.n; i++) {
         const struct store_lane *said = (const struct store_lane *)pass->courier->paused.rows[i];
@@ -211,7 +213,8 @@ static bool is_paused(const struct pass *pass, struct slice lane, struct slice o
 /* ---- lanes in turn ---- */
 
 /* Begins one. False: there is no room in the lane any more. */
-static bool start(struct pass *pass, struct slice lane_name, const struct store_task *stored)
+static bool start_delivery(struct pass *pass, struct slice lane_name,
+                           const struct store_task *stored)
 {
     struct courier *courier = pass->courier;
     struct lane_attempt attempt;
@@ -253,10 +256,10 @@ static enum store_status serve_lane(struct pass *pass, struct slice lane, int ro
     for (size_t i = 0; status == STORE_DONE && i < found.n; i++) {
         const struct store_task *stored = (const struct store_task *)found.rows[i];
         if (delivery_is_under_way(pass->courier, stored->row.id) ||
-            (stored->ord.len > 0 && is_paused(pass, lane, stored->ord, found.now)))
+            (stored->ord.len > 0 && is_paused_lane(pass, lane, stored->ord, found.now)))
             continue;
         pass->waits = true;
-        if (!start(pass, lane, stored))
+        if (!start_delivery(pass, lane, stored))
             break;
     }
     return status;
@@ -266,7 +269,8 @@ static enum store_status visit_lane(struct pass *pass, const struct store_task *
 {
     struct courier *courier = pass->courier;
     int64_t boot = clock_boot_us(), until = CLOCK_NEVER;
-    if (!courier_serves(pass->kind, first->lane) || is_paused(pass, first->lane, SLICE(""), now))
+    if (!courier_serves(pass->kind, first->lane) ||
+        is_paused_lane(pass, first->lane, SLICE(""), now))
         return STORE_DONE;
     struct lane *lane = lanes_find(courier->lanes, pass->kind->name, first->lane,
                                    courier_limits_of(pass->kind, first->lane).in_flight, boot);
@@ -390,7 +394,8 @@ static void wait_for_deliveries(struct courier *courier)
     }
 }
 
-static bool is_over(const struct courier *courier, enum courier_mode mode, const struct pass *pass)
+static bool is_pass_over(const struct courier *courier, enum courier_mode mode,
+                         const struct pass *pass)
 {
     bool is_stale = courier->ended != pass->ended; /* one may have freed its order meanwhile */
     if (courier->deliveries || pass->began || is_stale || mode == COURIER_FOLLOW)
@@ -400,7 +405,7 @@ static bool is_over(const struct courier *courier, enum courier_mode mode, const
     return mode == COURIER_ONCE || !(pass->waits || courier->others_send);
 }
 
-static enum courier_end run(struct courier *courier, enum courier_mode mode)
+static enum courier_end run_courier_mode(struct courier *courier, enum courier_mode mode)
 {
     struct parker *parker = fiber_parker();
     while (!atomic_load(&courier->drains)) {
@@ -409,7 +414,7 @@ static enum courier_end run(struct courier *courier, enum courier_mode mode)
         enum store_status status = make_pass(courier, &pass);
         if (courier->store_is_dead)
             return COURIER_STORE_DEAD;
-        if (status == STORE_DONE && is_over(courier, mode, &pass))
+        if (status == STORE_DONE && is_pass_over(courier, mode, &pass))
             return COURIER_FINISHED;
         int64_t again = clock_after(clock_boot_us(), COURIER_PAUSE_US);
         if (!atomic_load(&courier->drains) && !atomic_load(&courier->is_woken))
@@ -421,7 +426,7 @@ static enum courier_end run(struct courier *courier, enum courier_mode mode)
 enum courier_end courier_run(struct courier *courier, enum courier_mode mode)
 {
     atomic_store(&courier->parker, fiber_parker());
-    enum courier_end end = run(courier, mode);
+    enum courier_end end = run_courier_mode(courier, mode);
     wait_for_deliveries(courier);
     atomic_store(&courier->parker, NULL);
     return end;

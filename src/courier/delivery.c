@@ -24,12 +24,14 @@ static enum store_status run_rows(struct courier *courier, struct table_change *
     return op.status;
 }
 
-static enum store_status save_rows(struct courier *courier, struct table_change *changes, size_t n)
+static enum store_status save_delivery_rows(struct courier *courier, struct table_change *changes,
+                                            size_t n)
 {
     return run_rows(courier, changes, n, false);
 }
 
-static struct task_terms terms_of(const struct courier_kind *kind, const struct store_task *stored)
+static struct task_terms task_terms_of(const struct courier_kind *kind,
+                                       const struct store_task *stored)
 {
     struct courier_limits limits = courier_limits_of(kind, stored->lane);
     return (struct task_terms){.done_us = limits.keep_done_us,
@@ -65,7 +67,7 @@ static enum store_status add_follow(struct courier *courier, const struct courie
 }
 
 /* Of the attempts of a task the first ones and the last ones are kept. */
-static enum store_status add_attempt(struct ending *ending)
+static enum store_status keep_attempt(struct ending *ending)
 {
     const struct store_attempt like = {.task = ending->task.row.id};
     const struct table_query query = {.table = &attempt_table,
@@ -101,7 +103,7 @@ static enum store_status collect_changes(struct courier *courier, const struct c
         return STORE_NO_MEMORY;
     store_task_settle(&ending->task);
     rows_put(rows, TABLE_UPDATE, &task_table, &ending->task.row, NULL);
-    enum store_status status = ending->has_attempt ? add_attempt(ending) : STORE_DONE;
+    enum store_status status = ending->has_attempt ? keep_attempt(ending) : STORE_DONE;
     if (status == STORE_DONE && !task_is_open(&ending->task.task))
         status = order_put_next(rows, &ending->task);
     return status == STORE_DONE ? add_follow(courier, kind, delivery, ending) : status;
@@ -123,7 +125,7 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
                                 const struct store_task *stored)
 {
     int64_t now = store_now(courier->config.store);
-    struct task_terms terms = terms_of(kind, stored);
+    struct task_terms terms = task_terms_of(kind, stored);
     if (!courier_serves(kind, stored->lane))
         terms.schedule = &theirs;
     struct ending ending = {.task = *stored, .arena = arena_make(COURIER_ARENA_MAX)};
@@ -133,7 +135,7 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
         .task = stored->row.id, .n = stored->task.tries, .at = now, .reason = TASK_REASON_LOST};
     enum store_status status = collect_changes(courier, kind, NULL, &ending);
     if (status == STORE_DONE)
-        status = save_rows(courier, ending.rows.changes, ending.rows.n);
+        status = save_delivery_rows(courier, ending.rows.changes, ending.rows.n);
     courier->counts.lost += status == STORE_DONE;
     if (status == STORE_DONE)
         count_saved(courier, kind, &ending.task);
@@ -179,7 +181,7 @@ static struct courier_verdict save_claim(struct delivery *delivery, struct table
 
 /* The lease counts from before the claim: by this process's clock it ends no later than by any
  * other's. */
-static struct courier_verdict claim(struct delivery *delivery)
+static struct courier_verdict claim_delivery(struct delivery *delivery)
 {
     struct store_task *stored = &delivery->given.stored;
     const struct courier_kind *kind = delivery->kind;
@@ -239,7 +241,7 @@ static enum store_status save_end(struct delivery *delivery, struct table_change
         delivery->courier->store_is_dead |= status == STORE_DEAD;
         return status;
     }
-    return n > 0 ? save_rows(delivery->courier, changes, n) : STORE_DONE;
+    return n > 0 ? save_delivery_rows(delivery->courier, changes, n) : STORE_DONE;
 }
 
 /* Whether to give up: the process is about to end, and whoever comes next finds the task lost. */
@@ -300,13 +302,13 @@ struct attempt_end {
 
 static struct task_terms terms_of_delivery(const struct delivery *delivery)
 {
-    struct task_terms terms = terms_of(delivery->kind, &delivery->given.stored);
+    struct task_terms terms = task_terms_of(delivery->kind, &delivery->given.stored);
     if (delivery->given.keep_done_us > 0)
         terms.done_us = delivery->given.keep_done_us;
     return terms;
 }
 
-static void fill_attempt(struct delivery *delivery, struct ending *ending, const void *argument)
+static void fill_attempt_row(struct delivery *delivery, struct ending *ending, const void *argument)
 {
     const struct attempt_end *end = argument;
     const struct task_result *result = &end->result->task;
@@ -344,7 +346,7 @@ static enum lane_end lane_end_of(const struct store_task *stored, const struct t
     return failed ? LANE_FAILED : LANE_SUCCEEDED;
 }
 
-static enum lane_end make_attempt(struct delivery *delivery, struct ending *ending)
+static enum lane_end make_delivery_attempt(struct delivery *delivery, struct ending *ending)
 {
     struct courier *courier = delivery->courier;
     int64_t began = store_now(courier->config.store), boot = clock_boot_us();
@@ -354,7 +356,7 @@ static enum lane_end make_attempt(struct delivery *delivery, struct ending *endi
     const struct attempt_end end = {&result, began, wait_us, clock_boot_us() - boot};
     if (was_sent)
         series_add_wait(&courier->series, wait_us);
-    if (save_ending(delivery, fill_attempt, &end, ending))
+    if (save_ending(delivery, fill_attempt_row, &end, ending))
         count_saved(courier, delivery->kind, &ending->task);
     return lane_end_of(&delivery->given.stored, &result.task);
 }
@@ -383,7 +385,7 @@ static enum store_status save_verdict(struct delivery *delivery,
     fill_verdict(delivery, ending, verdict);
     enum store_status status = collect_changes(courier, delivery->kind, &delivery->given, ending);
     if (status == STORE_DONE)
-        status = save_rows(courier, ending->rows.changes, ending->rows.n);
+        status = save_delivery_rows(courier, ending->rows.changes, ending->rows.n);
     if (status == STORE_DONE)
         count_saved(courier, delivery->kind, &ending->task);
     return status;
@@ -399,7 +401,7 @@ static enum lane_end stay(void)
     return LANE_UNCOUNTED;
 }
 
-static enum lane_end run(struct delivery *delivery, struct ending *ending)
+static enum lane_end run_delivery(struct delivery *delivery, struct ending *ending)
 {
     bool is_first = true;
     enum store_status status = check_order(delivery, &is_first);
@@ -407,10 +409,10 @@ static enum lane_end run(struct delivery *delivery, struct ending *ending)
         return stay();
     if (!is_first)
         return LANE_UNCOUNTED;
-    struct courier_verdict verdict = claim(delivery);
+    struct courier_verdict verdict = claim_delivery(delivery);
     switch (verdict.claim) {
     case COURIER_CLAIMED:
-        return make_attempt(delivery, ending);
+        return make_delivery_attempt(delivery, ending);
     case COURIER_TAKEN: /* or another one of its order is being sent */
         return delivery->given.stored.ord.len > 0 ? stay() : LANE_UNCOUNTED;
     case COURIER_DOWN:
@@ -423,7 +425,7 @@ static enum lane_end run(struct delivery *delivery, struct ending *ending)
     UNREACHABLE();
 }
 
-static void forget(struct delivery *delivery)
+static void forget_delivery(struct delivery *delivery)
 {
     struct delivery **at = &delivery->courier->deliveries;
     while (*at != delivery)
@@ -443,7 +445,7 @@ static void deliver(void *argument)
     delivery->given.parker = fiber_parker();
     if (ending) {
         ending->arena = arena_make(COURIER_ARENA_MAX);
-        end = run(delivery, ending);
+        end = run_delivery(delivery, ending);
         arena_fini(&ending->arena);
     }
     if (delivery->given.own && delivery->kind->fini)
@@ -451,7 +453,7 @@ static void deliver(void *argument)
     mem_free(delivery->given.own);
     mem_free(ending);
     lanes_end(courier->lanes, &delivery->lane, end, clock_boot_us());
-    forget(delivery);
+    forget_delivery(delivery);
     courier_wake(courier);
 }
 
@@ -481,7 +483,7 @@ bool delivery_start(struct courier *courier, const struct courier_kind *kind,
     if (copy_texts(&delivery->given, stored) &&
         fiber_spawn(loop_current(), "delivery", deliver, delivery))
         return true;
-    forget(delivery);
+    forget_delivery(delivery);
     return false;
 }
 

@@ -71,7 +71,7 @@ void lanes_free(struct lanes *lanes)
 /* ---- finding and forgetting ---- */
 
 /* FNV-1a: names come from configs and operators' commands. */
-static size_t bucket_of(struct slice kind, struct slice name)
+static size_t bucket_of_lane(struct slice kind, struct slice name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < kind.len; i++)
@@ -127,7 +127,7 @@ struct lane *lanes_find(struct lanes *lanes, struct slice kind, struct slice nam
 {
     CHECK(in_flight > 0);
     forget_some(lanes, now);
-    struct lane **bucket = &lanes->buckets[bucket_of(kind, name)];
+    struct lane **bucket = &lanes->buckets[bucket_of_lane(kind, name)];
     struct lane *lane = *bucket;
     while (lane && !(slice_eq(lane->kind, kind) && slice_eq(lane->name, name)))
         lane = lane->next;
@@ -295,7 +295,7 @@ static void judge_failure(struct lanes *lanes, struct lane *lane, int64_t now)
         open_breaker(lanes, lane, now);
 }
 
-static void judge(struct lanes *lanes, struct lane *lane, enum lane_end end, int64_t now)
+static void judge_lane(struct lanes *lanes, struct lane *lane, enum lane_end end, int64_t now)
 {
     count_attempt(&lane->window, end != LANE_SUCCEEDED, now);
     if (end == LANE_UNREACHED)
@@ -323,7 +323,7 @@ void lanes_end(struct lanes *lanes, const struct lane_attempt *attempt, enum lan
     if (end == LANE_UNCOUNTED)
         lane->is_probing = false; /* the next one is the probe */
     else
-        judge(lanes, lane, end, now);
+        judge_lane(lanes, lane, end, now);
 }
 
 void lanes_visit(const struct lanes *lanes, int64_t now, lanes_visitor visit, void *argument)

@@ -41,7 +41,7 @@ struct show {
 };
 
 /* The first one is SERIES_OTHER. */
-static struct series_label *find_label(struct series *series, struct slice name)
+static struct series_label *find_series_label(struct series *series, struct slice name)
 {
     for (size_t i = 0; i < series->n_labels; i++)
         if (slice_eq(series->labels[i].name, name))
@@ -59,7 +59,7 @@ static void show_lane(void *argument, struct slice kind, struct slice name,
 {
     const struct show *show = argument;
     struct slice found = show->labels->find(show->labels->argument, kind, name);
-    struct series_label *label = find_label(show->series, found);
+    struct series_label *label = find_series_label(show->series, found);
     label->open += breaker != LANE_CLOSED;
 }
 

@@ -9,7 +9,7 @@
 #define LINE_MAX_BYTES 512
 
 /* In one write, and not at all where nobody reads: to stop matters more than to say so. */
-static void say(const char *what)
+static void say_fail_stop(const char *what)
 {
     char line[LINE_MAX_BYTES];
     int n = snprintf(line, sizeof line, "pawl: the store failed, stopping: %s\n", what);
@@ -22,6 +22,6 @@ static void say(const char *what)
 void fail_stop(void *log, const char *what)
 {
     log_flush(*(struct log **)log);
-    say(what);
+    say_fail_stop(what);
     _exit(EXIT_FAIL_STOP);
 }

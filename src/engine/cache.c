@@ -58,7 +58,7 @@ struct cache *cache_new(uint64_t max_bytes)
     return cache;
 }
 
-static struct entry **bucket_of(struct cache *cache, const struct digest *key_hash)
+static struct entry **cache_bucket_of(struct cache *cache, const struct digest *key_hash)
 {
     uint64_t word;
     memcpy(&word, key_hash->bytes, sizeof word);
@@ -67,7 +67,7 @@ static struct entry **bucket_of(struct cache *cache, const struct digest *key_ha
 
 static struct entry *find_entry(struct cache *cache, const struct digest *key_hash)
 {
-    struct entry *entry = *bucket_of(cache, key_hash);
+    struct entry *entry = *cache_bucket_of(cache, key_hash);
     while (entry && !digest_eq(&entry->key_hash, key_hash))
         entry = entry->bucket_next;
     return entry;
@@ -94,7 +94,7 @@ static void link_newest(struct cache *cache, struct entry *entry)
 
 static void drop_entry(struct cache *cache, struct entry *entry)
 {
-    struct entry **link = bucket_of(cache, &entry->key_hash);
+    struct entry **link = cache_bucket_of(cache, &entry->key_hash);
     while (*link != entry)
         link = &(*link)->bucket_next;
     *link = entry->bucket_next;
@@ -111,7 +111,7 @@ static struct entry **rebucket(struct cache *cache, struct entry **buckets, size
     cache->buckets = buckets;
     cache->n_buckets = n;
     for (struct entry *entry = cache->oldest; entry; entry = entry->newer) {
-        struct entry **bucket = bucket_of(cache, &entry->key_hash);
+        struct entry **bucket = cache_bucket_of(cache, &entry->key_hash);
         entry->bucket_next = *bucket;
         *bucket = entry;
     }
@@ -160,9 +160,9 @@ static struct entry *entry_new(const struct cache_key *key, const struct cached 
     return entry;
 }
 
-static void add_entry(struct cache *cache, struct entry *entry)
+static void add_cache_entry(struct cache *cache, struct entry *entry)
 {
-    struct entry **bucket = bucket_of(cache, &entry->key_hash);
+    struct entry **bucket = cache_bucket_of(cache, &entry->key_hash);
     entry->bucket_next = *bucket;
     *bucket = entry;
     link_newest(cache, entry);
@@ -186,11 +186,11 @@ void cache_put(struct cache *cache, const struct cache_key *key, const struct ca
     if (old)
         drop_entry(cache, old);
     if (entry)
-        add_entry(cache, entry);
+        add_cache_entry(cache, entry);
     mutex_unlock(&cache->mutex);
 }
 
-static bool is_same(const struct entry *entry, const struct cache_key *key)
+static bool is_same_entry(const struct entry *entry, const struct cache_key *key)
 {
     return digest_eq(&entry->payload_hash, &key->payload_hash) &&
            digest_eq(&entry->target_hash, &key->target_hash) &&
@@ -209,7 +209,7 @@ bool cache_get(struct cache *cache, const struct cache_key *key, int64_t now, in
         drop_entry(cache, entry);
         entry = NULL;
     }
-    if (entry && is_same(entry, key)) {
+    if (entry && is_same_entry(entry, key)) {
         unlink_use(cache, entry);
         link_newest(cache, entry);
         outcome_ref(entry->cached.outcome);

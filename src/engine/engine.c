@@ -160,7 +160,7 @@ static void fill_op(struct attempt *attempt, enum store_op_kind kind)
 }
 
 /* Once it has ended. */
-static void take_result(struct attempt *attempt)
+static void take_attempt_result(struct attempt *attempt)
 {
     struct store_op *op = &attempt->op;
     bool closed = op->status == STORE_FROZEN || op->status == STORE_WENT_BACK;
@@ -287,7 +287,7 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
 
     fill_begin(attempt, boot, deadline_us);
     store_run(engine->store, &attempt->op, parker, deadline_us);
-    take_result(attempt);
+    take_attempt_result(attempt);
     if (attempt->op.status != STORE_DONE)
         return undecided(&attempt->op, parker);
 
@@ -423,7 +423,7 @@ enum engine_written engine_written(struct engine *engine, struct attempt *attemp
     struct store_op *op = &attempt->op;
     CHECK(store_op_ended(op));
     CRASH_POINT(after_outcome_commit);
-    take_result(attempt);
+    take_attempt_result(attempt);
     if (op->status != STORE_DONE)
         return ENGINE_LOST;
     if (op->kind == STORE_ASK && op->write != RECORD_STALE)

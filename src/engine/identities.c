@@ -23,7 +23,7 @@ struct known {
     struct known *next;
 };
 
-enum settle_step {
+enum settle_identity_step {
     SETTLE_CHECKS,  /* changes nothing */
     SETTLE_JUDGES,  /* ends what a process that died left open, where the rule is refused */
     SETTLE_CHANGES, /* what no rule of the set was refused for */
@@ -34,7 +34,7 @@ struct settling {
     struct rule_set *set;
     struct parker *parker;
     char **ret_problem;
-    enum settle_step step;
+    enum settle_identity_step step;
     /* As it was read last. */
     struct arena arena;
     struct terms terms; /* not after the rows */
@@ -56,7 +56,7 @@ static int64_t deadline(void)
     return clock_after(clock_boot_us(), STORE_US);
 }
 
-static bool fail(const struct settling *settling, struct buf *line)
+static bool fail_settling(const struct settling *settling, struct buf *line)
 {
     *settling->ret_problem = buf_take(line);
     return false;
@@ -69,7 +69,7 @@ static bool fail_store(const struct settling *settling, enum store_status status
                            ? "the store has no space for what the rules' keys are made of"
                            : "the store did not respond in time, so that it is not known what its "
                              "records' keys were made of; try again once it does");
-    return fail(settling, &line);
+    return fail_settling(settling, &line);
 }
 
 /* ---- what the store has ---- */
@@ -112,7 +112,8 @@ static enum store_status read_rows(struct settling *settling)
     return status;
 }
 
-static const struct store_identity *find_row(const struct settling *settling, struct slice name)
+static const struct store_identity *find_identity_row(const struct settling *settling,
+                                                      struct slice name)
 {
     for (const struct known *known = settling->known; known; known = known->next)
         if (slice_eq(known->row->rule, name))
@@ -134,8 +135,8 @@ static const struct store_identity *find_old_name(const struct settling *settlin
 {
     const struct store_identity *row = NULL;
     for (size_t i = 0; i < rule->n_formerly && !row; i++)
-        row = find_row(settling, rule->formerly[i]);
-    return row ? row : find_row(settling, rule_key_space(rule));
+        row = find_identity_row(settling, rule->formerly[i]);
+    return row ? row : find_identity_row(settling, rule_key_space(rule));
 }
 
 /* Of an old name only what its keys are made of is this rule's, too. */
@@ -149,7 +150,7 @@ static unsigned moves_from_old_name(const struct need *need)
 static struct need need_of(struct settling *settling, const struct rule *rule)
 {
     struct need need = {.rule = rule, .identity = identity_of(&settling->arena, rule)};
-    need.row = need.from = find_row(settling, rule->name);
+    need.row = need.from = find_identity_row(settling, rule->name);
     if (need.row) {
         need.moves = identity_moves(need.row->made_of, need.identity, rule->name);
         return need;
@@ -159,7 +160,7 @@ static struct need need_of(struct settling *settling, const struct rule *rule)
     return need;
 }
 
-static bool is_settled(const struct need *need)
+static bool is_settled_need(const struct need *need)
 {
     return need->row && need->row->becomes.len == 0 && slice_eq(need->row->made_of, need->identity);
 }
@@ -184,7 +185,7 @@ struct left {
     int64_t slice_until;
 };
 
-static void restart(void *argument)
+static void restart_left(void *argument)
 {
     struct left *left = argument;
     left->slice_n = left->slice_doubt = 0;
@@ -230,7 +231,7 @@ static enum store_status count_left(const struct settling *settling, const struc
 {
     *left = (struct left){.need = need, .now = store_now(settling->store)};
     struct store_list list = {
-        .most = SLICE_ROWS, .restart = restart, .each = note_record, .argument = left};
+        .most = SLICE_ROWS, .restart = restart_left, .each = note_record, .argument = left};
     do {
         struct store_op op = {.kind = STORE_LIST, .list = &list};
         store_run(settling->store, &op, settling->parker, deadline());
@@ -239,7 +240,7 @@ static enum store_status count_left(const struct settling *settling, const struc
         left->n += left->slice_n;
         left->n_doubt += left->slice_doubt;
         left->until = left->slice_until > left->until ? left->slice_until : left->until;
-        restart(left);
+        restart_left(left);
         list.after = op.row;
     } while (list.after != 0);
     return STORE_DONE;
@@ -271,8 +272,8 @@ static void add_remedy(struct buf *line, const struct need *need)
                digest);
 }
 
-static bool refuse(const struct settling *settling, const struct need *need,
-                   const struct left *left)
+static bool refuse_identity(const struct settling *settling, const struct need *need,
+                            const struct left *left)
 {
     struct buf line = buf_make(PROBLEM_MAX);
     buf_printf(&line, "rule '%.*s' moves its keys (", SLICE_ARG(need->rule->name));
@@ -288,13 +289,13 @@ static bool refuse(const struct settling *settling, const struct need *need,
                              "another key would run again; "
                            : ": they would not be found, and their retries would run again; ");
     add_remedy(&line, need);
-    return fail(settling, &line);
+    return fail_settling(settling, &line);
 }
 
 /* ---- writing ---- */
 
-static enum store_status save(struct settling *settling, struct table_change *changes, size_t n,
-                              bool raises)
+static enum store_status save_identities(struct settling *settling, struct table_change *changes,
+                                         size_t n, bool raises)
 {
     struct terms_change terms = {settling->terms, settling->terms};
     terms.wanted.epoch++;
@@ -308,15 +309,15 @@ static enum store_status save(struct settling *settling, struct table_change *ch
 
 /* The row as it is from now on, in one commit with the epoch, if requests have other names by it.
  */
-static enum store_status save_row(struct settling *settling, struct store_identity *row,
-                                  struct slice made_of, struct slice becomes)
+static enum store_status save_identity_row(struct settling *settling, struct store_identity *row,
+                                           struct slice made_of, struct slice becomes)
 {
     bool raises =
         row->becomes.len > 0 || becomes.len > 0 || !identity_names_alike(row->made_of, made_of);
     row->made_of = made_of;
     row->becomes = becomes;
     struct table_change change = {.table = &identity_table, .act = TABLE_UPDATE, .row = &row->row};
-    enum store_status status = save(settling, &change, 1, raises);
+    enum store_status status = save_identities(settling, &change, 1, raises);
     row->row.version = change.version;
     return status;
 }
@@ -326,13 +327,13 @@ static enum store_status tell_and_look(struct settling *settling, const struct n
                                        struct store_identity *row, struct left *left)
 {
     struct slice before = row->made_of;
-    enum store_status status = save_row(settling, row, before, need->identity);
+    enum store_status status = save_identity_row(settling, row, before, need->identity);
     if (status != STORE_DONE)
         return status;
     status = count_left(settling, need, left);
     if (status == STORE_DONE && left->n == 0)
         return STORE_DONE;
-    enum store_status taken_back = save_row(settling, row, before, (struct slice){0});
+    enum store_status taken_back = save_identity_row(settling, row, before, (struct slice){0});
     return status == STORE_DONE ? taken_back : status;
 }
 
@@ -342,7 +343,7 @@ static enum store_status take_back(struct settling *settling, const struct store
     if (!row || row->becomes.len == 0)
         return STORE_DONE;
     struct store_identity open = *row;
-    return save_row(settling, &open, row->made_of, (struct slice){0});
+    return save_identity_row(settling, &open, row->made_of, (struct slice){0});
 }
 
 /* False: `*ret_problem` says why. STORE_CONFLICT: another process was first. */
@@ -353,9 +354,9 @@ static bool change_row(struct settling *settling, const struct need *need, bool 
     struct left left = {0};
     *ret_status = must_look ? tell_and_look(settling, need, &row, &left) : STORE_DONE;
     if (*ret_status == STORE_DONE && left.n > 0)
-        return refuse(settling, need, &left);
+        return refuse_identity(settling, need, &left);
     if (*ret_status == STORE_DONE)
-        *ret_status = save_row(settling, &row, need->identity, (struct slice){0});
+        *ret_status = save_identity_row(settling, &row, need->identity, (struct slice){0});
     return true;
 }
 
@@ -381,7 +382,7 @@ static bool settle_rule(struct settling *settling, const struct need *need,
     if (*ret_status != STORE_DONE)
         return true;
     if (left.n > 0)
-        return refuse(settling, need, &left);
+        return refuse_identity(settling, need, &left);
     if (settling->step != SETTLE_CHANGES || !need->row)
         return true;
     return change_row(settling, need, must_look, ret_status);
@@ -401,7 +402,7 @@ static enum store_status insert_rows(struct settling *settling, const struct nee
             at++;
         }
         if (at > 0 && (at == PAGE || i + 1 == n)) {
-            status = save(settling, changes, at, false);
+            status = save_identities(settling, changes, at, false);
             at = 0;
         }
     }
@@ -415,7 +416,7 @@ static bool has_identity(const struct rule *rule)
     return rule->protect;
 }
 
-static struct need *gather(struct settling *settling, size_t *ret_n)
+static struct need *gather_needs(struct settling *settling, size_t *ret_n)
 {
     const struct rule_set *set = settling->set;
     struct need *needs = arena_alloc(&settling->arena, (set->n + 1) * sizeof *needs);
@@ -424,7 +425,7 @@ static struct need *gather(struct settling *settling, size_t *ret_n)
         if (!has_identity(&set->rules[i]))
             continue;
         needs[*ret_n] = need_of(settling, &set->rules[i]);
-        *ret_n += !is_settled(&needs[*ret_n]);
+        *ret_n += !is_settled_need(&needs[*ret_n]);
     }
     return settling->arena.failed ? NULL : needs;
 }
@@ -436,7 +437,7 @@ static bool settle_some(struct settling *settling, enum store_status *ret_status
     *ret_status = read_rows(settling);
     if (*ret_status != STORE_DONE)
         return true;
-    const struct need *needs = gather(settling, &n);
+    const struct need *needs = gather_needs(settling, &n);
     if (!needs)
         return false;
     *ret_done = n == 0 || settling->step != SETTLE_CHANGES;
@@ -453,7 +454,7 @@ static bool settle_some(struct settling *settling, enum store_status *ret_status
     return true;
 }
 
-static bool settle_step(struct settling *settling)
+static bool settle_identity_step(struct settling *settling)
 {
     enum store_status status = STORE_CONFLICT;
     bool done = false;
@@ -472,12 +473,13 @@ static bool settle_step(struct settling *settling)
     return true;
 }
 
-static bool settle(struct settling settling, enum settle_step first, enum settle_step last)
+static bool settle_identities(struct settling settling, enum settle_identity_step first,
+                              enum settle_identity_step last)
 {
     bool settled = true;
     *settling.ret_problem = NULL;
     for (settling.step = first; settled && settling.step <= last; settling.step++)
-        settled = settle_step(&settling);
+        settled = settle_identity_step(&settling);
     arena_fini(&settling.arena);
     return settled;
 }
@@ -485,14 +487,15 @@ static bool settle(struct settling settling, enum settle_step first, enum settle
 bool identities_settle(struct store *store, struct rule_set *set, struct parker *parker,
                        char **ret_problem)
 {
-    return settle((struct settling){store, set, parker, ret_problem}, SETTLE_JUDGES,
-                  SETTLE_CHANGES);
+    return settle_identities((struct settling){store, set, parker, ret_problem}, SETTLE_JUDGES,
+                             SETTLE_CHANGES);
 }
 
 bool identities_check(struct store *store, struct rule_set *set, struct parker *parker,
                       char **ret_problem)
 {
-    return settle((struct settling){store, set, parker, ret_problem}, SETTLE_CHECKS, SETTLE_CHECKS);
+    return settle_identities((struct settling){store, set, parker, ret_problem}, SETTLE_CHECKS,
+                             SETTLE_CHECKS);
 }
 
 /* ---- while it serves ---- */

@@ -22,7 +22,7 @@ static const struct slice families[] = {
 };
 #define N_FAMILIES (sizeof families / sizeof *families)
 
-static bool is_of(struct slice name, struct slice family)
+static bool is_of_family(struct slice name, struct slice family)
 {
     bool open = family.at[family.len - 1] == '*';
     size_t len = open ? family.len - 1 : family.len;
@@ -34,7 +34,7 @@ static bool is_of(struct slice name, struct slice family)
 static size_t family_of(struct slice name)
 {
     size_t i = 0;
-    while (i < N_FAMILIES && !is_of(name, families[i]))
+    while (i < N_FAMILIES && !is_of_family(name, families[i]))
         i++;
     return i;
 }
@@ -54,7 +54,7 @@ static unsigned long long mark_of(struct slice peer, size_t family)
 }
 
 /* True: it was not told before, and there is room to know that it is now. */
-static bool tell(struct certificates_told *told, unsigned long long mark)
+static bool tell_of_certificate(struct certificates_told *told, unsigned long long mark)
 {
     for (size_t i = 0; i < TRIES; i++) {
         unsigned long long was = 0;
@@ -70,7 +70,7 @@ void certificates_removed(struct certificates_told *told, struct log *log, struc
                           struct slice name)
 {
     struct log_line line;
-    if (!log || !tell(told, mark_of(peer, family_of(name))))
+    if (!log || !tell_of_certificate(told, mark_of(peer, family_of(name))))
         return;
     log_line_start(&line, LOG_LEVEL_WARN, "certificate_header_removed");
     log_line_str(&line, "client", peer);

@@ -84,7 +84,7 @@ static struct slice without_suffix(struct slice path)
 
 /* Whether the path, however it is spelled, is one that pawl alone asks for. What is closed is in
  * lower case, as many servers route without regard to it; and some drop a suffix. */
-static bool is_closed(const struct client *client, const struct http_request *request)
+static bool is_closed_path(const struct client *client, const struct http_request *request)
 {
     if (!client->plan->settings.rules->closed)
         return false;
@@ -105,7 +105,7 @@ static enum rule_find find_rule(const struct client *client, const struct http_r
     return find == RULE_NONE ? rule_find_request(rules, &wanted, client->arena, ret_found) : find;
 }
 
-static bool route(struct client *client, const struct http_request *request)
+static bool route_request(struct client *client, const struct http_request *request)
 {
     const struct gateway_settings *settings = &client->plan->settings;
     struct rule_found *found = arena_alloc(client->arena, sizeof *found);
@@ -115,7 +115,7 @@ static bool route(struct client *client, const struct http_request *request)
         return refuse_request(client, ERROR_LOOP, slice_of(NULL));
     if (well_known_is_asked(client, request))
         return well_known_respond(client, request);
-    if (is_closed(client, request))
+    if (is_closed_path(client, request))
         return refuse_request(client, ERROR_ROUTE_UNKNOWN, slice_of(NULL));
     switch (find_rule(client, request, found)) {
     case RULE_FOUND:
@@ -141,7 +141,7 @@ static bool route(struct client *client, const struct http_request *request)
 
 /* ---- the service ---- */
 
-static void begin(struct client *client, struct arena *arena)
+static void begin_client(struct client *client, struct arena *arena)
 {
     CHECK(!client->plan && !client->arena);
     client->plan = plan_ref(client->server->plan);
@@ -150,7 +150,7 @@ static void begin(struct client *client, struct arena *arena)
     client->rule = slice_of(NULL);
 }
 
-static void end(struct client *client)
+static void end_client(struct client *client)
 {
     CHECK(client->plan);
     plan_unref(client->plan);
@@ -170,17 +170,17 @@ static void open_client(struct http_session *session, const struct sockaddr_stor
                sizeof client->network.bytes);
 }
 
-static bool serve(struct http_session *session, struct arena *arena)
+static bool serve_client(struct http_session *session, struct arena *arena)
 {
     struct client *client = (struct client *)session;
-    begin(client, arena);
-    bool goes_on = route(client, session->request);
-    end(client);
+    begin_client(client, arena);
+    bool goes_on = route_request(client, session->request);
+    end_client(client);
     return goes_on;
 }
 
 /* Also counts a request that a limit refused. */
-static enum error error_of(const struct client *client, enum http_refused why)
+static enum error error_of_refusal(const struct client *client, enum http_refused why)
 {
     if (why == HTTP_ADDRESS_FULL || why == HTTP_FULL)
         limit_count(client->server,
@@ -190,14 +190,14 @@ static enum error error_of(const struct client *client, enum http_refused why)
                                                           : ERROR_REQUEST_TIMEOUT;
 }
 
-static void refuse(struct http_session *session, const struct http_complaint *complaint)
+static void refuse_client(struct http_session *session, const struct http_complaint *complaint)
 {
     struct client *client = (struct client *)session;
     struct buf detail BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
-    begin(client, NULL);
+    begin_client(client, NULL);
     struct event event = {
         .status = complaint->status,
-        .error = error_of(client, complaint->why),
+        .error = error_of_refusal(client, complaint->why),
     };
     event.result = result_of_error(event.error);
     buf_add_str(&detail, complaint->why == HTTP_FULL ? RESPONSE_FULL : complaint->text);
@@ -207,12 +207,12 @@ static void refuse(struct http_session *session, const struct http_complaint *co
         buf_add_slice(&detail, field);
     }
     (void)response_refuse(client, event, buf_slice(&detail), false);
-    end(client);
+    end_client(client);
 }
 
 const struct http_service client_service = {
     .session_size = sizeof(struct client),
     .open = open_client,
-    .serve = serve,
-    .refuse = refuse,
+    .serve = serve_client,
+    .refuse = refuse_client,
 };

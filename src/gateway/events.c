@@ -315,7 +315,7 @@ static void add_hashed_path(struct log_line *line, const struct rule_set *rules,
 }
 
 /* Of a request without a rule. The query stays out: secrets are sent in it. */
-static void add_target(struct log_line *line, const struct client *client)
+static void add_logged_target(struct log_line *line, const struct client *client)
 {
     const struct gateway_settings *settings = &client->plan->settings;
     const struct http_request *request = client->session.request;
@@ -340,7 +340,7 @@ void request_log(const struct client *client, const struct event *event)
     if (client->rule.len > 0)
         log_line_str(&line, "rule", client->rule);
     if (client->session.request)
-        add_target(&line, client);
+        add_logged_target(&line, client);
     if (passed)
         log_line_i64(&line, "bytes",
                      (int64_t)(client->session.conn.sent - client->session.sent_before));

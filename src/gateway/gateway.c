@@ -29,7 +29,7 @@ static bool init_server(struct gateway *gateway, struct server *server,
     return server->plan;
 }
 
-static int listen_on(struct gateway *gateway, const struct gateway_settings *settings)
+static int listen_for_clients(struct gateway *gateway, const struct gateway_settings *settings)
 {
     struct http_server_config config = {
         .service = &client_service,
@@ -73,7 +73,7 @@ struct gateway *gateway_start(const struct gateway_config *config,
     for (size_t i = 0; i < loops && failed == 0; i++)
         failed = init_server(gateway, &gateway->servers[i], settings, upstream) ? 0 : -ENOMEM;
     if (failed == 0)
-        failed = listen_on(gateway, settings);
+        failed = listen_for_clients(gateway, settings);
     if (failed == 0)
         return gateway;
     gateway_free(gateway);

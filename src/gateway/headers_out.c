@@ -201,7 +201,7 @@ void headers_write_request(struct buf *buf, struct slice method, struct slice ta
     buf_add(buf, "\r\n", 2);
 }
 
-static bool is_own(const struct header *line)
+static bool is_own_header(const struct header *line)
 {
     static const struct slice names[] = {
         {"Idempotency-Status", 18}, {"Idempotent-Replayed", 19}, {"Error-Code", 10}};
@@ -214,7 +214,7 @@ void headers_copy_response(struct buf *buf, const struct headers *headers, unsig
 {
     for (size_t i = 0; i < headers->n; i++) {
         const struct header *line = &headers->at[i];
-        bool dropped = ((drops & HEADERS_DROP_OWN) && is_own(line)) ||
+        bool dropped = ((drops & HEADERS_DROP_OWN) && is_own_header(line)) ||
                        ((drops & HEADERS_DROP_CORS) && cors_is_own(line->name));
         bool framing = slice_eq_nocase(line->name, SLICE("Content-Length")) ||
                        slice_eq_nocase(line->name, SLICE("Trailer"));

@@ -13,7 +13,7 @@
 
 /* ---- on the loop's thread ---- */
 
-static void report_done(struct gateway *gateway)
+static void report_switched(struct gateway *gateway)
 {
     if (atomic_fetch_sub(&gateway->reloading, 1) == 1)
         parker_wake(&gateway->reloaded.parker);
@@ -24,7 +24,7 @@ static void hold_server(void *argument)
     struct server *server = argument;
     CHECK(!server->reload.held && server->reload.next);
     server->reload.held = true;
-    report_done(server->gateway);
+    report_switched(server->gateway);
 }
 
 static void change_server(void *argument)
@@ -39,7 +39,7 @@ static void change_server(void *argument)
                            &server->plan->settings.limits);
     server->reload.next = NULL;
     server->reload.held = false;
-    report_done(server->gateway);
+    report_switched(server->gateway);
 }
 
 /* ---- on the main thread ---- */

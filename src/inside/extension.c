@@ -31,7 +31,8 @@ int extension_code(enum pawl_error error)
                                      : SQLITE_ERROR;
 }
 
-static void report(sqlite3_context *context, const struct pawl *pawl, enum pawl_error error)
+static void report_sql_error(sqlite3_context *context, const struct pawl *pawl,
+                             enum pawl_error error)
 {
     char text[INSIDE_PROBLEM_SIZE + 32];
     snprintf(text, sizeof text, "%s: %s", extension_state(error), pawl_problem(pawl));
@@ -124,24 +125,24 @@ static struct pawl *pawl_of(sqlite3_context *context, int n, sqlite3_value **arg
     return error ? NULL : pawl;
 }
 
-static void tell(sqlite3_context *context, const struct pawl *pawl, enum pawl_error error,
-                 const char *result)
+static void tell_result(sqlite3_context *context, const struct pawl *pawl, enum pawl_error error,
+                        const char *result)
 {
     if (error)
-        report(context, pawl, error);
+        report_sql_error(context, pawl, error);
     else
         sqlite3_result_text(context, result, -1, SQLITE_STATIC);
 }
 
 /* One that is none, where it is out of range. */
-static int code_of(sqlite3_value *value)
+static int sqlite_code_of(sqlite3_value *value)
 {
     int64_t code = sqlite3_value_int64(value);
     return code >= 0 && code < 1000 ? (int)code : 0;
 }
 
 /* False: no memory. */
-static bool read_body(sqlite3_value *value, const void **ret_body, size_t *ret_size)
+static bool read_sql_body(sqlite3_value *value, const void **ret_body, size_t *ret_size)
 {
     bool is_text = sqlite3_value_type(value) == SQLITE_TEXT;
     const void *body =
@@ -153,7 +154,7 @@ static bool read_body(sqlite3_value *value, const void **ret_body, size_t *ret_s
 }
 
 /* pawl_complete(token [, http_code [, body [, headers [, result_ref]]]]) */
-static void complete(sqlite3_context *context, int n, sqlite3_value **arguments)
+static void complete_in_sql(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
     struct pawl *pawl = pawl_of(context, n, arguments, 2);
     bool already = false;
@@ -161,8 +162,8 @@ static void complete(sqlite3_context *context, int n, sqlite3_value **arguments)
     if (!pawl)
         return;
     if (n > 1)
-        outcome.http_code = code_of(arguments[1]);
-    if (n > 2 && !read_body(arguments[2], &outcome.body, &outcome.body_size)) {
+        outcome.http_code = sqlite_code_of(arguments[1]);
+    if (n > 2 && !read_sql_body(arguments[2], &outcome.body, &outcome.body_size)) {
         sqlite3_result_error_nomem(context);
         return;
     }
@@ -170,7 +171,7 @@ static void complete(sqlite3_context *context, int n, sqlite3_value **arguments)
     outcome.result_ref = text_or_null(n, arguments, 4);
     enum pawl_error error =
         pawl_complete(pawl, sqlite3_value_int64(arguments[0]), &outcome, &already);
-    tell(context, pawl, error, already ? "already" : "stored");
+    tell_result(context, pawl, error, already ? "already" : "stored");
 }
 
 /* pawl_release(token) */
@@ -181,11 +182,11 @@ static void release(sqlite3_context *context, int n, sqlite3_value **arguments)
     if (!pawl)
         return;
     enum pawl_error error = pawl_release(pawl, sqlite3_value_int64(arguments[0]), &already);
-    tell(context, pawl, error, already ? "already" : "released");
+    tell_result(context, pawl, error, already ? "already" : "released");
 }
 
 /* pawl_publish(type, event_id, data [, tenant]) */
-static void publish(sqlite3_context *context, int n, sqlite3_value **arguments)
+static void publish_in_sql(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
     struct pawl *pawl = pawl_of(context, n, arguments, -1);
     bool already = false;
@@ -196,11 +197,11 @@ static void publish(sqlite3_context *context, int n, sqlite3_value **arguments)
                                      .data = text_or_null(n, arguments, 2),
                                      .tenant = text_or_null(n, arguments, 3)};
     enum pawl_error error = pawl_publish(pawl, &event, &already);
-    tell(context, pawl, error, already ? "replayed" : "stored");
+    tell_result(context, pawl, error, already ? "replayed" : "stored");
 }
 
 /* pawl_payload_hash(body) */
-static void payload_hash(sqlite3_context *context, int n, sqlite3_value **arguments)
+static void payload_hash_in_sql(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
     char hash[PAWL_HASH_SIZE];
     const void *body;
@@ -208,7 +209,8 @@ static void payload_hash(sqlite3_context *context, int n, sqlite3_value **argume
     (void)n;
     if (sqlite3_value_type(arguments[0]) == SQLITE_NULL)
         return;
-    if (!read_body(arguments[0], &body, &size) || pawl_payload_hash(body, size, hash) != PAWL_OK)
+    if (!read_sql_body(arguments[0], &body, &size) ||
+        pawl_payload_hash(body, size, hash) != PAWL_OK)
         sqlite3_result_error_nomem(context);
     else
         sqlite3_result_text(context, hash, -1, SQLITE_TRANSIENT);
@@ -219,10 +221,10 @@ static void install(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
     struct pawl *pawl = pawl_of(context, n, arguments, -1);
     if (pawl)
-        tell(context, pawl, pawl_install(pawl), "installed");
+        tell_result(context, pawl, pawl_install(pawl), "installed");
 }
 
-static void undeclare(void *extension)
+static void undeclare_functions(void *extension)
 {
     extension_undeclare(extension);
 }
@@ -233,10 +235,10 @@ static int declare_functions(sqlite3 *db, struct extension *extension)
         const char *name;
         int least, most; /* arguments */
         void (*call)(sqlite3_context *context, int n, sqlite3_value **arguments);
-    } functions[] = {{"pawl_complete", 1, 5, complete},
+    } functions[] = {{"pawl_complete", 1, 5, complete_in_sql},
                      {"pawl_release", 1, 1, release},
-                     {"pawl_publish", 3, 4, publish},
-                     {"pawl_payload_hash", 1, 1, payload_hash},
+                     {"pawl_publish", 3, 4, publish_in_sql},
+                     {"pawl_payload_hash", 1, 1, payload_hash_in_sql},
                      {"pawl_install", 0, 0, install}};
     int code = SQLITE_OK;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
@@ -244,7 +246,7 @@ static int declare_functions(sqlite3 *db, struct extension *extension)
             extension->declared++;
             code = sqlite3_create_function_v2(db, functions[i].name, n,
                                               SQLITE_UTF8 | SQLITE_DIRECTONLY, extension,
-                                              functions[i].call, NULL, NULL, undeclare);
+                                              functions[i].call, NULL, NULL, undeclare_functions);
         }
     return code;
 }

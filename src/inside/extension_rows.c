@@ -58,7 +58,8 @@ static bool is_null(const struct call *call, int at)
 }
 
 /* 0: not given. */
-static enum pawl_error read_span(const struct call *call, int at, const char *name, int64_t *ret_ms)
+static enum pawl_error read_sql_span(const struct call *call, int at, const char *name,
+                                     int64_t *ret_ms)
 {
     *ret_ms = 0;
     if (!call->arguments[at] || (extension_span(call->arguments[at], ret_ms) && *ret_ms > 0))
@@ -100,11 +101,11 @@ static enum pawl_error read_duplicate(const struct call *call, enum pawl_duplica
     return inside_fail(call->pawl, PAWL_INVALID, "duplicate must be replay, reject or ack");
 }
 
-static enum pawl_error read_spans(const struct call *call, struct pawl_operation *operation)
+static enum pawl_error read_sql_spans(const struct call *call, struct pawl_operation *operation)
 {
-    enum pawl_error error = read_span(call, TTL, "ttl", &operation->ttl_ms);
+    enum pawl_error error = read_sql_span(call, TTL, "ttl", &operation->ttl_ms);
     if (!error && !is_null(call, ONCE_TTL))
-        error = read_span(call, ONCE_TTL, "once_ttl", &operation->once_ttl_ms);
+        error = read_sql_span(call, ONCE_TTL, "once_ttl", &operation->once_ttl_ms);
     bool has_tombstone = !is_null(call, TOMBSTONE);
     if (!error && has_tombstone &&
         !extension_span(call->arguments[TOMBSTONE], &operation->tombstone_ms))
@@ -112,7 +113,7 @@ static enum pawl_error read_spans(const struct call *call, struct pawl_operation
     return error;
 }
 
-static enum pawl_error begin(struct call *call)
+static enum pawl_error begin_in_sql(struct call *call)
 {
     struct pawl_operation operation = {
         .tenant = text(call, TENANT),
@@ -122,7 +123,7 @@ static enum pawl_error begin(struct call *call)
         .target_hash = text(call, TARGET_HASH),
         .once = text(call, ONCE),
     };
-    enum pawl_error error = read_spans(call, &operation);
+    enum pawl_error error = read_sql_spans(call, &operation);
     if (!error)
         error = read_duplicate(call, &operation.duplicate);
     if (error)
@@ -130,7 +131,7 @@ static enum pawl_error begin(struct call *call)
     return pawl_begin(call->pawl, &operation, &call->result.begun);
 }
 
-static void show_begun(const struct call *call, sqlite3_context *context, int column)
+static void show_begun_column(const struct call *call, sqlite3_context *context, int column)
 {
     const struct pawl_begun *begun = &call->result.begun;
     switch (column) {
@@ -161,7 +162,7 @@ static void show_begun(const struct call *call, sqlite3_context *context, int co
 
 /* ---- pawl_claim ---- */
 
-static enum pawl_error claim(struct call *call)
+static enum pawl_error claim_event(struct call *call)
 {
     const struct pawl_claim claim = {
         .tenant = text(call, 0), .rule = text(call, 1), .key = text(call, 2), .row = text(call, 3)};
@@ -219,13 +220,13 @@ static enum pawl_error receive(struct call *call)
 {
     struct pawl_incoming incoming = {
         .source = text(call, 0), .event_id = text(call, 1), .payload_hash = text(call, 2)};
-    enum pawl_error error = read_span(call, 3, "keep", &incoming.keep_ms);
+    enum pawl_error error = read_sql_span(call, 3, "keep", &incoming.keep_ms);
     if (error)
         return error;
     return pawl_receive(call->pawl, &incoming, &call->result.received);
 }
 
-static void show_received(const struct call *call, sqlite3_context *context, int column)
+static void show_received_column(const struct call *call, sqlite3_context *context, int column)
 {
     const struct pawl_received *received = &call->result.received;
     if (column == 0)
@@ -242,10 +243,10 @@ static const struct function functions[CALL_COUNT] = {
                     " tenant HIDDEN, rule HIDDEN, key HIDDEN, payload_hash HIDDEN, ttl HIDDEN,"
                     " once HIDDEN, once_ttl HIDDEN, duplicate HIDDEN, tombstone HIDDEN,"
                     " target_hash HIDDEN",
-                    8, 10, 3, begin, show_begun},
+                    8, 10, 3, begin_in_sql, show_begun_column},
     [CALL_CLAIM] = {"pawl_claim",
                     "claimed, existing, at, tenant HIDDEN, rule HIDDEN, key HIDDEN, \"row\" HIDDEN",
-                    3, 4, 4, claim, show_claimed},
+                    3, 4, 4, claim_event, show_claimed},
     [CALL_TRANSITION] = {"pawl_transition",
                          "decision, replayed, from_state, to_state, at, tenant HIDDEN,"
                          " machine HIDDEN, id HIDDEN, action HIDDEN, action_id HIDDEN, seq HIDDEN",
@@ -253,7 +254,7 @@ static const struct function functions[CALL_COUNT] = {
     [CALL_RECEIVE] = {"pawl_receive",
                       "decision, received_at, result, source HIDDEN, event_id HIDDEN,"
                       " payload_hash HIDDEN, keep HIDDEN",
-                      3, 4, 2, receive, show_received},
+                      3, 4, 2, receive, show_received_column},
 };
 
 /* ---- the virtual table ---- */
@@ -343,7 +344,7 @@ static int close_cursor(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-static int refuse(struct table *table, enum pawl_error error, const char *why)
+static int refuse_in_table(struct table *table, enum pawl_error error, const char *why)
 {
     sqlite3_free(table->base.zErrMsg);
     table->base.zErrMsg =
@@ -369,16 +370,16 @@ static int make_call(struct cursor *cursor, int given, sqlite3_value **values)
     if (!cursor->call.pawl)
         return SQLITE_NOMEM;
     if ((given & needed) != needed)
-        return refuse(table, PAWL_INVALID, "an argument is missing");
+        return refuse_in_table(table, PAWL_INVALID, "an argument is missing");
     enum pawl_error error = PAWL_OK;
     for (int i = 0; i < function->n_arguments && !error; i++)
         if (given >> i & 1)
             error = extension_check(cursor->call.arguments[i] = *values++);
     if (error)
-        return refuse(table, error, "an argument has a NUL byte in it");
+        return refuse_in_table(table, error, "an argument has a NUL byte in it");
     error = function->call(&cursor->call);
     if (error)
-        return refuse(table, error, pawl_problem(cursor->call.pawl));
+        return refuse_in_table(table, error, pawl_problem(cursor->call.pawl));
     keep_texts(cursor);
     return SQLITE_OK;
 }
@@ -440,7 +441,7 @@ void extension_undeclare(struct extension *extension)
         mem_free(extension);
 }
 
-static void undeclare(void *argument)
+static void undeclare_tables(void *argument)
 {
     struct declared *declared = argument;
     extension_undeclare(declared->extension);
@@ -456,7 +457,7 @@ int extension_declare_rows(sqlite3 *db, struct extension *extension)
             return SQLITE_NOMEM;
         *declared = (struct declared){extension, &functions[i]};
         extension->declared++;
-        code = sqlite3_create_module_v2(db, functions[i].name, &module, declared, undeclare);
+        code = sqlite3_create_module_v2(db, functions[i].name, &module, declared, undeclare_tables);
     }
     return code;
 }

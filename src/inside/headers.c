@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "core/outcome.h"
 
-static const char *add_line(struct slice name, const struct json *value, struct buf *lines)
+static const char *add_json_line(struct slice name, const struct json *value, struct buf *lines)
 {
     struct headers one = {.n = 1, .at = {{name, slice_trim(value->text)}}};
     bool is_text = value->type == JSON_STRING || value->type == JSON_NUMBER;
@@ -16,13 +16,13 @@ static const char *add_line(struct slice name, const struct json *value, struct 
     return buf_ok(lines) ? NULL : "the headers do not fit into memory";
 }
 
-static const char *add_member(const struct json *member, struct buf *lines)
+static const char *add_json_member(const struct json *member, struct buf *lines)
 {
     if (member->type != JSON_ARRAY)
-        return add_line(member->name, member, lines);
+        return add_json_line(member->name, member, lines);
     const char *problem = NULL;
     for (const struct json *value = member->first; value && !problem; value = value->next)
-        problem = add_line(member->name, value, lines);
+        problem = add_json_line(member->name, value, lines);
     return problem;
 }
 
@@ -33,11 +33,11 @@ const char *headers_to_lines(struct slice json, struct arena *arena, struct buf 
     if (json_parse(arena, json, &root, NULL) != JSON_OK || root->type != JSON_OBJECT)
         return "headers must be a JSON object";
     for (const struct json *member = root->first; member && !problem; member = member->next)
-        problem = add_member(member, lines);
+        problem = add_json_member(member, lines);
     return problem;
 }
 
-static size_t count(struct slice lines, struct slice name)
+static size_t count_header_lines(struct slice lines, struct slice name)
 {
     struct slice other, value;
     size_t n = 0;
@@ -47,10 +47,10 @@ static size_t count(struct slice lines, struct slice name)
 }
 
 /* All values of that name, from its first line on. */
-static void add_values(struct slice lines, struct slice name, struct buf *json)
+static void add_json_values(struct slice lines, struct slice name, struct buf *json)
 {
     struct slice other, value;
-    bool several = count(lines, name) > 1;
+    bool several = count_header_lines(lines, name) > 1;
     if (several)
         buf_add_char(json, '[');
     while (fields_next(&lines, &other, &value)) {
@@ -70,12 +70,12 @@ void headers_to_json(struct slice lines, struct buf *json)
     buf_add_char(json, '{');
     for (const char *at = rest.at; fields_next(&rest, &name, &value); at = rest.at) {
         struct slice before = slice_make(lines.at, (size_t)(at - lines.at));
-        if (count(before, name) > 0)
+        if (count_header_lines(before, name) > 0)
             continue;
         json_next_item(json);
         json_add_string(json, name);
         buf_add_char(json, ':');
-        add_values(slice_make(at, lines.len - before.len), name, json);
+        add_json_values(slice_make(at, lines.len - before.len), name, json);
     }
     buf_add_char(json, '}');
 }

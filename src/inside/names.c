@@ -9,7 +9,7 @@
 #define TENANT_MAX ((size_t)1024)
 #define SPAN_MOST_MS (INT64_C(100000) * 86400 * 1000)
 
-static bool is_printable(struct slice text)
+static bool is_printable_name(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] < ' ' || text.at[i] > '~')
@@ -20,11 +20,11 @@ static bool is_printable(struct slice text)
 const char *names_problem(const char *tenant, const char *rule, const char *key)
 {
     struct slice of_tenant = slice_of(tenant), of_rule = slice_of(rule), of_key = slice_of(key);
-    if (of_key.len == 0 || of_key.len > KEY_MAX || !is_printable(of_key))
+    if (of_key.len == 0 || of_key.len > KEY_MAX || !is_printable_name(of_key))
         return "the key must be 1 to 255 printable ASCII characters";
     if (of_rule.len == 0 || of_rule.len > RULE_MAX || !slice_is_word(of_rule, "._-"))
         return "the rule must be 1 to 100 of A-Z a-z 0-9 . _ -";
-    if (of_tenant.len > TENANT_MAX || !is_printable(of_tenant))
+    if (of_tenant.len > TENANT_MAX || !is_printable_name(of_tenant))
         return "the tenant must be at most 1024 printable ASCII characters";
     if (tenant_is_reserved(of_tenant))
         return "the tenant must not begin with '" TENANT_HIDDEN

@@ -12,7 +12,7 @@ enum pawl_error inside_fail(struct pawl *pawl, enum pawl_error error, const char
     return error;
 }
 
-static const struct inside_ops *enter(struct pawl *pawl)
+static const struct inside_ops *enter_call(struct pawl *pawl)
 {
     pawl->problem[0] = 0;
     arena_reset(&pawl->texts);
@@ -32,21 +32,21 @@ void pawl_free(struct pawl *pawl)
 
 enum pawl_error pawl_install(struct pawl *pawl)
 {
-    return enter(pawl)->install(pawl);
+    return enter_call(pawl)->install(pawl);
 }
 
 enum pawl_error pawl_begin(struct pawl *pawl, const struct pawl_operation *operation,
                            struct pawl_begun *ret_begun)
 {
     *ret_begun = (struct pawl_begun){.token = 0};
-    return enter(pawl)->begin(pawl, operation, ret_begun);
+    return enter_call(pawl)->begin(pawl, operation, ret_begun);
 }
 
 enum pawl_error pawl_complete(struct pawl *pawl, int64_t token, const struct pawl_outcome *outcome,
                               bool *ret_already)
 {
     bool already = false;
-    enum pawl_error error = enter(pawl)->complete(pawl, token, outcome, &already);
+    enum pawl_error error = enter_call(pawl)->complete(pawl, token, outcome, &already);
     if (ret_already)
         *ret_already = already;
     return error;
@@ -55,7 +55,7 @@ enum pawl_error pawl_complete(struct pawl *pawl, int64_t token, const struct paw
 enum pawl_error pawl_release(struct pawl *pawl, int64_t token, bool *ret_already)
 {
     bool already = false;
-    enum pawl_error error = enter(pawl)->release(pawl, token, &already);
+    enum pawl_error error = enter_call(pawl)->release(pawl, token, &already);
     if (ret_already)
         *ret_already = already;
     return error;
@@ -64,27 +64,27 @@ enum pawl_error pawl_release(struct pawl *pawl, int64_t token, bool *ret_already
 enum pawl_error pawl_lock(struct pawl *pawl, const char *tenant, const char *rule,
                           const char *const *keys, size_t n)
 {
-    return enter(pawl)->lock(pawl, tenant, rule, keys, n);
+    return enter_call(pawl)->lock(pawl, tenant, rule, keys, n);
 }
 
 enum pawl_error pawl_claim(struct pawl *pawl, const struct pawl_claim *claim,
                            struct pawl_claimed *ret_claimed)
 {
     *ret_claimed = (struct pawl_claimed){.claimed = false};
-    return enter(pawl)->claim(pawl, claim, ret_claimed);
+    return enter_call(pawl)->claim(pawl, claim, ret_claimed);
 }
 
 enum pawl_error pawl_transition(struct pawl *pawl, const struct pawl_action *action,
                                 struct pawl_transition *ret_transition)
 {
     *ret_transition = (struct pawl_transition){.replayed = false};
-    return enter(pawl)->transition(pawl, action, ret_transition);
+    return enter_call(pawl)->transition(pawl, action, ret_transition);
 }
 
 enum pawl_error pawl_publish(struct pawl *pawl, const struct pawl_event *event, bool *ret_already)
 {
     bool already = false;
-    enum pawl_error error = enter(pawl)->publish(pawl, event, &already);
+    enum pawl_error error = enter_call(pawl)->publish(pawl, event, &already);
     if (ret_already)
         *ret_already = already;
     return error;
@@ -94,7 +94,7 @@ enum pawl_error pawl_receive(struct pawl *pawl, const struct pawl_incoming *inco
                              struct pawl_received *ret_received)
 {
     *ret_received = (struct pawl_received){.result = NULL};
-    return enter(pawl)->receive(pawl, incoming, ret_received);
+    return enter_call(pawl)->receive(pawl, incoming, ret_received);
 }
 
 const char *pawl_decision_name(enum pawl_decision decision)

@@ -34,7 +34,7 @@ static PGconn *connection_of(struct pawl *pawl)
 
 /* ---- parameters ---- */
 
-static void add_text(struct params *params, const char *text)
+static void add_text_parameter(struct params *params, const char *text)
 {
     params->values[params->n++] = text;
 }
@@ -43,7 +43,7 @@ static void add_number(struct params *params, int64_t number)
 {
     char *room = params->numbers[params->n];
     snprintf(room, NUMBER_SIZE, "%lld", (long long)number);
-    add_text(params, room);
+    add_text_parameter(params, room);
 }
 
 /* As an interval; `otherwise`: of 0. NULL: for ever. */
@@ -51,24 +51,25 @@ static void add_span(struct params *params, int64_t ms, const char *otherwise)
 {
     char *room = params->numbers[params->n];
     snprintf(room, NUMBER_SIZE, "%lld ms", (long long)ms);
-    add_text(params, ms == PAWL_FOREVER ? NULL : ms == 0 ? otherwise : room);
+    add_text_parameter(params, ms == PAWL_FOREVER ? NULL : ms == 0 ? otherwise : room);
 }
 
 /* In hex, which lies in pawl->texts. False: no memory. */
-static bool add_bytes(struct pawl *pawl, struct params *params, const void *bytes, size_t n)
+static bool add_bytes_parameter(struct pawl *pawl, struct params *params, const void *bytes,
+                                size_t n)
 {
     char *hex = bytes ? arena_alloc(&pawl->texts, 2 * n + 3) : NULL;
     if (hex) {
         memcpy(hex, "\\x", 2);
         hex_encode(bytes, n, hex + 2);
     }
-    add_text(params, hex);
+    add_text_parameter(params, hex);
     return hex || !bytes;
 }
 
 /* ---- a call ---- */
 
-static enum pawl_error error_of(const char *state)
+static enum pawl_error error_of_state(const char *state)
 {
     static const struct {
         const char *state;
@@ -82,14 +83,14 @@ static enum pawl_error error_of(const char *state)
     return PAWL_FAILED;
 }
 
-static enum pawl_error fail(struct pawl *pawl, const PGresult *result)
+static enum pawl_error fail_postgres_call(struct pawl *pawl, const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
     message = message ? message : PQerrorMessage(connection_of(pawl));
     int len = (int)strcspn(message, "\n");
-    return inside_fail(pawl, error_of(state), "%.*s%s%s%s", len, message, hint ? " (" : "",
+    return inside_fail(pawl, error_of_state(state), "%.*s%s%s%s", len, message, hint ? " (" : "",
                        hint ? hint : "", hint ? ")" : "");
 }
 
@@ -121,7 +122,7 @@ static enum pawl_error call(struct pawl *pawl, const char *sql, const struct par
         *ret_row = result;
         return PAWL_OK;
     }
-    error = result ? fail(pawl, result) : PAWL_NO_MEMORY;
+    error = result ? fail_postgres_call(pawl, result) : PAWL_NO_MEMORY;
     PQclear(result);
     return error;
 }
@@ -164,7 +165,7 @@ static void bytes_at(struct pawl *pawl, const PGresult *row, int column,
 }
 
 /* Gives the row back. */
-static enum pawl_error done(struct pawl *pawl, PGresult *row)
+static enum pawl_error end_postgres_call(struct pawl *pawl, PGresult *row)
 {
     PQclear(row);
     return pawl->texts.failed ? PAWL_NO_MEMORY : PAWL_OK;
@@ -190,19 +191,19 @@ static void add_begin(struct params *params, const struct pawl_operation *operat
     static const char *const duplicates[] = {[PAWL_DUPLICATE_REPLAY] = "replay",
                                              [PAWL_DUPLICATE_REJECT] = "reject",
                                              [PAWL_DUPLICATE_ACK] = "ack"};
-    add_text(params, operation->tenant);
-    add_text(params, operation->rule);
-    add_text(params, operation->key);
-    add_text(params, operation->payload_hash);
+    add_text_parameter(params, operation->tenant);
+    add_text_parameter(params, operation->rule);
+    add_text_parameter(params, operation->key);
+    add_text_parameter(params, operation->payload_hash);
     add_span(params, operation->ttl_ms, "24 hours");
-    add_text(params, operation->once);
+    add_text_parameter(params, operation->once);
     add_span(params, operation->once_ttl_ms ? operation->once_ttl_ms : operation->ttl_ms,
              "24 hours");
-    add_text(params, duplicates[operation->duplicate]);
+    add_text_parameter(params, duplicates[operation->duplicate]);
     add_span(params, operation->tombstone_ms, "0");
     add_span(params, operation->wait_ms == PAWL_NO_WAIT ? 0 : operation->wait_ms,
              operation->wait_ms == PAWL_NO_WAIT ? "0" : "10 s");
-    add_text(params, operation->target_hash);
+    add_text_parameter(params, operation->target_hash);
 }
 
 static enum pawl_error postgres_begin(struct pawl *pawl, const struct pawl_operation *operation,
@@ -230,7 +231,7 @@ static enum pawl_error postgres_begin(struct pawl *pawl, const struct pawl_opera
         .lease_left_ms = number_at(row, 7),
     };
     bytes_at(pawl, row, 4, ret_begun);
-    return done(pawl, row);
+    return end_postgres_call(pawl, row);
 }
 
 static enum pawl_error postgres_complete(struct pawl *pawl, int64_t token,
@@ -240,16 +241,16 @@ static enum pawl_error postgres_complete(struct pawl *pawl, int64_t token,
     PGresult *row;
     add_number(&params, token);
     add_number(&params, outcome->http_code);
-    if (!add_bytes(pawl, &params, outcome->body, outcome->body_size))
+    if (!add_bytes_parameter(pawl, &params, outcome->body, outcome->body_size))
         return PAWL_NO_MEMORY;
-    add_text(&params, outcome->headers);
-    add_text(&params, outcome->result_ref);
+    add_text_parameter(&params, outcome->headers);
+    add_text_parameter(&params, outcome->result_ref);
     enum pawl_error error =
         call(pawl, "SELECT pawl.complete_bytes($1, $2, $3::bytea, $4::jsonb, $5)", &params, &row);
     if (error)
         return error;
     *ret_already = says(row, 0, "already");
-    return done(pawl, row);
+    return end_postgres_call(pawl, row);
 }
 
 static enum pawl_error postgres_release(struct pawl *pawl, int64_t token, bool *ret_already)
@@ -261,7 +262,7 @@ static enum pawl_error postgres_release(struct pawl *pawl, int64_t token, bool *
     if (error)
         return error;
     *ret_already = says(row, 0, "already");
-    return done(pawl, row);
+    return end_postgres_call(pawl, row);
 }
 
 /* An array's elements, quoted. */
@@ -289,11 +290,11 @@ static enum pawl_error postgres_lock(struct pawl *pawl, const char *tenant, cons
     write_keys(keys, n, &array);
     if (!buf_ok(&array))
         return PAWL_NO_MEMORY;
-    add_text(&params, tenant);
-    add_text(&params, rule);
-    add_text(&params, array.at);
+    add_text_parameter(&params, tenant);
+    add_text_parameter(&params, rule);
+    add_text_parameter(&params, array.at);
     enum pawl_error error = call(pawl, "SELECT pawl.lock($1, $2, $3::text[])", &params, &row);
-    return error ? error : done(pawl, row);
+    return error ? error : end_postgres_call(pawl, row);
 }
 
 /* ---- natural keys, machines, events ---- */
@@ -303,10 +304,10 @@ static enum pawl_error postgres_claim(struct pawl *pawl, const struct pawl_claim
 {
     struct params params = {0};
     PGresult *row;
-    add_text(&params, claim->tenant);
-    add_text(&params, claim->rule);
-    add_text(&params, claim->key);
-    add_text(&params, claim->row);
+    add_text_parameter(&params, claim->tenant);
+    add_text_parameter(&params, claim->rule);
+    add_text_parameter(&params, claim->key);
+    add_text_parameter(&params, claim->row);
     enum pawl_error error =
         call(pawl, "SELECT claimed, existing, " US("at") " FROM pawl.claim($1, $2, $3, $4::jsonb)",
              &params, &row);
@@ -314,7 +315,7 @@ static enum pawl_error postgres_claim(struct pawl *pawl, const struct pawl_claim
         return error;
     *ret_claimed = (struct pawl_claimed){
         .claimed = truth_at(row, 0), .existing = text_at(pawl, row, 1), .at_us = number_at(row, 2)};
-    return done(pawl, row);
+    return end_postgres_call(pawl, row);
 }
 
 static enum pawl_move move_at(const PGresult *row, int column)
@@ -330,15 +331,15 @@ static enum pawl_error postgres_transition(struct pawl *pawl, const struct pawl_
 {
     struct params params = {0};
     PGresult *row;
-    add_text(&params, action->tenant);
-    add_text(&params, action->machine);
-    add_text(&params, action->id);
-    add_text(&params, action->action);
-    add_text(&params, action->action_id);
+    add_text_parameter(&params, action->tenant);
+    add_text_parameter(&params, action->machine);
+    add_text_parameter(&params, action->id);
+    add_text_parameter(&params, action->action);
+    add_text_parameter(&params, action->action_id);
     if (action->has_seq)
         add_number(&params, action->seq);
     else
-        add_text(&params, NULL);
+        add_text_parameter(&params, NULL);
     enum pawl_error error = call(pawl,
                                  "SELECT decision, replayed, from_state, to_state, " US(
                                      "at") " FROM pawl.transition($1, $2, $3, $4, $5, $6::bigint)",
@@ -350,7 +351,7 @@ static enum pawl_error postgres_transition(struct pawl *pawl, const struct pawl_
                                                .from_state = text_at(pawl, row, 2),
                                                .to_state = text_at(pawl, row, 3),
                                                .at_us = number_at(row, 4)};
-    return done(pawl, row);
+    return end_postgres_call(pawl, row);
 }
 
 static enum pawl_error postgres_publish(struct pawl *pawl, const struct pawl_event *event,
@@ -358,15 +359,15 @@ static enum pawl_error postgres_publish(struct pawl *pawl, const struct pawl_eve
 {
     struct params params = {0};
     PGresult *row;
-    add_text(&params, event->type);
-    add_text(&params, event->id);
-    add_text(&params, event->data);
-    add_text(&params, event->tenant);
+    add_text_parameter(&params, event->type);
+    add_text_parameter(&params, event->id);
+    add_text_parameter(&params, event->data);
+    add_text_parameter(&params, event->tenant);
     enum pawl_error error = call(pawl, "SELECT pawl.publish($1, $2, $3::jsonb, $4)", &params, &row);
     if (error)
         return error;
     *ret_already = says(row, 0, "replayed");
-    return done(pawl, row);
+    return end_postgres_call(pawl, row);
 }
 
 static enum pawl_error postgres_receive(struct pawl *pawl, const struct pawl_incoming *incoming,
@@ -374,9 +375,9 @@ static enum pawl_error postgres_receive(struct pawl *pawl, const struct pawl_inc
 {
     struct params params = {0};
     PGresult *row;
-    add_text(&params, incoming->source);
-    add_text(&params, incoming->event_id);
-    add_text(&params, incoming->payload_hash);
+    add_text_parameter(&params, incoming->source);
+    add_text_parameter(&params, incoming->event_id);
+    add_text_parameter(&params, incoming->payload_hash);
     add_span(&params, incoming->keep_ms, "7 days");
     enum pawl_error error =
         call(pawl,
@@ -388,7 +389,7 @@ static enum pawl_error postgres_receive(struct pawl *pawl, const struct pawl_inc
     *ret_received = (struct pawl_received){.decision = decision_at(row, 0),
                                            .received_at_us = number_at(row, 1),
                                            .result = text_at(pawl, row, 2)};
-    return done(pawl, row);
+    return end_postgres_call(pawl, row);
 }
 
 /* ---- the connection ---- */

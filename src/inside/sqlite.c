@@ -66,7 +66,7 @@ enum pawl_error inside_sqlite_enter(struct inside_sqlite *on)
     return PAWL_OK;
 }
 
-static enum pawl_error run(struct inside_sqlite *on, struct store_op *op, size_t sweep)
+static enum pawl_error run_inside_op(struct inside_sqlite *on, struct store_op *op, size_t sweep)
 {
     direct_run(on->direct, op, on->self, sweep);
     switch (op->status) {
@@ -84,13 +84,13 @@ static enum pawl_error run(struct inside_sqlite *on, struct store_op *op, size_t
 
 enum pawl_error inside_sqlite_run(struct inside_sqlite *on, struct store_op *op)
 {
-    return run(on, op, 0);
+    return run_inside_op(on, op, 0);
 }
 
 enum pawl_error inside_sqlite_add(struct inside_sqlite *on, struct store_op *op)
 {
     bool sweeps = !sqlite_guest_is_read_only(on->backend) && on->added++ % INSIDE_SWEEP_EACH == 0;
-    return run(on, op, sweeps ? INSIDE_SWEEP : 0);
+    return run_inside_op(on, op, sweeps ? INSIDE_SWEEP : 0);
 }
 
 /* With a NUL behind it. NULL: there is none, or no memory. */
@@ -112,7 +112,8 @@ struct asked {
     struct store_once once;
 };
 
-static const char *read_spans(const struct pawl_operation *operation, struct record_begin *begin)
+static const char *read_operation_spans(const struct pawl_operation *operation,
+                                        struct record_begin *begin)
 {
     int64_t ttl_ms = operation->ttl_ms ? operation->ttl_ms : TTL_MS;
     int64_t once_ms = operation->once_ttl_ms ? operation->once_ttl_ms : ttl_ms;
@@ -169,7 +170,7 @@ static enum pawl_error make_begin(struct inside_sqlite *on, const struct pawl_op
         problem = names_problem(NULL, operation->rule, operation->once);
     if (problem)
         return inside_fail(pawl, PAWL_MALFORMED, "%s", problem);
-    problem = read_spans(operation, &op->begin);
+    problem = read_operation_spans(operation, &op->begin);
     if (problem)
         return inside_fail(pawl, PAWL_INVALID, "%s", problem);
     if (!names_digest(operation->payload_hash, &op->begin.payload_hash) ||
@@ -259,8 +260,9 @@ static void note_begun(struct inside_sqlite *on, const struct store_op *op)
     on->key_hash = op->key_hash;
 }
 
-static enum pawl_error show_begun(struct inside_sqlite *on, const struct store_op *op,
-                                  const struct pawl_operation *operation, struct pawl_begun *begun)
+static enum pawl_error show_begun_operation(struct inside_sqlite *on, const struct store_op *op,
+                                            const struct pawl_operation *operation,
+                                            struct pawl_begun *begun)
 {
     if (op->verdict == RECORD_OTHER_RECIPE)
         return inside_fail(&on->pawl, PAWL_INVALID,
@@ -299,7 +301,7 @@ static enum pawl_error sqlite_begin(struct pawl *pawl, const struct pawl_operati
         return error;
     error = inside_sqlite_add(on, &asked.op);
     if (!error)
-        error = show_begun(on, &asked.op, operation, ret_begun);
+        error = show_begun_operation(on, &asked.op, operation, ret_begun);
     outcome_unref(asked.op.found);
     mem_free(asked.op.found_recipe);
     mem_free(asked.op.found_key);
@@ -352,8 +354,8 @@ static enum pawl_error name_record(struct inside_sqlite *on, int64_t token, stru
     return PAWL_OK;
 }
 
-static enum pawl_error write_record(struct inside_sqlite *on, struct store_op *op,
-                                    bool *ret_already)
+static enum pawl_error write_inside_record(struct inside_sqlite *on, struct store_op *op,
+                                           bool *ret_already)
 {
     enum pawl_error error = inside_sqlite_run(on, op);
     *ret_already = op->write == RECORD_ALREADY;
@@ -374,8 +376,8 @@ static const char *check_outcome(const struct pawl_outcome *outcome)
 }
 
 /* NULL: `*ret_error` says why. Its location may be borrowed from `from`. */
-static struct outcome *make_outcome(struct pawl *pawl, const struct pawl_outcome *from,
-                                    enum pawl_error *ret_error)
+static struct outcome *make_inside_outcome(struct pawl *pawl, const struct pawl_outcome *from,
+                                           enum pawl_error *ret_error)
 {
     struct buf lines BUF_AUTO = buf_make(FIELDS_MAX);
     const char *problem = check_outcome(from);
@@ -405,11 +407,11 @@ static enum pawl_error sqlite_complete(struct pawl *pawl, int64_t token,
     if (!error)
         error = name_record(on, token, &op);
     if (!error)
-        op.outcome = make_outcome(pawl, outcome, &error);
+        op.outcome = make_inside_outcome(pawl, outcome, &error);
     if (error)
         return error;
     op.final = op.outcome->failed ? RECORD_FAILED : RECORD_COMPLETE;
-    error = write_record(on, &op, ret_already);
+    error = write_inside_record(on, &op, ret_already);
     outcome_unref(op.outcome);
     return error;
 }
@@ -421,7 +423,7 @@ static enum pawl_error sqlite_release(struct pawl *pawl, int64_t token, bool *re
     enum pawl_error error = inside_sqlite_enter(on);
     if (!error)
         error = name_record(on, token, &op);
-    return error ? error : write_record(on, &op, ret_already);
+    return error ? error : write_inside_record(on, &op, ret_already);
 }
 
 static enum pawl_error sqlite_lock(struct pawl *pawl, const char *tenant, const char *rule,

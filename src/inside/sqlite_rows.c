@@ -11,7 +11,7 @@
 
 #define KEEP_MS (INT64_C(7) * 86400 * 1000)
 
-static struct inside_sqlite *on_of(struct pawl *pawl)
+static struct inside_sqlite *rows_on_of(struct pawl *pawl)
 {
     return (struct inside_sqlite *)pawl;
 }
@@ -19,8 +19,8 @@ static struct inside_sqlite *on_of(struct pawl *pawl)
 /* ---- rows ---- */
 
 /* One row at most, which lies in pawl->texts; NULL: none. `*ret_now` (may be NULL): store time. */
-static enum pawl_error find_row(struct inside_sqlite *on, const struct table_query *query,
-                                const struct table_row **ret_row, int64_t *ret_now)
+static enum pawl_error find_inside_row(struct inside_sqlite *on, const struct table_query *query,
+                                       const struct table_row **ret_row, int64_t *ret_now)
 {
     struct finding finding;
     struct store_op op;
@@ -41,7 +41,7 @@ static enum pawl_error find_like(struct inside_sqlite *on, const struct table *t
                                  int64_t *ret_now)
 {
     const struct table_query query = {.table = table, .by = TABLE_BY_KEY, .like = like, .limit = 1};
-    return find_row(on, &query, ret_row, ret_now);
+    return find_inside_row(on, &query, ret_row, ret_now);
 }
 
 /* What was read in this transaction has not changed since, unless it only read so far. */
@@ -56,7 +56,7 @@ static enum pawl_error bring_rows(struct inside_sqlite *on, struct table_change 
 }
 
 /* With a NUL behind it. */
-static const char *text_of(struct pawl *pawl, struct slice text)
+static const char *text_of_row_value(struct pawl *pawl, struct slice text)
 {
     return arena_copy(&pawl->texts, text).at;
 }
@@ -88,7 +88,7 @@ static enum pawl_error check_action(struct inside_sqlite *on, const struct pawl_
         problem = names_problem(action->tenant, action->machine, action->action_id);
     if (problem)
         return inside_fail(&on->pawl, PAWL_MALFORMED, "%s", problem);
-    enum pawl_error error = find_row(on, &query, &row, NULL);
+    enum pawl_error error = find_inside_row(on, &query, &row, NULL);
     return error || row ? error
                         : inside_fail(&on->pawl, PAWL_INVALID,
                                       "the machine %s has no action %s; declare it: INSERT INTO "
@@ -97,7 +97,7 @@ static enum pawl_error check_action(struct inside_sqlite *on, const struct pawl_
 }
 
 /* The state, and what the action was told before. */
-static enum pawl_error look(struct inside_sqlite *on, struct moving *moving)
+static enum pawl_error look_for_event(struct inside_sqlite *on, struct moving *moving)
 {
     const struct pawl_action *action = moving->action;
     const struct table_row *row = NULL;
@@ -125,7 +125,7 @@ static enum pawl_error look(struct inside_sqlite *on, struct moving *moving)
 }
 
 /* Where the action leads. */
-static enum pawl_error decide(struct inside_sqlite *on, struct moving *moving)
+static enum pawl_error decide_on_event(struct inside_sqlite *on, struct moving *moving)
 {
     const struct pawl_action *action = moving->action;
     struct store_machine_told *told = &moving->told;
@@ -164,16 +164,16 @@ static enum pawl_error store_move(struct inside_sqlite *on, struct moving *movin
 enum pawl_error inside_sqlite_transition(struct pawl *pawl, const struct pawl_action *action,
                                          struct pawl_transition *ret_transition)
 {
-    struct inside_sqlite *on = on_of(pawl);
+    struct inside_sqlite *on = rows_on_of(pawl);
     struct moving moving = {.action = action};
     const struct store_machine_told *told = &moving.told;
     enum pawl_error error = inside_sqlite_enter(on);
     if (!error)
         error = check_action(on, action);
     if (!error)
-        error = look(on, &moving);
+        error = look_for_event(on, &moving);
     if (!error && !moving.was_told)
-        error = decide(on, &moving);
+        error = decide_on_event(on, &moving);
     if (!error && !moving.was_told)
         error = store_move(on, &moving);
     if (error)
@@ -182,8 +182,8 @@ enum pawl_error inside_sqlite_transition(struct pawl *pawl, const struct pawl_ac
     *ret_transition = (struct pawl_transition){
         .decision = same ? (enum pawl_move)told->decision : PAWL_OTHER_ACTION,
         .replayed = moving.was_told,
-        .from_state = text_of(pawl, told->from),
-        .to_state = text_of(pawl, told->to),
+        .from_state = text_of_row_value(pawl, told->from),
+        .to_state = text_of_row_value(pawl, told->to),
         .at_us = told->at,
     };
     return pawl->texts.failed ? PAWL_NO_MEMORY : PAWL_OK;
@@ -225,7 +225,7 @@ static enum pawl_error insert_event(struct inside_sqlite *on, const struct webho
 enum pawl_error inside_sqlite_publish(struct pawl *pawl, const struct pawl_event *published,
                                       bool *ret_already)
 {
-    struct inside_sqlite *on = on_of(pawl);
+    struct inside_sqlite *on = rows_on_of(pawl);
     const struct webhook_event event = {.id = slice_of(published->id),
                                         .tenant = slice_of(published->tenant),
                                         .type = slice_of(published->type),
@@ -288,8 +288,8 @@ static const char *check_receive(const struct pawl_incoming *incoming, struct di
     return NULL;
 }
 
-static void show_received(const struct store_inbox *met, const struct store_inbox *asked,
-                          struct pawl_received *ret_received)
+static void show_received_event(const struct store_inbox *met, const struct store_inbox *asked,
+                                struct pawl_received *ret_received)
 {
     bool differs = met->payload_hash.len > 0 && asked->payload_hash.len > 0 &&
                    !slice_eq(met->payload_hash, asked->payload_hash);
@@ -300,7 +300,7 @@ static void show_received(const struct store_inbox *met, const struct store_inbo
 enum pawl_error inside_sqlite_receive(struct pawl *pawl, const struct pawl_incoming *incoming,
                                       struct pawl_received *ret_received)
 {
-    struct inside_sqlite *on = on_of(pawl);
+    struct inside_sqlite *on = rows_on_of(pawl);
     struct digest digest;
     int64_t keep_us = 0, now = 0;
     const struct table_row *row = NULL;
@@ -322,7 +322,7 @@ enum pawl_error inside_sqlite_receive(struct pawl *pawl, const struct pawl_incom
     const struct store_inbox *met = (const struct store_inbox *)row;
     ret_received->result = "ok";
     if (met && met->gone_at > now) {
-        show_received(met, &asked, ret_received);
+        show_received_event(met, &asked, ret_received);
         return PAWL_OK;
     }
     ret_received->decision = PAWL_PROCEED;

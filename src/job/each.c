@@ -60,7 +60,7 @@ struct each_item *each_item_new(const struct each_item *from)
     return item;
 }
 
-static void append(struct each_list *list, struct groups_item *item)
+static void append_item(struct each_list *list, struct groups_item *item)
 {
     item->next = NULL;
     if (list->last)
@@ -101,7 +101,7 @@ void each_wake_worker(struct each *each)
 
 void each_enqueue(struct each *each, struct each_item *item)
 {
-    append(&each->queue, &item->grouped);
+    append_item(&each->queue, &item->grouped);
     each_wake_worker(each);
 }
 
@@ -134,8 +134,8 @@ void each_end_unrun(struct each *each, struct each_item *item, enum each_result 
 
 /* ---- one item ---- */
 
-static enum each_result judge(struct each *each, const struct runner *runner,
-                              enum runner_result result)
+static enum each_result judge_item(struct each *each, const struct runner *runner,
+                                   enum runner_result result)
 {
     switch (result) {
     case RUNNER_DONE:
@@ -176,7 +176,7 @@ static void end_in_group(struct each *each, const struct each_item *item)
     struct groups_item *next = groups_end(&each->groups, &item->grouped);
     if (!next)
         return;
-    append(&each->ready, next);
+    append_item(&each->ready, next);
     each_wake_worker(each);
 }
 
@@ -184,14 +184,14 @@ static void end_run(struct each_worker *worker, struct runner *runner, enum runn
 {
     struct each *each = worker->each;
     struct each_item *item = worker->item;
-    enum each_result ended = judge(each, runner, result);
+    enum each_result ended = judge_item(each, runner, result);
     if (ended == EACH_DOUBT && result == RUNNER_HELD)
         job_count(each->store, TALLY_JOB_DOUBT, 1, worker->parker);
     worker->item = NULL;
     each->unproved += runner->unproved;
     if (result == RUNNER_IN_PROGRESS && !each_is_stopped(each)) {
         item->is_elsewhere = true; /* under way there: those of its group go on waiting */
-        append(&each->later, &item->grouped);
+        append_item(&each->later, &item->grouped);
         return;
     }
     end_in_group(each, item);
@@ -268,13 +268,13 @@ static bool look_again(struct each *each)
     return true;
 }
 
-static bool is_over(const struct each *each)
+static bool is_each_over(const struct each *each)
 {
     return each_is_stopped(each) || (each->input_ended && each->busy == 0 && !each->ready.first &&
                                      !each->queue.first && !each->later.first);
 }
 
-static struct each_item *take(struct each_worker *worker)
+static struct each_item *take_item_for(struct each_worker *worker)
 {
     struct each *each = worker->each;
     for (;;) {
@@ -283,7 +283,7 @@ static struct each_item *take(struct each_worker *worker)
             return item;
         if (look_again(each))
             continue;
-        if (is_over(each))
+        if (is_each_over(each))
             return NULL;
         worker->is_idle = true;
         worker->next_idle = each->idle;
@@ -304,7 +304,7 @@ static void end_left(struct each *each)
 
 void each_fiber_ended(struct each *each)
 {
-    while (is_over(each) && each->idle)
+    while (is_each_over(each) && each->idle)
         each_wake_worker(each);
     if (++each->ended < each->n_workers + 1)
         return;
@@ -320,7 +320,7 @@ static void work(void *argument)
     struct each *each = worker->each;
     struct each_item *item;
     worker->parker = fiber_parker();
-    while ((item = take(worker))) {
+    while ((item = take_item_for(worker))) {
         each->busy++;
         if (each->ready.first || each->queue.first)
             each_wake_worker(each);

@@ -112,7 +112,7 @@ static bool take_input(struct reading *reading)
 }
 
 /* One item, or what is wrong with it. False: there is none now. */
-static bool read_item(struct reading *reading)
+static bool read_fed_item(struct reading *reading)
 {
     struct each *each = reading->each;
     struct item read;
@@ -145,7 +145,7 @@ static bool read_item(struct reading *reading)
 
 /* ---- what is known of it ---- */
 
-static void look_up(struct reading *reading)
+static void look_up_item(struct reading *reading)
 {
     struct each *each = reading->each;
     struct batch *batch = &reading->batch;
@@ -169,7 +169,7 @@ static bool is_other(const struct each_item *item, const struct record *record)
 }
 
 /* What the record says without a claim; EACH_LEFT: nothing. */
-static enum each_result judge(const struct each_item *item, const struct store_op *op)
+static enum each_result judge_looked_up(const struct each_item *item, const struct store_op *op)
 {
     const struct record *record = &op->record;
     bool is_final = op->status == STORE_DONE && record_is_final(record->status) &&
@@ -200,7 +200,7 @@ static void sort_out(struct reading *reading)
     struct each *each = reading->each;
     struct batch *batch = &reading->batch;
     for (size_t i = 0; i < batch->n; i++) {
-        enum each_result result = judge(batch->items[i], &batch->ops[i]);
+        enum each_result result = judge_looked_up(batch->items[i], &batch->ops[i]);
         if (result == EACH_LEFT && each->is_dry)
             result = foresee(each, batch->items[i], &batch->ops[i]);
         bool runs = result == EACH_LEFT && !each->is_dry && !each_is_stopped(each);
@@ -240,9 +240,9 @@ static void feed(struct reading *reading)
     struct each *each = reading->each;
     while (!each->all_read && !each_is_stopped(each)) {
         wait_for_room(each);
-        while (reading->batch.n < EACH_LOOKED_UP && read_item(reading))
+        while (reading->batch.n < EACH_LOOKED_UP && read_fed_item(reading))
             continue;
-        look_up(reading);
+        look_up_item(reading);
         sort_out(reading);
         if (clock_boot_us() >= clock_after(each->counted_at, COUNT_US))
             each_count_skipped(each, fiber_parker());

@@ -40,7 +40,7 @@ static void announce(struct feed *feed)
     feed->parker = NULL;
 }
 
-static ssize_t read_some(int fd, char *room)
+static ssize_t read_feed(int fd, char *room)
 {
     for (;;) {
         ssize_t n = read(fd, room, PIECE_MAX);
@@ -51,14 +51,14 @@ static ssize_t read_some(int fd, char *room)
     }
 }
 
-static void run(void *argument)
+static void run_feed(void *argument)
 {
     struct feed *feed = argument;
     mutex_lock(&feed->mutex);
     while (!feed->has_ended && !feed->is_abandoned) {
         char *room = feed->halves[feed->at];
         mutex_unlock(&feed->mutex);
-        ssize_t n = read_some(feed->fd, room);
+        ssize_t n = read_feed(feed->fd, room);
         int error = n < 0 ? errno : 0;
         mutex_lock(&feed->mutex);
         feed->has_ended = n <= 0;
@@ -85,7 +85,7 @@ struct feed *feed_new(int fd)
     feed->halves[1] = mem_alloc(PIECE_MAX);
     mutex_init(&feed->mutex);
     cond_init(&feed->taken);
-    if (feed->halves[0] && feed->halves[1] && thread_start(&feed->thread, "feed", run, feed))
+    if (feed->halves[0] && feed->halves[1] && thread_start(&feed->thread, "feed", run_feed, feed))
         return feed;
     destroy(feed);
     return NULL;

@@ -11,7 +11,7 @@ struct group {
     char name[];
 };
 
-static size_t bucket_of(struct slice name)
+static size_t group_bucket_of(struct slice name)
 {
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
     for (size_t i = 0; i < name.len; i++)
@@ -20,9 +20,9 @@ static size_t bucket_of(struct slice name)
 }
 
 /* The link that leads to it, or to where it would be. */
-static struct group **find(struct groups *groups, struct slice name)
+static struct group **find_group(struct groups *groups, struct slice name)
 {
-    struct group **link = &groups->buckets[bucket_of(name)];
+    struct group **link = &groups->buckets[group_bucket_of(name)];
     while (*link && !slice_eq(slice_make((*link)->name, (*link)->len), name))
         link = &(*link)->next;
     return link;
@@ -32,7 +32,7 @@ enum groups_result groups_begin(struct groups *groups, struct groups_item *item)
 {
     if (item->group.len == 0)
         return GROUPS_MAY_RUN;
-    struct group **link = find(groups, item->group), *group = *link;
+    struct group **link = find_group(groups, item->group), *group = *link;
     item->next = NULL;
     if (!group) {
         *link = group = mem_alloc(sizeof *group + item->group.len);
@@ -52,7 +52,7 @@ enum groups_result groups_begin(struct groups *groups, struct groups_item *item)
 }
 
 /* The next item of a group, which is forgotten where there is none. */
-static struct groups_item *take_next(struct groups *groups, struct group **link)
+static struct groups_item *take_next_item(struct groups *groups, struct group **link)
 {
     struct group *group = *link;
     struct groups_item *next = group->first;
@@ -73,16 +73,16 @@ struct groups_item *groups_end(struct groups *groups, const struct groups_item *
 {
     if (item->group.len == 0)
         return NULL;
-    struct group **link = find(groups, item->group);
+    struct group **link = find_group(groups, item->group);
     CHECK(*link);
-    return take_next(groups, link);
+    return take_next_item(groups, link);
 }
 
 struct groups_item *groups_take_any(struct groups *groups)
 {
     for (size_t i = 0; i < GROUPS_BUCKETS; i++)
         while (groups->buckets[i]) {
-            struct groups_item *item = take_next(groups, &groups->buckets[i]);
+            struct groups_item *item = take_next_item(groups, &groups->buckets[i]);
             if (item)
                 return item;
         }

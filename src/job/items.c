@@ -86,7 +86,7 @@ static bool skip_byte_order_mark(struct items *items)
     return true;
 }
 
-static void note_problem(struct items *items, const char *problem)
+static void note_item_problem(struct items *items, const char *problem)
 {
     if (items->problem)
         return;
@@ -115,16 +115,16 @@ static void scan_text(struct items *items, char c)
         return;
     }
     if (items->place == ITEMS_AT_QUOTE)
-        note_problem(items, behind_quote);
+        note_item_problem(items, behind_quote);
     else if (c == '"')
-        note_problem(items, stray_quote);
+        note_item_problem(items, stray_quote);
     items->place = ITEMS_IN_PLAIN;
 }
 
 static void scan_unquoted(struct items *items, char c)
 {
     if (items->place == ITEMS_AT_CR)
-        note_problem(items, stray_cr);
+        note_item_problem(items, stray_cr);
     if (c == ',') {
         items->place = ITEMS_AT_FIELD;
         items->n_fields++;
@@ -222,7 +222,8 @@ static bool is_skipped(const struct items *items, struct slice text)
 
 /* ---- problems ---- */
 
-static void report(const struct items *items, const char *what, uint64_t line, struct buf *problem)
+static void report_item_problem(const struct items *items, const char *what, uint64_t line,
+                                struct buf *problem)
 {
     buf_clear(problem);
     if (items->form == ITEMS_NUL)
@@ -244,12 +245,12 @@ static const char *find_problem(const struct items *items, struct slice text)
     return csv && !utf8_valid(text) ? "invalid UTF-8: convert the input to UTF-8" : NULL;
 }
 
-static bool check_text(const struct items *items, struct slice text, struct buf *problem)
+static bool check_item_text(const struct items *items, struct slice text, struct buf *problem)
 {
     const char *what = find_problem(items, text);
     bool inside = what && what == items->problem;
     if (what)
-        report(items, what, inside ? items->problem_line : items->start_line, problem);
+        report_item_problem(items, what, inside ? items->problem_line : items->start_line, problem);
     return !what;
 }
 
@@ -257,7 +258,7 @@ static bool check_count(const struct items *items, struct buf *problem)
 {
     if (items->n_fields == items->n_columns)
         return true;
-    report(items, "the record has ", items->start_line, problem);
+    report_item_problem(items, "the record has ", items->start_line, problem);
     buf_printf(problem, "%zu field%s, the header has %zu", items->n_fields,
                items->n_fields == 1 ? "" : "s", items->n_columns);
     return false;
@@ -315,7 +316,7 @@ static struct slice take_field(struct arena *arena, struct slice *rest)
 }
 
 /* The `n` fields of a record that lies in `arena`: an array of strings, linked; NULL: no memory. */
-static struct json *read_fields(struct arena *arena, struct slice text, size_t n)
+static struct json *read_item_fields(struct arena *arena, struct slice text, size_t n)
 {
     struct json *fields = arena_alloc(arena, n * sizeof *fields);
     for (size_t i = 0; fields && i < n; i++) {
@@ -358,7 +359,7 @@ static bool check_named(const struct items *items, struct buf *problem)
     for (size_t i = 0; i < items->n_columns; i++) {
         if (items->columns[i].name.len > 0)
             continue;
-        report(items, "the header's column ", items->start_line, problem);
+        report_item_problem(items, "the header's column ", items->start_line, problem);
         buf_printf(problem, "%zu has no name", i + 1);
         return false;
     }
@@ -368,7 +369,7 @@ static bool check_named(const struct items *items, struct buf *problem)
 static void report_twice(const struct items *items, const struct json *a, const struct json *b,
                          struct buf *problem)
 {
-    report(items, "the header's columns ", items->start_line, problem);
+    report_item_problem(items, "the header's columns ", items->start_line, problem);
     buf_printf(problem, "%td and %td are both named ", a - items->columns + 1,
                b - items->columns + 1);
     json_add_string(problem, slice_first(a->name, NAME_SHOWN));
@@ -396,7 +397,7 @@ static enum items_result keep_header(struct items *items, struct slice text, str
 {
     struct slice copy = arena_copy(&items->kept, text);
     items->n_columns = items->n_fields;
-    items->columns = copy.at ? read_fields(&items->kept, copy, items->n_columns) : NULL;
+    items->columns = copy.at ? read_item_fields(&items->kept, copy, items->n_columns) : NULL;
     if (!items->columns || !gather_names(items))
         return ITEMS_NO_MEMORY;
     return check_named(items, problem) ? check_unique(items, problem) : ITEMS_BROKEN;
@@ -405,7 +406,7 @@ static enum items_result keep_header(struct items *items, struct slice text, str
 /* ITEMS_ONE: it was read. Else nothing has changed. */
 static enum items_result read_header(struct items *items, struct slice text, struct buf *problem)
 {
-    if (!check_text(items, text, problem))
+    if (!check_item_text(items, text, problem))
         return ITEMS_BROKEN;
     enum items_result result = keep_header(items, text, problem);
     if (result == ITEMS_ONE) {
@@ -457,7 +458,7 @@ struct slice items_column_at(const struct items *items, size_t i)
 static struct json *make_object(const struct items *items, struct arena *arena, struct slice text)
 {
     struct json *object = arena_alloc(arena, sizeof *object);
-    struct json *fields = object ? read_fields(arena, text, items->n_columns) : NULL;
+    struct json *fields = object ? read_item_fields(arena, text, items->n_columns) : NULL;
     struct slice names = fields ? arena_copy(arena, items->names) : slice_make(NULL, 0);
     if (!names.at)
         return NULL;
@@ -478,18 +479,18 @@ static enum items_result parse_line(const struct items *items, struct arena *are
         return ITEMS_ONE;
     if (error == JSON_NO_MEMORY)
         return ITEMS_NO_MEMORY;
-    report(items, json_error_text(error), items->start_line, problem);
+    report_item_problem(items, json_error_text(error), items->start_line, problem);
     buf_printf(problem, " at byte %zu", offset);
     return ITEMS_BAD;
 }
 
 /* What the current item is; nothing is passed. */
-static enum items_result read_item(const struct items *items, struct arena *arena,
-                                   struct item *ret_item, struct buf *problem)
+static enum items_result read_next_item(const struct items *items, struct arena *arena,
+                                        struct item *ret_item, struct buf *problem)
 {
     struct slice text = item_text(items);
     bool csv = items->form == ITEMS_CSV;
-    if (!check_text(items, text, problem) || (csv && !check_count(items, problem)))
+    if (!check_item_text(items, text, problem) || (csv && !check_count(items, problem)))
         return ITEMS_BAD;
     *ret_item = (struct item){
         .number = items->number + 1, .line = items->start_line, .text = arena_copy(arena, text)};
@@ -506,7 +507,7 @@ static enum items_result take_item(struct items *items, struct arena *arena, str
                                    struct buf *problem)
 {
     struct item item;
-    enum items_result result = read_item(items, arena, &item, problem);
+    enum items_result result = read_next_item(items, arena, &item, problem);
     if (result == ITEMS_NO_MEMORY)
         return result;
     items->number++;
@@ -520,9 +521,10 @@ static bool is_broken(const struct items *items, struct buf *problem)
 {
     bool at_end = items->ended && items->scanned == items->input.len;
     if (lacks_header(items) && items->too_long)
-        report(items, too_long, items->start_line, problem);
+        report_item_problem(items, too_long, items->start_line, problem);
     else if (at_end && items->place == ITEMS_IN_QUOTED)
-        report(items, "the quote that begins here is not closed", items->quote_line, problem);
+        report_item_problem(items, "the quote that begins here is not closed", items->quote_line,
+                            problem);
     else
         return false;
     return true;
@@ -534,7 +536,8 @@ static enum items_result end_input(const struct items *items, struct buf *proble
         return ITEMS_MORE;
     if (!lacks_header(items))
         return ITEMS_DONE;
-    report(items, "no header: the first line of CSV names its columns", items->line, problem);
+    report_item_problem(items, "no header: the first line of CSV names its columns", items->line,
+                        problem);
     return ITEMS_BROKEN;
 }
 

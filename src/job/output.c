@@ -44,7 +44,7 @@ static size_t read_length(const char *head)
 }
 
 /* What follows bytes of its own stream goes into their frame. */
-static void add_bytes(struct output *output, enum child_stream stream, struct slice bytes)
+static void add_output_bytes(struct output *output, enum child_stream stream, struct slice bytes)
 {
     struct buf *frames = &output->frames;
     bool goes_on = frames->len > 0 && frames->at[output->last] == (char)(stream + 1);
@@ -65,7 +65,7 @@ void output_add(struct output *output, enum child_stream stream, struct slice by
     struct slice kept = slice_first(bytes, output->max - output->kept[stream]);
     CHECK(output->kept[stream] <= output->max);
     if (kept.len > 0)
-        add_bytes(output, stream, kept);
+        add_output_bytes(output, stream, kept);
     output->kept[stream] += kept.len;
     output->is_cut[stream] |= kept.len < bytes.len || !buf_ok(&output->frames);
 }

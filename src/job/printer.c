@@ -36,7 +36,7 @@ struct printer {
 /* ---- its thread ---- */
 
 /* 0 or an error's number. A standard stream may have been made non-blocking by others. */
-static int write_all(int fd, const char *at, size_t len)
+static int write_all_bytes(int fd, const char *at, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(fd, at, len);
@@ -55,12 +55,12 @@ static int write_piece(struct printer *printer, const struct piece *piece)
     static const int fds[STREAMS] = {STDOUT_FILENO, STDERR_FILENO};
     if (printer->is_closed[piece->stream])
         return 0;
-    int error = write_all(fds[piece->stream], piece->bytes, piece->len);
+    int error = write_all_bytes(fds[piece->stream], piece->bytes, piece->len);
     printer->is_closed[piece->stream] = error != 0;
     return error == EPIPE ? 0 : error;
 }
 
-static void wake_waiters(struct printer *printer)
+static void wake_printer_waiters(struct printer *printer)
 {
     struct printer_waiter *waiter = printer->waiters;
     printer->waiters = NULL;
@@ -77,7 +77,7 @@ static void erase_status(struct printer *printer)
 {
     static const char erase[] = "\r\033[K";
     if (printer->status_shown)
-        (void)write_all(STDERR_FILENO, erase, sizeof erase - 1);
+        (void)write_all_bytes(STDERR_FILENO, erase, sizeof erase - 1);
     printer->status_shown = false;
 }
 
@@ -91,7 +91,7 @@ static void draw_status(struct printer *printer)
     mutex_unlock(&printer->mutex);
     erase_status(printer);
     if (len > 0)
-        (void)write_all(STDERR_FILENO, line, len);
+        (void)write_all_bytes(STDERR_FILENO, line, len);
     printer->status_shown = len > 0;
     mutex_lock(&printer->mutex);
 }
@@ -111,11 +111,11 @@ static void write_next(struct printer *printer)
         printer->error = error;
     printer->status_changed |= printer->status_len > 0;
     if (printer->n_bytes < PRINTER_MOST / 2)
-        wake_waiters(printer);
+        wake_printer_waiters(printer);
     mem_free(piece);
 }
 
-static void run(void *argument)
+static void run_printer(void *argument)
 {
     struct printer *printer = argument;
     mutex_lock(&printer->mutex);
@@ -136,7 +136,7 @@ static void run(void *argument)
 static bool wake_thread(struct printer *printer)
 {
     if (!printer->has_thread)
-        printer->has_thread = thread_start(&printer->thread, "printer", run, printer);
+        printer->has_thread = thread_start(&printer->thread, "printer", run_printer, printer);
     cond_signal(&printer->more);
     return printer->has_thread;
 }

@@ -105,7 +105,7 @@ static void hear(struct child_listener *listener, enum child_stream stream, stru
         printer_add(process->settings->printer, stream, bytes);
 }
 
-static bool has_room(struct child_listener *listener)
+static bool has_output_room(struct child_listener *listener)
 {
     struct process *process = process_of(listener);
     struct printer *printer = process->settings->printer;
@@ -115,7 +115,7 @@ static bool has_room(struct child_listener *listener)
 /* ---- one child ---- */
 
 /* What `timeout` and shells make of how it ended. */
-static int code_of(const struct child_result *result)
+static int code_of_child(const struct child_result *result)
 {
     if (result->timed_out)
         return PROCESS_TIMED_OUT;
@@ -164,7 +164,7 @@ static int run_child(struct process *process, const struct runner_attempt *attem
             (stream == CHILD_OUTPUT ? &result.output : &result.error)->truncated;
     process->timed_out = result.timed_out;
     process->signal = result.signal;
-    process->exit_code = code_of(&result);
+    process->exit_code = code_of_child(&result);
     process->signal = result.timed_out ? 0 : result.signal;
     end_what_it_left(process, attempt);
     child_result_fini(&result);
@@ -190,7 +190,7 @@ static void judge_start(struct process *process, int error, struct runner_end *e
     end->note = "it could not be run";
 }
 
-static void judge_end(struct process *process, struct runner_end *end)
+static void judge_child_end(struct process *process, struct runner_end *end)
 {
     int code = process->exit_code;
     bool not_run = code == PROCESS_NOT_RUN || code == PROCESS_NOT_FOUND;
@@ -219,7 +219,7 @@ static void run(struct runner_executor *executor, const struct runner_attempt *a
     if (error != 0)
         judge_start(process, error, ret_end);
     else
-        judge_end(process, ret_end);
+        judge_child_end(process, ret_end);
 }
 
 /* 0: it was done, and its output is what this one wrote; 1: it was not; anything else: unknown. */
@@ -252,7 +252,7 @@ void process_init(struct process *process)
 {
     CHECK(process->settings && process->argv && process->argv[0]);
     process->executor = (struct runner_executor){run, probe, goes_on};
-    process->listener = (struct child_listener){hear, has_room};
+    process->listener = (struct child_listener){hear, has_output_room};
     output_init(&process->output, process->settings->keep_output);
     for (size_t i = 0; i < OUTPUT_STREAMS; i++)
         process->line[i] = buf_make(LINE_MAX_BYTES * 2);

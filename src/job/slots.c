@@ -15,7 +15,7 @@ static void wake_first(const struct slots *slots)
         parker_wake(slots->first->parker);
 }
 
-static void join(struct slots *slots, struct slots_waiter *waiter)
+static void join_slots(struct slots *slots, struct slots_waiter *waiter)
 {
     if (slots->last)
         slots->last->next = waiter;
@@ -38,7 +38,7 @@ static void quit(struct slots *slots, const struct slots_waiter *waiter)
     wake_first(slots);
 }
 
-static bool may_begin(const struct slots *slots, const struct slots_waiter *waiter)
+static bool may_take_slot(const struct slots *slots, const struct slots_waiter *waiter)
 {
     return slots->first == waiter && slots->taken < slots->most &&
            clock_boot_us() >= slots->next_at;
@@ -48,8 +48,8 @@ static bool enter(struct runner_gate *gate, struct parker *parker)
 {
     struct slots *slots = (struct slots *)gate;
     struct slots_waiter waiter = {.parker = parker};
-    join(slots, &waiter);
-    while (!gate->closed && !may_begin(slots, &waiter)) {
+    join_slots(slots, &waiter);
+    while (!gate->closed && !may_take_slot(slots, &waiter)) {
         bool is_next = slots->first == &waiter && slots->taken < slots->most;
         parker->park(parker, is_next ? slots->next_at : CLOCK_NEVER);
     }

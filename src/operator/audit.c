@@ -13,8 +13,8 @@ void audit_page_fini(struct audit_page *page)
     arena_fini(&page->arena);
 }
 
-static enum store_status find(struct store *store, struct parker *parker,
-                              const struct table_query *query, struct store_found *found)
+static enum store_status find_acts(struct store *store, struct parker *parker,
+                                   const struct table_query *query, struct store_found *found)
 {
     return store_find_rows(store, query, parker, clock_after(clock_boot_us(), TIMEOUT_US), found);
 }
@@ -39,7 +39,7 @@ static enum store_status read_reasons(struct store *store, struct parker *parker
         ARENA_AUTO struct arena arena = arena_make(PAGE_BYTES);
         const struct table_query query = {.table = &reason_table, .after = after, .limit = REASONS};
         found = (struct store_found){.arena = &arena};
-        status = find(store, parker, &query, &found);
+        status = find_acts(store, parker, &query, &found);
         for (size_t i = 0; i < found.n && status == STORE_DONE; i++) {
             const struct store_reason *reason = (const struct store_reason *)found.rows[i];
             keep_reason(page, reason);
@@ -59,7 +59,7 @@ enum store_status audit_read(struct store *store, struct parker *parker, struct 
     audit_page_fini(page);
     page->arena = arena_make(PAGE_BYTES);
     *acts = (struct store_found){.arena = &page->arena};
-    enum store_status status = find(store, parker, &query, acts);
+    enum store_status status = find_acts(store, parker, &query, acts);
     page->next = 0;
     if (status != STORE_DONE || acts->n == 0)
         return status;

@@ -17,14 +17,14 @@ void counters_fini(struct counters *counters)
     arena_fini(&counters->arena);
 }
 
-static void restart(void *argument)
+static void restart_counters(void *argument)
 {
     struct counters *counters = argument;
     counters->n = 0;
 }
 
 /* Each process adds to a slot of its own. */
-static void add(void *argument, const struct table_row *row)
+static void add_counted_row(void *argument, const struct table_row *row)
 {
     struct counters *counters = argument;
     const struct store_counter *counter = (const struct store_counter *)row;
@@ -48,8 +48,8 @@ struct table_query counters_query(struct counters *counters)
 {
     return (struct table_query){.table = &counter_table,
                                 .limit = COUNTERS_ROWS,
-                                .restart = restart,
-                                .each = add,
+                                .restart = restart_counters,
+                                .each = add_counted_row,
                                 .argument = counters};
 }
 

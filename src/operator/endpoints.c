@@ -39,8 +39,8 @@ static enum store_status write_rows(struct acting *acting)
     return op.status;
 }
 
-static void bring(struct acting *acting, const struct table *table, enum table_act act,
-                  struct table_row *row)
+static void bring_change(struct acting *acting, const struct table *table, enum table_act act,
+                         struct table_row *row)
 {
     acting->changes[acting->n++] = (struct table_change){.table = table, .act = act, .row = row};
 }
@@ -70,15 +70,15 @@ static void add_secret(struct buf *secrets, struct slice text, int64_t until)
 
 /* ---- making one ---- */
 
-static struct slice take(struct arena *arena, struct buf *buf)
+static struct slice take_buffer(struct arena *arena, struct buf *buf)
 {
     arena->failed |= !buf_ok(buf);
     return buf_ok(buf) ? arena_copy(arena, buf_slice(buf)) : SLICE("");
 }
 
 /* The lines of `secret`: one, several, or one that is minted. */
-static const char *read_secrets(struct acting *acting, const struct json *secret,
-                                struct slice *ret_secrets)
+static const char *read_new_secrets(struct acting *acting, const struct json *secret,
+                                    struct slice *ret_secrets)
 {
     BUF_AUTO struct buf lines = buf_make(MAP_MAX);
     const struct json *one = secret;
@@ -93,7 +93,7 @@ static const char *read_secrets(struct acting *acting, const struct json *secret
             return "secret: expected whsec_ or whsk_ and base64";
         add_secret(&lines, one->text, 0);
     }
-    *ret_secrets = take(acting->arena, &lines);
+    *ret_secrets = take_buffer(acting->arena, &lines);
     return NULL;
 }
 
@@ -116,13 +116,13 @@ static const char *read_map(struct acting *acting, struct slice map, struct slic
     if (!canonical_add_json(&canonical, root, without) || !canonical_end(&canonical))
         return "it is longer than 16KiB";
     *ret_name = name->text;
-    ret_settings->settings = take(acting->arena, &members);
-    return read_secrets(acting, secret, &ret_settings->secrets);
+    ret_settings->settings = take_buffer(acting->arena, &members);
+    return read_new_secrets(acting, secret, &ret_settings->secrets);
 }
 
 /* As every process that delivers will read it. NULL: it can. */
-static const char *try_read(const struct acting *acting, const struct registry_entry *entry,
-                            int64_t now)
+static const char *try_read_endpoint(const struct acting *acting,
+                                     const struct registry_entry *entry, int64_t now)
 {
     BUF_AUTO struct buf map = buf_make(MAP_MAX);
     struct webhook_endpoint endpoint;
@@ -167,8 +167,8 @@ static enum store_status try_add(struct acting *acting, struct store_endpoint *e
                                      .lane = endpoint->name,
                                      .to = state_name(false)};
     acting->n = 0;
-    bring(acting, &endpoint_table, TABLE_INSERT, &endpoint->row);
-    bring(acting, &endpoint_settings_table, TABLE_INSERT, &settings->row);
+    bring_change(acting, &endpoint_table, TABLE_INSERT, &endpoint->row);
+    bring_change(acting, &endpoint_settings_table, TABLE_INSERT, &settings->row);
     acting->changes[1].parent = &endpoint->row;
     acting->n += store_audit_add(&audit, actor, &acting->changes[acting->n]);
     acting->changes[acting->n++] = census_moved(&acting->census);
@@ -188,7 +188,7 @@ enum store_status endpoints_add(const struct endpoints_source *source, struct sl
     *ret_acted = (struct endpoints_acted){.end = ENDPOINTS_BAD};
     ret_acted->problem = read_map(&acting, map, &endpoint.name, &settings);
     if (!ret_acted->problem)
-        ret_acted->problem = try_read(&acting, &entry, store_now(source->store));
+        ret_acted->problem = try_read_endpoint(&acting, &entry, store_now(source->store));
     if (arena->failed)
         return STORE_NO_MEMORY;
     ret_acted->name = endpoint.name;
@@ -223,7 +223,7 @@ static bool set_state(struct acting *acting, struct store_endpoint *state, bool 
     state->is_disabled = disabled;
     state->why = disabled ? SLICE("by an operator") : SLICE("");
     state->failing_since = 0;
-    bring(acting, &endpoint_table, TABLE_UPDATE, &state->row);
+    bring_change(acting, &endpoint_table, TABLE_UPDATE, &state->row);
     acting->changes[acting->n++] = census_moved(&acting->census);
     return true;
 }
@@ -236,8 +236,8 @@ static void end_declarations(struct acting *acting, struct census_entry *declare
     acting->changes[acting->n++] = census_moved(&acting->census);
 }
 
-static bool remove_it(struct acting *acting, const struct registry_entry *entry,
-                      struct store_endpoint *state, bool force)
+static bool remove_endpoint(struct acting *acting, const struct registry_entry *entry,
+                            struct store_endpoint *state, bool force)
 {
     struct census_entry *declared = census_find(&acting->census, KIND, state->name);
     bool is_served = declared && declared->n_living > 0;
@@ -245,15 +245,15 @@ static bool remove_it(struct acting *acting, const struct registry_entry *entry,
         acting->acted->end = is_served ? ENDPOINTS_SERVED : ENDPOINTS_OF_CONFIG;
         return false;
     }
-    bring(acting, &endpoint_table, TABLE_REMOVE, &state->row);
+    bring_change(acting, &endpoint_table, TABLE_REMOVE, &state->row);
     end_declarations(acting, declared, state->changed_at);
     return true;
 }
 
 /* Appends those that sign yet, until the overlap is over. NULL; else why `new` cannot follow them.
  */
-static const char *retire(struct buf *lines, struct slice secrets, struct slice new,
-                          const struct endpoints_wish *wish, int64_t now)
+static const char *retire_secrets(struct buf *lines, struct slice secrets, struct slice new,
+                                  const struct endpoints_wish *wish, int64_t now)
 {
     struct registry_secret secret;
     size_t n = 1;
@@ -288,27 +288,27 @@ static bool rotate(struct acting *acting, const struct registry_entry *entry,
     bool is_minted = wish->secret.len == 0;
     struct slice new = is_minted ? mint_secret(acting->arena) : wish->secret;
     add_secret(&lines, new, 0);
-    const char *problem = retire(&lines, entry->settings->secrets, new, wish, now);
+    const char *problem = retire_secrets(&lines, entry->settings->secrets, new, wish, now);
     if (!settings)
         return false;
     *settings = *entry->settings;
-    settings->secrets = take(acting->arena, &lines);
+    settings->secrets = take_buffer(acting->arena, &lines);
     const struct registry_entry rotated = {entry->state, settings};
     if (!problem)
-        problem = try_read(acting, &rotated, now);
+        problem = try_read_endpoint(acting, &rotated, now);
     if (problem) {
         acting->acted->end = ENDPOINTS_BAD;
         acting->acted->problem = problem;
         return false;
     }
     acting->acted->secret = is_minted ? new : SLICE("");
-    bring(acting, &endpoint_settings_table, TABLE_UPDATE, &settings->row);
+    bring_change(acting, &endpoint_settings_table, TABLE_UPDATE, &settings->row);
     return true;
 }
 
 /* What the act changes. False: nothing, and acted->end says why. */
-static bool apply(struct acting *acting, const struct registry_entry *entry,
-                  struct store_endpoint *state, const struct endpoints_wish *wish)
+static bool apply_endpoint_wish(struct acting *acting, const struct registry_entry *entry,
+                                struct store_endpoint *state, const struct endpoints_wish *wish)
 {
     switch (wish->act) {
     case ENDPOINTS_ENABLE:
@@ -318,12 +318,12 @@ static bool apply(struct acting *acting, const struct registry_entry *entry,
     case ENDPOINTS_ROTATE:
         return rotate(acting, entry, wish, state->changed_at);
     case ENDPOINTS_REMOVE:
-        return remove_it(acting, entry, state, wish->actor.force);
+        return remove_endpoint(acting, entry, state, wish->actor.force);
     }
     UNREACHABLE();
 }
 
-static enum store_status try_act(struct acting *acting, const struct endpoints_wish *wish)
+static enum store_status try_endpoint_act(struct acting *acting, const struct endpoints_wish *wish)
 {
     struct registry registry;
     enum store_status status = read_both(acting, &registry);
@@ -337,7 +337,7 @@ static enum store_status try_act(struct acting *acting, const struct endpoints_w
     struct store_endpoint state = *entry->state;
     state.changed_at = registry.now;
     acting->n = 0;
-    bool changes = apply(acting, entry, &state, wish);
+    bool changes = apply_endpoint_wish(acting, entry, &state, wish);
     if (acting->arena->failed || !changes)
         return acting->arena->failed ? STORE_NO_MEMORY : STORE_DONE;
     struct store_task_audit audit = {
@@ -361,7 +361,7 @@ enum store_status endpoints_act(const struct endpoints_source *source,
         .source = source, .arena = arena, .acted = ret_acted, .census = census_make()};
     enum store_status status = STORE_CONFLICT;
     for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
-        status = try_act(&acting, wish);
+        status = try_endpoint_act(&acting, wish);
         /* Made or removed between the registry's two tables, it looks like one of a config. */
         if (try == 0 && status == STORE_DONE && ret_acted->end == ENDPOINTS_OF_CONFIG)
             status = STORE_CONFLICT;
@@ -377,7 +377,7 @@ struct slice endpoints_secret_end(struct slice secret)
     return slice_skip(secret, secret.len > SECRET_SHOWN ? secret.len - SECRET_SHOWN : 0);
 }
 
-static void add_secrets(struct buf *buf, struct slice secrets, int64_t now)
+static void add_secret_lines(struct buf *buf, struct slice secrets, int64_t now)
 {
     struct registry_secret secret;
     json_open(buf, "secrets", '[');
@@ -405,7 +405,7 @@ void endpoints_add_json(struct buf *buf, const struct registry_entry *entry, int
     json_add_time(buf, "changed_at", state->changed_at);
     if (entry->settings) {
         json_add_time(buf, "created_at", entry->settings->created_at);
-        add_secrets(buf, entry->settings->secrets, now);
+        add_secret_lines(buf, entry->settings->secrets, now);
         json_add_name(buf, "settings");
         buf_add_slice(buf, entry->settings->settings);
     }

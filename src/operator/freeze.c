@@ -8,12 +8,12 @@
 
 /* ---- the terms ---- */
 
-static struct slice state_of(const struct terms *terms)
+static struct slice frozen_word(const struct terms *terms)
 {
     return terms->frozen ? SLICE("frozen") : SLICE("open");
 }
 
-static bool want(const void *argument, int64_t now, struct terms_change *change)
+static bool want_frozen(const void *argument, int64_t now, struct terms_change *change)
 {
     bool frozen = *(const bool *)argument;
     bool is_other = (change->expected.frozen != 0) != frozen;
@@ -25,7 +25,8 @@ static bool want(const void *argument, int64_t now, struct terms_change *change)
 enum store_status freeze_set(struct store *store, const struct store_actor *actor, bool frozen,
                              struct parker *parker, bool *ret_changed)
 {
-    const struct terms_act act = {frozen ? "freeze" : "thaw", actor, state_of, want, &frozen};
+    const struct terms_act act = {frozen ? "freeze" : "thaw", actor, frozen_word, want_frozen,
+                                  &frozen};
     return terms_act(store, &act, parker, ret_changed);
 }
 
@@ -37,7 +38,7 @@ struct counting {
     size_t n;
 };
 
-static void restart_slice(void *argument)
+static void restart_freeze_slice(void *argument)
 {
     struct counting *counting = argument;
     counting->n = counting->before;
@@ -55,7 +56,7 @@ static enum store_status count_operations(struct store *store, struct parker *pa
     struct counting counting = {0};
     struct store_list list = {.statuses = 1U << RECORD_PENDING,
                               .most = SLICE_ROWS,
-                              .restart = restart_slice,
+                              .restart = restart_freeze_slice,
                               .each = count_live,
                               .argument = &counting};
     enum store_status status;

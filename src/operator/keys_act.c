@@ -72,7 +72,8 @@ static void describe_early(const struct keys_act *act, struct buf *what)
 }
 
 /* Appends a sentence for the operator. */
-static enum keys_end describe(const struct keys_act *act, enum record_write write, struct buf *what)
+static enum keys_end describe_write(const struct keys_act *act, enum record_write write,
+                                    struct buf *what)
 {
     switch (write) {
     case RECORD_WRITTEN:
@@ -165,7 +166,7 @@ static bool is_of_other_kind(const struct keys_act *act)
 
 /* A job whose pawl has died, and whose command goes on, is no more settled than it is run again
  * (job/host.h). Its record is as it was listed; another token is refused anyway. */
-static bool goes_on(const struct keys_act *act)
+static bool goes_on_acting(const struct keys_act *act)
 {
     const struct store_row *row = &act->row->store;
     bool settles = act->kind == KEYS_RESOLVE || act->kind == KEYS_RELEASE ||
@@ -205,7 +206,7 @@ enum store_status keys_act(struct store *store, struct keys_act *act, struct par
         describe_other(act);
         return STORE_DONE;
     }
-    if (goes_on(act)) {
+    if (goes_on_acting(act)) {
         describe_going_on(act);
         return STORE_DONE;
     }
@@ -227,7 +228,7 @@ enum store_status keys_act(struct store *store, struct keys_act *act, struct par
     if (act->kind == KEYS_FORGET && act->changed)
         await_caches(parker);
     act->what = buf_make(SENTENCE_MAX);
-    act->end = describe(act, op.write, &act->what);
+    act->end = describe_write(act, op.write, &act->what);
     return STORE_DONE;
 }
 
@@ -245,7 +246,7 @@ const char *keys_act_name(const struct keys_act *act)
 
 /* ---- the outcome an operator writes ---- */
 
-static bool is_json(struct slice body)
+static bool is_json_text(struct slice body)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct json *root;
@@ -265,7 +266,7 @@ static bool make_fields(const struct keys_response *response, struct buf *proble
         return false;
     }
     if (response->body.len > 0 && !headers_find(&response->headers, SLICE("Content-Type")) &&
-        is_json(response->body))
+        is_json_text(response->body))
         buf_add_str(fields, "Content-Type: application/json\r\n");
     if (!buf_ok(fields))
         buf_add_str(problem, "the headers are too large");

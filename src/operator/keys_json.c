@@ -35,7 +35,7 @@ int64_t keys_probe_due(const struct keys_view *view)
     return probes && record_in_doubt(record, view->lease) ? probe_due(record) : 0;
 }
 
-static void add_digest(struct buf *buf, const char *name, const struct digest *digest)
+static void add_digest_json(struct buf *buf, const char *name, const struct digest *digest)
 {
     char hex[DIGEST_HEX_SIZE + 1];
     hex_encode(digest->bytes, DIGEST_SIZE, hex);
@@ -56,7 +56,7 @@ struct slice keys_tenant_hash(const struct keys_view *view, char ret_hex[LOG_KEY
 }
 
 /* Which request claimed it last, and why its outcome is in doubt. */
-static void add_origin(struct buf *buf, const struct keys_view *view)
+static void add_origin_json(struct buf *buf, const struct keys_view *view)
 {
     BUF_AUTO struct buf cause = buf_make(CAUSE_MAX);
     struct origin origin;
@@ -76,7 +76,7 @@ static void add_origin(struct buf *buf, const struct keys_view *view)
     buf_add_char(buf, '}');
 }
 
-static void add_row(struct buf *buf, const struct keys_view *view)
+static void add_record_json(struct buf *buf, const struct keys_view *view)
 {
     const struct record *record = view->record;
     bool live = view->lease == RECORD_LEASE_LIVE;
@@ -101,10 +101,10 @@ static void add_row(struct buf *buf, const struct keys_view *view)
     json_add_time(buf, "expires_at", record->provisional ? 0 : record->expires_at);
     json_add_time(buf, "quiet_at", record_is_final(record->status) ? 0 : record->quiet_at);
     json_add_time(buf, "probe_due_at", keys_probe_due(view));
-    add_digest(buf, "payload_hash", &record->payload_hash);
+    add_digest_json(buf, "payload_hash", &record->payload_hash);
     json_add_known_i64(buf, "http_code", record_is_final(record->status) ? record->http_status : 0);
     json_add_known_text(buf, "result_ref", view->row->location);
-    add_origin(buf, view);
+    add_origin_json(buf, view);
 }
 
 static void add_outcome(struct buf *buf, const struct outcome *outcome)
@@ -125,7 +125,7 @@ static void add_rest(struct buf *buf, const struct keys_view *view)
     const struct record *record = view->record;
     bool ended = record_is_final(record->status);
     int64_t quiet_us = ended ? 0 : keys_left(view->now, record->quiet_at);
-    add_digest(buf, "target_hash", &record->target_hash);
+    add_digest_json(buf, "target_hash", &record->target_hash);
     json_add_text(buf, "recipe", view->row->recipe);
     /* Rows of known outcomes do not hold their policy any more. */
     json_add_known_text(buf, "unknown",
@@ -142,7 +142,7 @@ static void add_rest(struct buf *buf, const struct keys_view *view)
 void keys_add_json(struct buf *buf, const struct keys_view *view, bool whole)
 {
     buf_add_char(buf, '{');
-    add_row(buf, view);
+    add_record_json(buf, view);
     if (whole)
         add_rest(buf, view);
     buf_add_char(buf, '}');
@@ -160,7 +160,7 @@ void keys_add_act_json(struct buf *buf, const struct keys_act *act, const struct
     if (act->changed && act->outcome)
         row.location = act->outcome->location;
     buf_add_char(buf, '{');
-    add_row(buf, &view);
+    add_record_json(buf, &view);
     json_add_text(buf, "act", slice_of(keys_act_name(act)));
     json_add_text(buf, "result", slice_of(keys_end_name(act->end)));
     json_add_bool(buf, "changed", act->changed);

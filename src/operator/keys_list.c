@@ -19,7 +19,7 @@ void keys_found_cut(struct keys_found *found, size_t n)
     *end = NULL;
 }
 
-static void restart_slice(void *argument)
+static void restart_keys_slice(void *argument)
 {
     struct keys_found *found = argument;
     *(found->before ? &found->before->next : &found->first) = NULL;
@@ -53,8 +53,8 @@ static bool has_status(const struct record *record, enum keys_status status)
 }
 
 /* What the store does not pick. */
-static bool is_wanted(const struct keys_found *found, const struct store_row *row,
-                      enum record_lease lease)
+static bool is_wanted_record(const struct keys_found *found, const struct store_row *row,
+                             enum record_lease lease)
 {
     const struct keys_wanted *wanted = found->wanted;
     const struct record *record = &row->record;
@@ -68,10 +68,10 @@ static bool is_wanted(const struct keys_found *found, const struct store_row *ro
 /* ---- listing ---- */
 
 /* Runs on the committer's thread inside its transaction, so it only picks and copies. */
-static bool add_row(void *argument, const struct store_row *row, enum record_lease lease)
+static bool add_found_row(void *argument, const struct store_row *row, enum record_lease lease)
 {
     struct keys_found *found = argument;
-    if (!is_wanted(found, row, lease))
+    if (!is_wanted_record(found, row, lease))
         return true;
     struct keys_row *copy = arena_alloc(&found->arena, sizeof *copy);
     if (!copy)
@@ -93,7 +93,8 @@ static bool add_row(void *argument, const struct store_row *row, enum record_lea
     return ++found->n < found->wanted->limit;
 }
 
-static enum store_status run(struct store *store, struct store_op *op, struct parker *parker)
+static enum store_status run_list_op(struct store *store, struct store_op *op,
+                                     struct parker *parker)
 {
     store_run(store, op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     return op->status;
@@ -103,7 +104,7 @@ enum store_status keys_scan(struct store *store, const struct store_list *list,
                             struct parker *parker, int64_t *ret_seen)
 {
     struct store_op op = {.kind = STORE_LIST, .list = list};
-    enum store_status status = run(store, &op, parker);
+    enum store_status status = run_list_op(store, &op, parker);
     if (status == STORE_DONE)
         *ret_seen = op.row;
     return status;
@@ -114,7 +115,7 @@ enum store_status keys_look(struct store *store, struct keys_row *row, struct pa
 {
     struct store_op op = {
         .kind = STORE_LOOK, .key_hash = row->store.key_hash, .row_hint = row->store.id};
-    enum store_status status = run(store, &op, parker);
+    enum store_status status = run_list_op(store, &op, parker);
     if (status != STORE_DONE)
         return status;
     row->store.record = op.record;
@@ -126,8 +127,8 @@ enum store_status keys_look(struct store *store, struct keys_row *row, struct pa
 
 /* The row of a record that is named in full; 0: none, or only a scan finds it, as the key of a
  * window shows more than it is looked up by. */
-static enum store_status find_named(struct store *store, const struct keys_wanted *wanted,
-                                    struct parker *parker, int64_t *ret_row)
+static enum store_status find_named_record(struct store *store, const struct keys_wanted *wanted,
+                                           struct parker *parker, int64_t *ret_row)
 {
     *ret_row = 0;
     if (!wanted->tenant.at || !wanted->rule.at || !wanted->key.at || wanted->after != 0)
@@ -136,7 +137,7 @@ static enum store_status find_named(struct store *store, const struct keys_wante
                           .key_hash =
                               store_key_hash(store, wanted->tenant, wanted->rule, wanted->key),
                           .record_alone = true};
-    enum store_status status = run(store, &op, parker);
+    enum store_status status = run_list_op(store, &op, parker);
     if (status == STORE_DONE && op.record.status != RECORD_ABSENT)
         *ret_row = op.row;
     return status;
@@ -161,8 +162,8 @@ static struct store_list make_list(struct keys_found *found)
                                    wanted->doubted_before > 0 ? in_doubt : statuses[wanted->status],
                                .lapsed_only = wanted->lapsed,
                                .most = loose ? LOOSE_ROWS : SLICE_ROWS,
-                               .restart = restart_slice,
-                               .each = add_row,
+                               .restart = restart_keys_slice,
+                               .each = add_found_row,
                                .argument = found};
 }
 
@@ -208,7 +209,7 @@ static enum store_status list_all(struct store *store, struct keys_found *found,
 {
     const struct keys_wanted *wanted = found->wanted;
     int64_t named;
-    enum store_status status = find_named(store, wanted, parker, &named);
+    enum store_status status = find_named_record(store, wanted, parker, &named);
     if (status == STORE_DONE && named > 0)
         status = list_named(store, found, parker, named);
     /* Of a key in a space it may be the record of another rule. */

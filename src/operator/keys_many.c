@@ -14,7 +14,7 @@ struct walk {
     bool stopped; /* by the caller */
 };
 
-static void count(const struct keys_act *act, struct keys_tally *tally)
+static void count_act(const struct keys_act *act, struct keys_tally *tally)
 {
     int64_t left = keys_seconds_left(act->now, act->record.quiet_at);
     if (act->end == KEYS_DONE || act->end == KEYS_SAME) {
@@ -39,7 +39,7 @@ static enum store_status act_on(struct walk *walk, const struct keys_row *row)
     enum store_status status = keys_act(walk->store, &act, walk->parker);
     if (status != STORE_DONE)
         return status;
-    count(&act, walk->tally);
+    count_act(&act, walk->tally);
     walk->tally->next = row->store.id;
     walk->stopped = !walk->many->each(walk->many->argument, &act);
     return STORE_DONE;

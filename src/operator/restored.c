@@ -3,14 +3,14 @@
 
 #include "operator/terms_act.h"
 
-static struct slice state_of(const struct terms *terms)
+static struct slice restored_word(const struct terms *terms)
 {
     return terms->went_back_at  ? SLICE("went back")
            : terms->restored_at ? SLICE("restored")
                                 : SLICE("open");
 }
 
-static bool want(const void *argument, int64_t now, struct terms_change *change)
+static bool want_mark(const void *argument, int64_t now, struct terms_change *change)
 {
     const struct restored_mark *mark = argument;
     if (mark->since == 0 && change->expected.went_back_at != 0)
@@ -28,6 +28,7 @@ enum store_status restored_set(struct store *store, const struct store_actor *ac
                                const struct restored_mark *mark, struct parker *parker,
                                bool *ret_changed)
 {
-    const struct terms_act act = {mark->since ? "restored" : "clear", actor, state_of, want, mark};
+    const struct terms_act act = {mark->since ? "restored" : "clear", actor, restored_word,
+                                  want_mark, mark};
     return terms_act(store, &act, parker, ret_changed);
 }

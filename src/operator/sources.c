@@ -7,7 +7,7 @@
 #define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define TRIES_MOST 100                   /* somebody else was first each time */
 
-static enum sources_end judge(const struct census_entry *entry)
+static enum sources_end judge_source(const struct census_entry *entry)
 {
     return !entry                                     ? SOURCES_NOT_FOUND
            : entry->n_living > 0                      ? SOURCES_SERVED
@@ -24,7 +24,7 @@ static enum store_status try_remove(struct store *store, struct parker *parker, 
     if (status != STORE_DONE)
         return status;
     struct census_entry *entry = census_find(&census, SLICE(HANDLER_KIND), name);
-    *ret_end = judge(entry);
+    *ret_end = judge_source(entry);
     if (*ret_end != SOURCES_REMOVED)
         return STORE_DONE;
     struct store_task_audit audit = {.at = census.now,

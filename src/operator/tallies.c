@@ -61,7 +61,7 @@ void tallies_free(struct tallies *tallies)
 
 /* ---- asking ---- */
 
-static void keep_count(void *argument, const struct table_row *row)
+static void keep_tally(void *argument, const struct table_row *row)
 {
     *(int64_t *)argument = row->id;
 }
@@ -71,7 +71,8 @@ static void keep_oldest(void *argument, const struct table_row *row)
     *(int64_t *)argument = ((const struct store_task *)row)->task.created_at;
 }
 
-static void ask(struct tallies *tallies, struct asked *asked, const struct table_query *query)
+static void ask_for_tally(struct tallies *tallies, struct asked *asked,
+                          const struct table_query *query)
 {
     asked->query = *query;
     asked->op = (struct store_op){.kind = STORE_QUERY, .query = &asked->query};
@@ -81,16 +82,16 @@ static void ask(struct tallies *tallies, struct asked *asked, const struct table
 static void ask_for_tasks(struct tallies *tallies, struct asked *asked, bool counts, int64_t *into)
 {
     *into = 0;
-    ask(tallies, asked,
-        &(struct table_query){.table = &task_table,
-                              .by = TABLE_BY_INDEX,
-                              .index = &task_indexes[TASK_BY_STATE],
-                              .prefix = 2,
-                              .like = &asked->like.row,
-                              .is_count = counts,
-                              .limit = counts ? TALLIES_MOST : 1,
-                              .each = counts ? keep_count : keep_oldest,
-                              .argument = into});
+    ask_for_tally(tallies, asked,
+                  &(struct table_query){.table = &task_table,
+                                        .by = TABLE_BY_INDEX,
+                                        .index = &task_indexes[TASK_BY_STATE],
+                                        .prefix = 2,
+                                        .like = &asked->like.row,
+                                        .is_count = counts,
+                                        .limit = counts ? TALLIES_MOST : 1,
+                                        .each = counts ? keep_tally : keep_oldest,
+                                        .argument = into});
 }
 
 static void ask_all(struct tallies *tallies)
@@ -113,7 +114,7 @@ static void ask_all(struct tallies *tallies)
     counters_fini(&tallies->counters);
     counters_init(&tallies->counters);
     struct table_query query = counters_query(&tallies->counters);
-    ask(tallies, &tallies->summing, &query);
+    ask_for_tally(tallies, &tallies->summing, &query);
     tallies->waits = true;
 }
 
@@ -139,7 +140,7 @@ static void show_counters(struct tallies *tallies)
     }
 }
 
-static void take(struct tallies *tallies)
+static void take_tallies(struct tallies *tallies)
 {
     bool done = true;
     bool ended = has_ended(&tallies->counting[0][0], TASKS_KIND_COUNT * TASK_STATE_COUNT, &done) &&
@@ -161,7 +162,7 @@ void tallies_watch(struct tallies *tallies)
 {
     int64_t now = clock_boot_us();
     if (tallies->waits)
-        take(tallies);
+        take_tallies(tallies);
     if (tallies->waits || now < tallies->due)
         return;
     tallies->due = clock_after(now, EACH_US);

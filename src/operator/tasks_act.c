@@ -24,7 +24,8 @@ static struct rows rows_of(const struct tasks_source *source, struct arena *aren
 
 /* ---- decisions ---- */
 
-static enum tasks_end decide(const struct tasks_wish *wish, const struct store_task *stored)
+static enum tasks_end decide_task_act(const struct tasks_wish *wish,
+                                      const struct store_task *stored)
 {
     static const enum task_event events[] = {[TASKS_RETRY] = TASK_RETRY,
                                              [TASKS_REPLAY] = TASK_REPLAY,
@@ -76,7 +77,7 @@ static enum store_status judge_replay(const struct tasks_source *source,
 }
 
 /* A person knows that none of its attempts had its effect. */
-static void end_doubt(struct store_task *stored)
+static void end_task_doubt(struct store_task *stored)
 {
     enum task_reason reason = store_task_reason(stored);
     stored->task.in_doubt = false;
@@ -84,7 +85,7 @@ static void end_doubt(struct store_task *stored)
         stored->task.reason = TASK_REASON_FINAL;
 }
 
-static void apply(const struct tasks_wish *wish, struct store_task *stored, int64_t now)
+static void apply_tasks_wish(const struct tasks_wish *wish, struct store_task *stored, int64_t now)
 {
     struct task *task = &stored->task;
     switch (wish->act) {
@@ -99,7 +100,7 @@ static void apply(const struct tasks_wish *wish, struct store_task *stored, int6
         task_settle(task, TASK_DONE, TASK_REASON_ALREADY, &task_terms_of_acts, now);
         return;
     case TASKS_SETTLE_NOT:
-        end_doubt(stored);
+        end_task_doubt(stored);
         return;
     }
     UNREACHABLE();
@@ -140,7 +141,7 @@ static enum store_status act_on_task(struct rows *rows, struct acting *acting,
     const struct tasks_wish *wish = acting->wish;
     struct store_task stored = *whole->stored;
     acting->acted->state = stored.task.state;
-    acting->acted->end = decide(wish, &stored);
+    acting->acted->end = decide_task_act(wish, &stored);
     enum store_status status =
         judge_replay(acting->source, wish, &stored, whole->now, &acting->acted->end);
     if (status != STORE_DONE || acting->acted->end != TASKS_ACTED)
@@ -149,7 +150,7 @@ static enum store_status act_on_task(struct rows *rows, struct acting *acting,
         status = free_order(rows, whole->stored);
     if (status != STORE_DONE)
         return status;
-    apply(wish, &stored, whole->now);
+    apply_tasks_wish(wish, &stored, whole->now);
     store_task_settle(&stored);
     rows_put(rows, TABLE_UPDATE, &task_table, &stored.row, NULL);
     keep_response(rows, acting, whole);
@@ -159,7 +160,7 @@ static enum store_status act_on_task(struct rows *rows, struct acting *acting,
     return wish->saver ? wish->saver->save(wish->saver, rows->changes, rows->n) : rows_save(rows);
 }
 
-static enum store_status try_act(struct rows *rows, void *argument)
+static enum store_status try_task_act(struct rows *rows, void *argument)
 {
     struct acting *acting = argument;
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
@@ -178,7 +179,7 @@ enum store_status tasks_act(const struct tasks_source *source, const struct task
     struct rows rows = rows_of(source, &arena);
     rows.changes = changes;
     rows.most = sizeof changes / sizeof *changes;
-    return rows_repeat(&rows, try_act, &acting);
+    return rows_repeat(&rows, try_task_act, &acting);
 }
 
 /* ---- many ---- */
@@ -226,7 +227,7 @@ static enum store_status act_on_row(struct acting_on_many *acting, const struct 
     wish.version = stored->row.version;
     wish.after_us = many->rate > 0 ? (int64_t)(lane->n * CLOCK_US_PER_S / many->rate) : 0;
     if (many->dry_run)
-        acted.end = decide(&wish, stored);
+        acted.end = decide_task_act(&wish, stored);
     else
         status = tasks_act(acting->source, &wish, &acted);
     if (status != STORE_DONE)

@@ -9,7 +9,7 @@ static void add_moment(struct buf *buf, const char *name, int64_t us)
     json_add_time(buf, name, us == CLOCK_NEVER ? 0 : us);
 }
 
-static void add_row(struct buf *buf, const struct tasks_row *row)
+static void add_task_json(struct buf *buf, const struct tasks_row *row)
 {
     const struct store_task *stored = row->stored;
     const struct task *task = &stored->task;
@@ -34,13 +34,13 @@ static void add_row(struct buf *buf, const struct tasks_row *row)
 void tasks_add_json(struct buf *buf, const struct tasks_row *row)
 {
     buf_add_char(buf, '{');
-    add_row(buf, row);
+    add_task_json(buf, row);
     buf_add_char(buf, '}');
 }
 
 /* ---- all of one ---- */
 
-static void add_list(struct buf *buf, const struct tasks_whole *whole)
+static void add_list_json(struct buf *buf, const struct tasks_whole *whole)
 {
     struct slice state = whole->list ? steps_state_name(whole->list->state) : SLICE("");
     json_add_known_i64(buf, "list", whole->stored->list_id);
@@ -51,7 +51,7 @@ static void add_list(struct buf *buf, const struct tasks_whole *whole)
     json_add_known_text(buf, "undo_key", whole->request ? whole->request->undo_key : SLICE(""));
 }
 
-static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
+static void add_attempt_json(struct buf *buf, const struct store_attempt *attempt)
 {
     json_next_item(buf);
     buf_add_char(buf, '{');
@@ -65,7 +65,7 @@ static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
     buf_add_char(buf, '}');
 }
 
-static void add_request(struct buf *buf, const struct tasks_whole *whole)
+static void add_request_json(struct buf *buf, const struct tasks_whole *whole)
 {
     static const struct store_request none;
     const struct store_request *request = whole->request ? whole->request : &none;
@@ -84,7 +84,7 @@ void tasks_add_whole_json(struct buf *buf, const struct tasks_whole *whole)
         row.url = whole->request->url;
     }
     buf_add_char(buf, '{');
-    add_row(buf, &row);
+    add_task_json(buf, &row);
     json_add_text(buf, "profile", retry_profile_name(task->profile));
     json_add_text(buf, "on_failure", whole->stored->skips ? SLICE("skip") : SLICE("park"));
     json_add_bool(buf, "holds_order", task->holds);
@@ -94,10 +94,10 @@ void tasks_add_whole_json(struct buf *buf, const struct tasks_whole *whole)
     add_moment(buf, "deadline_at", task->deadline_at);
     json_add_known_i64(buf, "deadline_ms",
                        lasts_us == CLOCK_NEVER ? 0 : lasts_us / CLOCK_US_PER_MS);
-    add_list(buf, whole);
-    add_request(buf, whole);
+    add_list_json(buf, whole);
+    add_request_json(buf, whole);
     json_open(buf, "history", '[');
     for (size_t i = 0; i < whole->n_attempts; i++)
-        add_attempt(buf, (const struct store_attempt *)whole->attempts[i]);
+        add_attempt_json(buf, (const struct store_attempt *)whole->attempts[i]);
     buf_add_str(buf, "]}");
 }

@@ -9,13 +9,14 @@
 #define ATTEMPTS_MOST 1000
 #define LANES_MOST 1000
 
-static void keep_count(void *argument, const struct table_row *row)
+static void keep_tasks_count(void *argument, const struct table_row *row)
 {
     *(size_t *)argument = (size_t)row->id;
 }
 
-static enum store_status find(const struct tasks_source *source, const struct table_query *query,
-                              struct arena *arena, struct store_found *ret_found)
+static enum store_status find_listed(const struct tasks_source *source,
+                                     const struct table_query *query, struct arena *arena,
+                                     struct store_found *ret_found)
 {
     *ret_found = (struct store_found){.arena = arena};
     return store_find_rows(source->store, query, source->parker,
@@ -141,8 +142,8 @@ static enum store_status find_heads(const struct tasks_source *source, struct ta
     return status;
 }
 
-static enum store_status count_state(const struct tasks_source *source, enum task_state state,
-                                     size_t *ret_n)
+static enum store_status count_tasks_state(const struct tasks_source *source, enum task_state state,
+                                           size_t *ret_n)
 {
     const struct store_task like = {.kind = source->kind, .task.state = state};
     const struct table_query query = {.table = &task_table,
@@ -152,7 +153,7 @@ static enum store_status count_state(const struct tasks_source *source, enum tas
                                       .like = &like.row,
                                       .is_count = true,
                                       .limit = SIZE_MAX,
-                                      .each = keep_count,
+                                      .each = keep_tasks_count,
                                       .argument = ret_n};
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     store_run(source->store, &op, source->parker, clock_after(clock_boot_us(), TASKS_TIMEOUT_US));
@@ -206,8 +207,8 @@ static struct table_query query_page(const struct tasks_source *source,
     return query;
 }
 
-static bool is_wanted(const struct tasks_source *source, const struct tasks_wanted *wanted,
-                      const struct store_task *stored)
+static bool is_wanted_task(const struct tasks_source *source, const struct tasks_wanted *wanted,
+                           const struct store_task *stored)
 {
     int64_t at = stored->task.ended_at != 0 ? stored->task.ended_at : stored->task.created_at;
     return slice_eq(stored->kind, source->kind) &&
@@ -223,14 +224,14 @@ enum store_status tasks_list(const struct tasks_source *source, const struct tas
     struct store_found found;
     struct table_query query = query_page(source, wanted, &like);
     *ret_page = (struct tasks_page){.arena = arena_make(PAGE_MAX)};
-    enum store_status status = find(source, &query, &ret_page->arena, &found);
+    enum store_status status = find_listed(source, &query, &ret_page->arena, &found);
     if (status != STORE_DONE)
         return status;
     ret_page->rows = arena_alloc(&ret_page->arena, (found.n + 1) * sizeof *ret_page->rows);
     ret_page->now = found.now;
     for (size_t i = 0; ret_page->rows && i < found.n; i++) {
         const struct store_task *stored = (const struct store_task *)found.rows[i];
-        if (is_wanted(source, wanted, stored))
+        if (is_wanted_task(source, wanted, stored))
             ret_page->rows[ret_page->n++] = (struct tasks_row){.stored = stored};
         ret_page->next = found.n == TASKS_PAGE_MOST ? stored->row.id : 0;
     }
@@ -260,27 +261,27 @@ static enum store_status find_attempts(const struct tasks_source *source, int64_
                                 .prefix = 1,
                                 .like = &like.row,
                                 .limit = ATTEMPTS_MOST};
-    enum store_status status = find(source, &query, &whole->arena, &found);
+    enum store_status status = find_listed(source, &query, &whole->arena, &found);
     whole->attempts = found.rows;
     whole->n_attempts = found.n;
     return status;
 }
 
 /* The row of a table whose id it is; NULL: there is none. */
-static enum store_status find_row(const struct tasks_source *source, const struct table *table,
-                                  int64_t id, struct tasks_whole *whole,
-                                  const struct table_row **ret_row)
+static enum store_status find_task_row(const struct tasks_source *source, const struct table *table,
+                                       int64_t id, struct tasks_whole *whole,
+                                       const struct table_row **ret_row)
 {
     struct table_query query = {.table = table, .after = id - 1, .limit = 1};
     struct store_found found = {0};
-    enum store_status status = find(source, &query, &whole->arena, &found);
+    enum store_status status = find_listed(source, &query, &whole->arena, &found);
     bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
     *ret_row = is_found ? found.rows[0] : NULL;
     whole->now = found.now;
     return status;
 }
 
-static enum store_status unpack(struct tasks_whole *whole)
+static enum store_status unpack_task_body(struct tasks_whole *whole)
 {
     COMPRESS_AUTO struct compress compress = {0};
     BUF_AUTO struct buf body = buf_make(SIZE_MAX);
@@ -300,26 +301,27 @@ enum store_status tasks_read(const struct tasks_source *source, int64_t id,
 {
     const struct table_row *task = NULL, *request = NULL, *list = NULL;
     *ret_whole = (struct tasks_whole){.arena = arena_make(WHOLE_MAX)};
-    enum store_status status = find_row(source, &task_table, id, ret_whole, &task);
+    enum store_status status = find_task_row(source, &task_table, id, ret_whole, &task);
     if (!task || !slice_eq(((const struct store_task *)task)->kind, source->kind))
         return status;
     ret_whole->stored = (const struct store_task *)task;
-    status = find_row(source, &request_table, id, ret_whole, &request);
+    status = find_task_row(source, &request_table, id, ret_whole, &request);
     ret_whole->request = (const struct store_request *)request;
     if (status == STORE_DONE && ret_whole->stored->list_id != 0)
-        status = find_row(source, &task_list_table, ret_whole->stored->list_id, ret_whole, &list);
+        status =
+            find_task_row(source, &task_list_table, ret_whole->stored->list_id, ret_whole, &list);
     ret_whole->list = (const struct store_task_list *)list;
     if (status == STORE_DONE && is_held(ret_whole->stored))
         status = find_head(source, ret_whole->stored, &ret_whole->arena, &ret_whole->head);
     if (status == STORE_DONE)
         status = find_attempts(source, id, ret_whole);
-    return status == STORE_DONE ? unpack(ret_whole) : status;
+    return status == STORE_DONE ? unpack_task_body(ret_whole) : status;
 }
 
 /* ---- how many ---- */
 
 /* A list that is over has rolled back what it did, or not: nothing is left to do with its steps. */
-static bool is_over(const struct tasks_whole *whole)
+static bool is_over_task(const struct tasks_whole *whole)
 {
     return whole->list && whole->list->state != STEPS_RUNNING &&
            whole->list->state != STEPS_UNDOING && whole->list->state != STEPS_PARKED;
@@ -337,7 +339,7 @@ static enum store_status count_dead(const struct tasks_source *source, size_t *r
             const struct store_task *stored = page.rows[i].stored;
             if (stored->list_id != 0)
                 status = tasks_read(source, stored->row.id, &whole);
-            *ret_n += !is_over(&whole);
+            *ret_n += !is_over_task(&whole);
         }
         wanted.after = page.next;
     } while (status == STORE_DONE && wanted.after != 0);
@@ -348,7 +350,7 @@ enum store_status tasks_count(const struct tasks_source *source, enum task_state
                               size_t *ret_n)
 {
     *ret_n = 0;
-    return state == TASK_DEAD ? count_dead(source, ret_n) : count_state(source, state, ret_n);
+    return state == TASK_DEAD ? count_dead(source, ret_n) : count_tasks_state(source, state, ret_n);
 }
 
 /* ---- lanes, orders ---- */
@@ -357,5 +359,5 @@ enum store_status tasks_lanes(const struct tasks_source *source, struct arena *a
                               struct store_found *ret_found)
 {
     struct table_query query = {.table = &lane_table, .limit = LANES_MOST};
-    return find(source, &query, arena, ret_found);
+    return find_listed(source, &query, arena, ret_found);
 }

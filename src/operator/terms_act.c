@@ -6,15 +6,16 @@
 #define TRIES_MOST 100 /* somebody else set the terms each time */
 
 /* Any operation reads the terms. */
-static enum store_status read_terms(struct store *store, struct parker *parker)
+static enum store_status read_terms_now(struct store *store, struct parker *parker)
 {
     struct store_op op = {.kind = STORE_LOOK, .record_alone = true};
     store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     return op.status;
 }
 
-static enum store_status save(struct store *store, const struct terms_act *act,
-                              const struct terms_change *terms, int64_t now, struct parker *parker)
+static enum store_status save_terms(struct store *store, const struct terms_act *act,
+                                    const struct terms_change *terms, int64_t now,
+                                    struct parker *parker)
 {
     struct store_task_audit audit = {.at = now,
                                      .actor = act->actor->name,
@@ -35,13 +36,13 @@ enum store_status terms_act(struct store *store, const struct terms_act *act, st
     enum store_status status = STORE_CONFLICT;
     *ret_changed = false;
     for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
-        status = read_terms(store, parker);
+        status = read_terms_now(store, parker);
         int64_t now = store_now(store);
         struct terms_change terms = {.expected = store_terms(store)};
         terms.wanted = terms.expected;
         if (status != STORE_DONE || !act->want(act->argument, now, &terms))
             return status;
-        status = save(store, act, &terms, now, parker);
+        status = save_terms(store, act, &terms, now, parker);
         *ret_changed = status == STORE_DONE;
     }
     return status == STORE_CONFLICT ? STORE_DOWN : status;

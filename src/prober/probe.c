@@ -34,7 +34,7 @@ void probe_fill(struct probe *probe)
 
 /* As it was spelled when it was sent, else as the gateway does it today. A record from before keys
  * had one spelling was sent as its client wrote it, which is not kept: bare is the likeliest. */
-static void add_key(const struct probe *probe, struct slice key, struct buf *head)
+static void add_probe_key(const struct probe *probe, struct slice key, struct buf *head)
 {
     bool old = payload_recipe_is_old(probe->row->recipe);
     key_value_write_as(key, origin_spelling(probe->row->origin),
@@ -43,8 +43,8 @@ static void add_key(const struct probe *probe, struct slice key, struct buf *hea
 }
 
 /* The target by what is kept with the record. */
-static enum template_result add_target(const struct probe *probe, struct slice key,
-                                       struct buf *target)
+static enum template_result add_probe_target(const struct probe *probe, struct slice key,
+                                             struct buf *target)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     char hex[DIGEST_HEX_SIZE + 1];
@@ -74,7 +74,7 @@ static struct buf key_of(const struct store_row *row)
 bool probe_has_target(const struct probe *probe)
 {
     BUF_AUTO struct buf target = buf_make(HEAD_MAX), key = key_of(probe->row);
-    return add_target(probe, buf_slice(&key), &target) != TEMPLATE_FORMAT;
+    return add_probe_target(probe, buf_slice(&key), &target) != TEMPLATE_FORMAT;
 }
 
 static bool has_host(struct slice lines)
@@ -86,7 +86,7 @@ static bool has_host(struct slice lines)
     return false;
 }
 
-static void add_lines(const struct probe *probe, struct buf *head)
+static void add_probe_lines(const struct probe *probe, struct buf *head)
 {
     const struct url_authority *to = probe->upstream;
     bool bracketed = slice_find(to->host, ':') >= 0;
@@ -99,12 +99,12 @@ static void add_lines(const struct probe *probe, struct buf *head)
 static bool write_head(const struct probe *probe, struct buf *head)
 {
     BUF_AUTO struct buf target = buf_make(HEAD_MAX), key = key_of(probe->row);
-    if (!buf_ok(&key) || add_target(probe, buf_slice(&key), &target) != TEMPLATE_OK)
+    if (!buf_ok(&key) || add_probe_target(probe, buf_slice(&key), &target) != TEMPLATE_OK)
         return false;
     buf_printf(head, "GET %.*s HTTP/1.1\r\n", SLICE_ARG(buf_slice(&target)));
-    add_lines(probe, head);
+    add_probe_lines(probe, head);
     buf_add_str(head, "Accept-Encoding: identity\r\nIdempotency-Key: ");
-    add_key(probe, buf_slice(&key), head);
+    add_probe_key(probe, buf_slice(&key), head);
     buf_printf(head, "\r\nIdempotency-Token: %lld\r\nConnection: close\r\n\r\n",
                (long long)probe->attempt.token);
     return buf_ok(head);
@@ -112,7 +112,7 @@ static bool write_head(const struct probe *probe, struct buf *head)
 
 /* ---- the exchange ---- */
 
-static void run_call(struct probe *probe)
+static void run_probe_call(struct probe *probe)
 {
     struct http_call *call = &probe->call;
     const struct http_response *response = &call->response;
@@ -147,7 +147,7 @@ void probe_send(struct probe *probe, struct http_pool *pool)
     probe->call.method = SLICE("GET");
     probe->call.headers = buf_slice(&head);
     probe->call.first_by = probe->attempt.send_by;
-    run_call(probe);
+    run_probe_call(probe);
 }
 
 /* ---- what it found ---- */

@@ -70,7 +70,7 @@ static void plan_drop(void *dropped)
     mem_free(plan);
 }
 
-static size_t count_wanting(const struct rule_set *rules)
+static size_t count_probing_rules(const struct rule_set *rules)
 {
     size_t n = 0;
     for (size_t i = 0; i < rules->n; i++)
@@ -88,7 +88,7 @@ static bool has_rule(const struct rule_set *rules, bool (*is_so)(const struct ru
 
 bool prober_is_wanted(const struct rule_set *rules)
 {
-    return count_wanting(rules) > 0;
+    return count_probing_rules(rules) > 0;
 }
 
 static struct plan *plan_make(const struct prober_settings *settings)
@@ -98,7 +98,7 @@ static struct plan *plan_make(const struct prober_settings *settings)
         return NULL;
     plan->refs = 1;
     plan->settings = *settings;
-    plan->wanted = count_wanting(settings->rules);
+    plan->wanted = count_probing_rules(settings->rules);
     plan->ends_holds = has_rule(settings->rules, hold_has_end);
     plan->asks_first = has_rule(settings->rules, rule_asks_first);
     plan->host = mem_copy(settings->host.host.at, settings->host.host.len);
@@ -148,7 +148,8 @@ static void note(const struct prober *prober, const struct plan *plan, const str
 }
 
 /* Stale: somebody acquired since, and settles it. */
-static bool settle(const struct job *job, struct probe *probe, enum metrics_probe *ret_result)
+static bool settle_probed(const struct job *job, struct probe *probe,
+                          enum metrics_probe *ret_result)
 {
     struct engine *engine = job->prober->config.engine;
     enum disposition_write write = probe_end(probe);
@@ -186,7 +187,7 @@ static void aim(const struct job *job, const struct store_row *row, struct probe
     probe->connect_timeout_us = job->plan->settings.connect_timeout_us;
 }
 
-static bool acquire(const struct prober *prober, struct probe *probe)
+static bool acquire_for_probe(const struct prober *prober, struct probe *probe)
 {
     struct attempt *attempt = &probe->attempt;
     probe_fill(probe);
@@ -200,7 +201,7 @@ static bool acquire(const struct prober *prober, struct probe *probe)
 }
 
 /* As the first probe of its rule would be sent, for a key that cannot exist. */
-static void try_service(struct job *job)
+static void try_prober_service(struct job *job)
 {
     struct probe *probe MEM_AUTO = mem_zalloc(1, sizeof *probe);
     struct store_row row = job->row;
@@ -229,15 +230,15 @@ static void probe_record(struct job *job, struct probe *probe)
     if (!probe_has_target(probe))
         return;
     if (trial_is_due(job->plan->settings.rules, job->rule))
-        try_service(job);
-    if (!acquire(prober, probe))
+        try_prober_service(job);
+    if (!acquire_for_probe(prober, probe))
         return;
     job->probe = probe;
     probe->end = EXCHANGE_NOT_SENT;
     if (!prober->base.draining)
         probe_send(probe, job->plan->pool);
     job->probe = NULL;
-    if (settle(job, probe, &result))
+    if (settle_probed(job, probe, &result))
         note(prober, job->plan, probe, result);
     probe_fini(probe);
 }
@@ -254,7 +255,7 @@ static void end_job(struct job *job)
     parker_wake(prober->parker);
 }
 
-static void run_job(void *argument)
+static void run_probe_job(void *argument)
 {
     struct job *job = argument;
     struct probe *probe MEM_AUTO = mem_zalloc(1, sizeof *probe); /* too large for a stack */
@@ -264,7 +265,7 @@ static void run_job(void *argument)
 }
 
 /* False: no memory. */
-static bool copy_row(struct job *job, const struct store_row *row)
+static bool copy_probed_row(struct job *job, const struct store_row *row)
 {
     job->arena = arena_make(ROW_MAX);
     job->row = *row;
@@ -287,7 +288,7 @@ static void start_job(struct prober *prober, const struct rule *rule, const stru
     *job = (struct job){.prober = prober, .plan = prober->plan, .rule = rule};
     job->plan->refs++;
     prober->running++;
-    if (!copy_row(job, row) || !fiber_spawn(prober->base.loop, "probe", run_job, job))
+    if (!copy_probed_row(job, row) || !fiber_spawn(prober->base.loop, "probe", run_probe_job, job))
         end_job(job);
 }
 
@@ -303,8 +304,8 @@ static size_t share_of(const struct prober *prober, const struct rule *rule)
 }
 
 /* Whether a probe of this record may begin now: not while its last one runs. */
-static bool has_room(const struct prober *prober, const struct rule *rule,
-                     const struct store_row *row)
+static bool has_probe_room(const struct prober *prober, const struct rule *rule,
+                           const struct store_row *row)
 {
     size_t n = 0;
     for (const struct job *job = prober->jobs; job < prober->jobs + AT_ONCE; job++) {
@@ -332,7 +333,7 @@ static void start_slice(struct prober *prober, struct slice_of_records *slice)
     struct keys_row **at = &slice->next;
     while (*at && prober->running < AT_ONCE) {
         const struct rule *rule = due_rule(prober, *at);
-        if (rule && !has_room(prober, rule, &(*at)->store)) {
+        if (rule && !has_probe_room(prober, rule, &(*at)->store)) {
             at = &(*at)->next;
             continue;
         }
@@ -350,7 +351,8 @@ static void drop_slice(struct slice_of_records *slice)
 }
 
 /* False: the store did not list. */
-static bool list(struct prober *prober, struct slice_of_records *slice, enum keys_status status)
+static bool list_doubtful(struct prober *prober, struct slice_of_records *slice,
+                          enum keys_status status)
 {
     struct keys_wanted wanted = {.status = status,
                                  .lapsed = status == KEYS_PENDING,
@@ -388,7 +390,7 @@ static bool is_settled_by(const struct rule *rule)
 static void list_lapsed(struct prober *prober, int64_t stale)
 {
     bool found = false;
-    if (!list(prober, &prober->lapsed, KEYS_PENDING))
+    if (!list_doubtful(prober, &prober->lapsed, KEYS_PENDING))
         return;
     for (const struct keys_row *row = prober->lapsed.next; row; row = row->next) {
         const struct rule *rule = rule_set_named(prober->plan->settings.rules, row->store.rule);
@@ -402,13 +404,13 @@ static void list_lapsed(struct prober *prober, int64_t stale)
 }
 
 /* The next slices, unless all probes are under way: then those of before wait for them. */
-static void look(struct prober *prober)
+static void look_for_records(struct prober *prober)
 {
     struct store_counts counts = store_counts(prober->config.store);
     if (prober->running == AT_ONCE)
         return;
     bool settles = prober->plan->wanted > 0 || prober->plan->ends_holds;
-    if (settles && counts.unknown > 0 && list(prober, &prober->unknown, KEYS_UNKNOWN))
+    if (settles && counts.unknown > 0 && list_doubtful(prober, &prober->unknown, KEYS_UNKNOWN))
         end_holds(prober, &prober->unknown);
     if (round_is_due(&prober->round, clock_boot_us(), counts.stale))
         list_lapsed(prober, counts.stale);
@@ -428,7 +430,7 @@ static int64_t next_look(const struct prober *prober)
     return clock_after(clock_boot_us(), goes_on ? LOOK_US : REST_US);
 }
 
-static bool is_wanted(const struct plan *plan)
+static bool is_wanted_plan(const struct plan *plan)
 {
     return plan->wanted > 0 || plan->ends_holds || plan->asks_first;
 }
@@ -441,15 +443,15 @@ static void run_prober(void *argument)
     prober->parker = fiber_parker();
     service_taken(&prober->base);
     while (!prober->base.draining) {
-        if (is_wanted(prober->plan) && clock_boot_us() >= prober->look_at) {
+        if (is_wanted_plan(prober->plan) && clock_boot_us() >= prober->look_at) {
             prober->look_at = CLOCK_NEVER; /* sooner, if a reload comes meanwhile */
-            look(prober);
+            look_for_records(prober);
             prober->look_at = clock_first(prober->look_at, next_look(prober));
         }
         if (prober->plan->wanted > 0 && !prober->base.draining)
             start_slices(prober);
         if (!prober->base.draining)
-            fiber_wait(NULL, 0, is_wanted(prober->plan) ? prober->look_at : CLOCK_NEVER);
+            fiber_wait(NULL, 0, is_wanted_plan(prober->plan) ? prober->look_at : CLOCK_NEVER);
     }
     while (prober->running > 0)
         fiber_wait(NULL, 0, CLOCK_NEVER);
@@ -459,7 +461,7 @@ static void run_prober(void *argument)
 
 /* ---- as a service ---- */
 
-static void take_plan(void *owner, void *plan)
+static void take_prober_plan(void *owner, void *plan)
 {
     struct prober *prober = owner;
     plan_drop(prober->plan);
@@ -491,7 +493,7 @@ static const struct service_kind prober_kind = {
     .size = sizeof(struct prober),
     .max_fibers = AT_ONCE + FIBERS_SPARE,
     .fibers = {{"prober", run_prober}},
-    .take = take_plan,
+    .take = take_prober_plan,
     .drain = cut_probes,
     .drop = plan_drop,
     .fini = prober_fini,

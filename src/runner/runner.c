@@ -32,7 +32,7 @@ static void make_course(struct runner *runner)
     runner->course.attempts = 0;
 }
 
-static void fill_attempt(struct runner *runner)
+static void fill_runner_attempt(struct runner *runner)
 {
     struct record_begin *begin = &runner->attempt.begin;
     if (!runner->engine)
@@ -47,12 +47,12 @@ static void fill_attempt(struct runner *runner)
     begin->settle_us = runner->timeout_us;
 }
 
-static bool is_closed(const struct runner *runner)
+static bool is_gate_closed(const struct runner *runner)
 {
     return runner->gate && runner->gate->closed;
 }
 
-static void leave(struct runner *runner)
+static void leave_gate(struct runner *runner)
 {
     if (runner->gate)
         runner->gate->leave(runner->gate);
@@ -65,7 +65,7 @@ static int64_t waits_until(const struct runner *runner)
     return runner->is_job ? runner->wait_until : clock_first(runner->wait_until, runner->deadline);
 }
 
-static enum engine_verdict begin(struct runner *runner)
+static enum engine_verdict begin_runner(struct runner *runner)
 {
     int64_t now = clock_boot_us();
     outcome_unref(runner->outcome); /* of an attempt whose token was stale */
@@ -89,7 +89,7 @@ static enum runner_result take_verdict(struct runner *runner, enum engine_verdic
     CHECK(class >= VERDICT_DONE && class != VERDICT_REFUSED);
     runner->outcome = runner->attempt.result.found;
     runner->attempt.result.found = NULL;
-    return verdict == ENGINE_GONE && is_closed(runner) ? RUNNER_STOPPED : results[class];
+    return verdict == ENGINE_GONE && is_gate_closed(runner) ? RUNNER_STOPPED : results[class];
 }
 
 /* Its lease has lapsed: it goes on without its owner and may be waited for, or is overtaken. */
@@ -110,7 +110,7 @@ static enum step look_at_lapsed(struct runner *runner)
     return waits ? STEP_WAIT : STEP_ENDED;
 }
 
-static enum step follow(struct runner *runner, enum engine_verdict verdict)
+static enum step follow_verdict(struct runner *runner, enum engine_verdict verdict)
 {
     if (verdict == ENGINE_PROCEED) {
         CRASH_POINT(after_claim_commit);
@@ -119,13 +119,13 @@ static enum step follow(struct runner *runner, enum engine_verdict verdict)
     }
     if (engine_class_of(verdict) == VERDICT_PROBE)
         return STEP_PROBE;
-    leave(runner);
+    leave_gate(runner);
     bool lapsed = verdict == ENGINE_IN_PROGRESS && runner->attempt.begin.asks_first &&
                   runner->attempt.result.lease == RECORD_LEASE_LAPSED;
     return lapsed ? look_at_lapsed(runner) : STEP_ENDED;
 }
 
-static enum step decide(struct runner *runner, enum runner_result *ret_result)
+static enum step decide_runner(struct runner *runner, enum runner_result *ret_result)
 {
     *ret_result = RUNNER_STOPPED;
     if (runner->gate && !runner->gate->enter(runner->gate, runner->parker))
@@ -134,11 +134,11 @@ static enum step decide(struct runner *runner, enum runner_result *ret_result)
         return STEP_ATTEMPT;
     *ret_result = RUNNER_IN_PROGRESS;
     if (runner->decisions++ == DECISIONS_MAX) {
-        leave(runner);
+        leave_gate(runner);
         return STEP_ENDED;
     }
-    enum engine_verdict verdict = begin(runner);
-    enum step step = follow(runner, verdict);
+    enum engine_verdict verdict = begin_runner(runner);
+    enum step step = follow_verdict(runner, verdict);
     if (step == STEP_ENDED)
         *ret_result = take_verdict(runner, verdict);
     return step;
@@ -156,7 +156,7 @@ struct engine_act runner_act(const struct runner_end *end, bool is_probe)
 }
 
 /* `ends`: no attempt follows; `again`: one might have. */
-static void count(struct runner *runner, bool ends, bool again)
+static void count_course(struct runner *runner, bool ends, bool again)
 {
     struct attempt *attempt = &runner->attempt;
     struct tally *tally = &runner->tally;
@@ -175,8 +175,8 @@ static void count(struct runner *runner, bool ends, bool again)
 }
 
 /* False: it is not known whether it is stored, or the store has stopped: the result says which. */
-static bool await_end(struct runner *runner, enum engine_written *ret_written,
-                      enum runner_result *ret_result)
+static bool await_runner_end(struct runner *runner, enum engine_written *ret_written,
+                             enum runner_result *ret_result)
 {
     int64_t now = clock_boot_us();
     int64_t until =
@@ -198,11 +198,11 @@ static bool store_end(struct runner *runner, const struct engine_act *act,
 {
     engine_write(runner->engine, &runner->attempt, act, runner->parker);
     if (act->kind != ENGINE_TURN)
-        leave(runner);
-    return await_end(runner, ret_written, ret_result);
+        leave_gate(runner);
+    return await_runner_end(runner, ret_written, ret_result);
 }
 
-static struct runner_attempt make_attempt(const struct runner *runner, int number)
+static struct runner_attempt make_runner_attempt(const struct runner *runner, int number)
 {
     int64_t until = clock_after(clock_boot_us(), runner->timeout_us);
     return (struct runner_attempt){
@@ -218,7 +218,7 @@ static struct runner_attempt make_attempt(const struct runner *runner, int numbe
 static void run_attempt(struct runner *runner, struct runner_attempt *ret_attempt)
 {
     runner->course.attempts++;
-    *ret_attempt = make_attempt(runner, retry_course_sent(&runner->course));
+    *ret_attempt = make_runner_attempt(runner, retry_course_sent(&runner->course));
     runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};
     runner->began_at = clock_wall_us();
     runner->executor->run(runner->executor, ret_attempt, &runner->end);
@@ -238,7 +238,7 @@ static bool is_tried_again(const struct runner *runner)
 }
 
 /* What follows on an attempt that is to be tried again. */
-static struct retry_next plan_next(struct runner *runner, int64_t now)
+static struct retry_next plan_next_run(struct runner *runner, int64_t now)
 {
     enum retry_class class = runner->end.class < RETRY_LATER ? RETRY_LATER : runner->end.class;
     struct retry_next next = retry_plan_next(&runner->course, class, runner->end.hint_us, now);
@@ -263,12 +263,12 @@ static void plan_end(struct runner *runner, struct runner_report *report)
 {
     bool again = is_tried_again(runner);
     if (again)
-        report->next = plan_next(runner, report->now);
+        report->next = plan_next_run(runner, report->now);
     bool ends = !again || report->next.end != RETRY_GOES_ON;
     if (runner->gate && runner->gate->fails_fast && ends && runner->end.class != RETRY_DONE)
         runner->gate->closed = true;
     if (runner->engine)
-        count(runner, ends, again);
+        count_course(runner, ends, again);
 }
 
 static void note_doubt(struct runner *runner, enum engine_written written)
@@ -282,8 +282,8 @@ static void note_doubt(struct runner *runner, enum engine_written written)
         runner->in_doubt = false;
 }
 
-static enum step judge_end(struct runner *runner, const struct runner_report *report,
-                           enum runner_result *ret_result)
+static enum step judge_runner_end(struct runner *runner, const struct runner_report *report,
+                                  enum runner_result *ret_result)
 {
     bool again = is_tried_again(runner);
     if (runner->report)
@@ -300,7 +300,7 @@ static enum step judge_end(struct runner *runner, const struct runner_report *re
 }
 
 /* A response whose token is stale says nothing any more: the record is asked again. */
-static enum step attempt(struct runner *runner, enum runner_result *ret_result)
+static enum step attempt_once(struct runner *runner, enum runner_result *ret_result)
 {
     struct runner_attempt attempt;
     enum engine_written written = ENGINE_STORED;
@@ -310,14 +310,14 @@ static enum step attempt(struct runner *runner, enum runner_result *ret_result)
     plan_end(runner, &report);
     struct engine_act act = runner_act(&runner->end, false);
     if (!runner->engine)
-        leave(runner);
+        leave_gate(runner);
     else if (!store_end(runner, &act, &written, ret_result))
         return STEP_ENDED;
     note_doubt(runner, written);
     if (written == ENGINE_STALE)
         return STEP_BEGIN;
     CHECK(written == ENGINE_STORED);
-    return judge_end(runner, &report, ret_result);
+    return judge_runner_end(runner, &report, ret_result);
 }
 
 /* ---- a probe ---- */
@@ -350,10 +350,11 @@ static enum step after_probe(enum engine_act_kind kind, enum engine_written writ
 }
 
 /* What it found out is stored before it is reported; "not done" is followed by an attempt. */
-static enum step probe(struct runner *runner, enum runner_result *ret_result)
+static enum step probe_once(struct runner *runner, enum runner_result *ret_result)
 {
     bool inquires = record_is_asking(&runner->attempt.result.record);
-    struct runner_attempt attempt = make_attempt(runner, retry_course_sent(&runner->course) + 1);
+    struct runner_attempt attempt =
+        make_runner_attempt(runner, retry_course_sent(&runner->course) + 1);
     enum engine_written written;
     CHECK(runner->executor->probe);
     runner->end = (struct runner_end){.hint_us = RETRY_NO_HINT};
@@ -366,11 +367,11 @@ static enum step probe(struct runner *runner, enum runner_result *ret_result)
     if (is_known && act.kind == ENGINE_TURN && written == ENGINE_STORED)
         return STEP_ATTEMPT;
     if (act.kind == ENGINE_TURN)
-        leave(runner);
+        leave_gate(runner);
     if (is_known && act.kind == ENGINE_RELEASE_SETTLED && written == ENGINE_EARLY) {
         act = engine_act_of(WRITE_DOUBT, true); /* which ends its lease */
         engine_write(runner->engine, &runner->attempt, &act, runner->parker);
-        is_known = await_end(runner, &written, ret_result);
+        is_known = await_runner_end(runner, &written, ret_result);
     }
     if (!is_known)
         return STEP_ENDED;
@@ -384,7 +385,7 @@ static enum step probe(struct runner *runner, enum runner_result *ret_result)
 
 static enum step wait_until_due(struct runner *runner)
 {
-    while (clock_boot_us() < runner->due && !is_closed(runner))
+    while (clock_boot_us() < runner->due && !is_gate_closed(runner))
         runner->parker->park(runner->parker, runner->due);
     return STEP_BEGIN;
 }
@@ -396,14 +397,14 @@ enum runner_result runner_run(struct runner *runner)
     CHECK(runner->timeout_us > 0 && runner->attempt.begin.ttl_us > 0);
     make_course(runner);
     runner->wait_until = clock_after(clock_boot_us(), runner->wait_us);
-    fill_attempt(runner);
+    fill_runner_attempt(runner);
     while (step != STEP_ENDED) {
         if (step == STEP_BEGIN)
-            step = decide(runner, &result);
+            step = decide_runner(runner, &result);
         else if (step == STEP_ATTEMPT)
-            step = attempt(runner, &result);
+            step = attempt_once(runner, &result);
         else if (step == STEP_PROBE)
-            step = probe(runner, &result);
+            step = probe_once(runner, &result);
         else
             step = wait_until_due(runner);
     }

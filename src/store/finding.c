@@ -9,8 +9,8 @@ static void forget_rows(void *argument)
 }
 
 /* With its texts. NULL: no memory. */
-static struct table_row *copy_row(struct arena *arena, const struct table *table,
-                                  const struct table_row *row)
+static struct table_row *copy_found_row(struct arena *arena, const struct table *table,
+                                        const struct table_row *row)
 {
     struct table_row *copy = arena_alloc(arena, table->row_size);
     if (!copy)
@@ -29,7 +29,7 @@ static void keep_row(void *argument, const struct table_row *row)
     CHECK(finding->found->n < finding->limit);
     if (finding->found->rows)
         finding->found->rows[finding->found->n++] =
-            copy_row(finding->found->arena, finding->query.table, row);
+            copy_found_row(finding->found->arena, finding->query.table, row);
 }
 
 void finding_start(struct finding *finding, const struct table_query *query,

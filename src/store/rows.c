@@ -8,7 +8,7 @@
 #define PAGE ((size_t)500)
 #define ANY INT64_C(-1) /* in place of a row's id */
 
-static void run(const struct rows *rows, struct store_op *op)
+static void run_rows_op(const struct rows *rows, struct store_op *op)
 {
     int64_t within_us = rows->within_us > 0 ? rows->within_us : ROWS_WITHIN_US;
     store_run(rows->store, op, rows->parker, clock_after(clock_boot_us(), within_us));
@@ -23,14 +23,14 @@ enum store_status rows_find(struct rows *rows, const struct table_query *query,
     struct store_op op;
     *ret_found = (struct store_found){.arena = rows->arena};
     finding_start(&finding, query, ret_found, &op);
-    run(rows, &op);
+    run_rows_op(rows, &op);
     enum store_status status = finding_end(&finding, &op);
     rows->now = ret_found->now;
     return status;
 }
 
 /* What it has outgrown stays in the arena. */
-static bool append(struct store_found *all, size_t *room, const struct store_found *page)
+static bool append_page(struct store_found *all, size_t *room, const struct store_found *page)
 {
     if (all->n + page->n > *room) {
         *room = 2 * (all->n + page->n);
@@ -59,14 +59,14 @@ enum store_status rows_find_all(struct rows *rows, const struct table *table,
         const struct table_query query = {
             .table = table, .after = all->n > 0 ? all->rows[all->n - 1]->id : 0, .limit = PAGE};
         status = rows_find(rows, &query, &page);
-        if (status == STORE_DONE && !append(all, &room, &page))
+        if (status == STORE_DONE && !append_page(all, &room, &page))
             status = STORE_NO_MEMORY;
     } while (status == STORE_DONE && page.n == PAGE);
     return status;
 }
 
-static enum store_status find_row(struct rows *rows, const struct table_query *query, int64_t id,
-                                  struct table_row *row)
+static enum store_status find_row_by_id(struct rows *rows, const struct table_query *query,
+                                        int64_t id, struct table_row *row)
 {
     struct table_query first = *query;
     struct store_found found;
@@ -83,20 +83,20 @@ static enum store_status find_row(struct rows *rows, const struct table_query *q
 enum store_status rows_find_first(struct rows *rows, const struct table_query *query,
                                   struct table_row *row)
 {
-    return find_row(rows, query, ANY, row);
+    return find_row_by_id(rows, query, ANY, row);
 }
 
 enum store_status rows_find_one(struct rows *rows, const struct table *table, struct table_row *row)
 {
     const struct table_query query = {.table = table, .by = TABLE_BY_KEY, .like = row};
-    return find_row(rows, &query, ANY, row);
+    return find_row_by_id(rows, &query, ANY, row);
 }
 
 enum store_status rows_by_id(struct rows *rows, const struct table *table, int64_t id,
                              struct table_row *row)
 {
     const struct table_query query = {.table = table, .after = id - 1};
-    return find_row(rows, &query, id, row);
+    return find_row_by_id(rows, &query, id, row);
 }
 
 /* ---- saving ---- */
@@ -118,7 +118,7 @@ enum store_status rows_save(struct rows *rows)
                           .terms = rows->terms};
     if (rows->n == 0)
         return STORE_DONE;
-    run(rows, &op);
+    run_rows_op(rows, &op);
     return op.status;
 }
 

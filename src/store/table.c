@@ -62,20 +62,22 @@ bool table_fits(const struct table_column *column, int64_t value)
     return column->size != sizeof(bool) || value == 0 || value == 1;
 }
 
-static bool is_within(int64_t value, int64_t least, int64_t most)
+static bool is_within_bounds(int64_t value, int64_t least, int64_t most)
 {
     return value >= least && value <= most;
 }
 
-static bool holds(const struct table *table, const struct table_relation *relation, const void *row)
+static bool holds_relation(const struct table *table, const struct table_relation *relation,
+                           const void *row)
 {
     const struct table_column *columns = table->columns, *column = &columns[relation->column];
     if (relation->when != TABLE_ALWAYS &&
-        !is_within(table_number(&columns[relation->when], row), relation->from, relation->to))
+        !is_within_bounds(table_number(&columns[relation->when], row), relation->from,
+                          relation->to))
         return true;
     switch (relation->claim) {
     case TABLE_IS_WITHIN:
-        return is_within(table_number(column, row), relation->least, relation->most);
+        return is_within_bounds(table_number(column, row), relation->least, relation->most);
     case TABLE_IS_EMPTY:
         return table_text(column, row).len == 0;
     case TABLE_IS_AS:
@@ -87,7 +89,7 @@ static bool holds(const struct table *table, const struct table_relation *relati
 bool table_is_sound(const struct table *table, const void *row)
 {
     for (size_t i = 0; i < table->n_relations; i++)
-        if (!holds(table, &table->relations[i], row))
+        if (!holds_relation(table, &table->relations[i], row))
             return false;
     return true;
 }

@@ -140,7 +140,7 @@ static const struct table_relation task_relations[] = {
     TABLE_AS(COLUMN_holds, 1, 1, COLUMN_open_ord, COLUMN_ord),
 };
 
-static int64_t or_none(int64_t number)
+static int64_t number_or_none(int64_t number)
 {
     return number > 0 ? number : 0;
 }
@@ -151,11 +151,11 @@ static void hold_task(void *row)
     struct store_task *stored = row;
     bool was_open = stored->open.len > 0 || (unsigned)stored->task.state <= TASK_SENDING;
     task_hold(&stored->task, was_open && stored->ord.len > 0);
-    stored->lasts_us = or_none(stored->lasts_us);
-    stored->event = or_none(stored->event);
-    stored->envelope = or_none(stored->envelope);
-    stored->endpoint = or_none(stored->endpoint);
-    stored->list_id = or_none(stored->list_id);
+    stored->lasts_us = number_or_none(stored->lasts_us);
+    stored->event = number_or_none(stored->event);
+    stored->envelope = number_or_none(stored->envelope);
+    stored->endpoint = number_or_none(stored->endpoint);
+    stored->list_id = number_or_none(stored->list_id);
     if (stored->step < -(int64_t)STEPS_MOST || stored->step > (int64_t)STEPS_MOST)
         stored->step = 0;
     store_task_settle(stored);
@@ -297,7 +297,7 @@ static void hold_lane(void *row)
     struct store_lane *lane = row;
     lane->state = STORE_LANE_PAUSED;
     lane->until = CLOCK_NEVER;
-    lane->since = or_none(lane->since);
+    lane->since = number_or_none(lane->since);
 }
 
 const struct table lane_table = {
@@ -334,7 +334,7 @@ static void hold_list(void *row)
 {
     struct store_task_list *list = row;
     list->state = STEPS_PARKED;
-    list->created_at = or_none(list->created_at);
+    list->created_at = number_or_none(list->created_at);
     list->gone_at = CLOCK_NEVER;
 }
 

@@ -6,20 +6,20 @@
 #include "webhook/endpoint.h"
 
 /* What no pawl wrote is no row id. */
-static int64_t or_none(int64_t id)
+static int64_t id_or_none(int64_t id)
 {
     return id > 0 ? id : 0;
 }
 
-static void add(struct audience *audience, struct slice name, const struct store_terms *terms,
-                const struct census_entry *entry)
+static void add_audience_member(struct audience *audience, struct slice name,
+                                const struct store_terms *terms, const struct census_entry *entry)
 {
     audience->at[audience->n++] = (struct audience_member){.name = name,
                                                            .ordered = terms->ordered,
                                                            .skips = terms->skips,
                                                            .retry = census_profile(terms),
-                                                           .envelope = or_none(terms->envelope),
-                                                           .row = or_none(terms->endpoint),
+                                                           .envelope = id_or_none(terms->envelope),
+                                                           .row = id_or_none(terms->endpoint),
                                                            .entry = entry};
 }
 
@@ -35,7 +35,8 @@ static void add_own(struct audience *audience, const struct webhook_target *targ
                                     .envelope = target->envelope};
     bool is_told = entry && census_is_told(entry);
     bool is_living = entry && entry->n_living > 0;
-    add(audience, endpoint->name, is_living ? census_terms(entry) : &own, is_told ? entry : NULL);
+    add_audience_member(audience, endpoint->name, is_living ? census_terms(entry) : &own,
+                        is_told ? entry : NULL);
     struct audience_member *member = &audience->at[audience->n - 1];
     member->row = target->state.row.id;
     member->endpoint = entry && entry->told_as ? NULL : endpoint;
@@ -46,7 +47,7 @@ static void add_own(struct audience *audience, const struct webhook_target *targ
 static void add_others(struct audience *audience, const struct census_entry *entry)
 {
     const struct store_terms *terms = census_terms(entry);
-    add(audience, entry->row.name, terms, entry);
+    add_audience_member(audience, entry->row.name, terms, entry);
     if (terms->keep_us > audience->keep_us)
         audience->keep_us = terms->keep_us;
 }

@@ -29,7 +29,7 @@ static enum store_status read_head(struct rows *rows, struct store_roster *ret_h
 
 /* ---- putting it together ---- */
 
-static int compare_entries(const void *a, const void *b)
+static int compare_census_entries(const void *a, const void *b)
 {
     const struct store_roster *one = &((const struct census_entry *)a)->row;
     const struct store_roster *other = &((const struct census_entry *)b)->row;
@@ -80,7 +80,7 @@ static void order_living(struct store_found *serves, const struct store_found *p
         qsort(serves->rows, n, sizeof *serves->rows, compare_serves);
 }
 
-static bool is_of(const struct census_entry *entry, const struct table_row *serves)
+static bool is_entry_of(const struct census_entry *entry, const struct table_row *serves)
 {
     const struct store_serves *row = (const struct store_serves *)serves;
     return slice_eq(entry->row.kind, row->kind) && slice_eq(entry->row.name, row->name);
@@ -93,15 +93,15 @@ static void take_living(struct census *census, struct store_found *serves)
     for (size_t i = 0, n; i < serves->n; i += n) {
         const struct store_serves *first = (const struct store_serves *)serves->rows[i];
         struct census_entry like = {.row = {.kind = first->kind, .name = first->name}};
-        struct census_entry *entry =
-            known == 0 ? NULL
-                       : bsearch(&like, census->entries, known, sizeof like, compare_entries);
+        struct census_entry *entry = known == 0 ? NULL
+                                                : bsearch(&like, census->entries, known,
+                                                          sizeof like, compare_census_entries);
         if (!entry) {
             entry = &census->entries[census->n++];
             *entry = like;
             entry->row.state = STORE_ROSTER_DECLARED;
         }
-        for (n = 1; i + n < serves->n && is_of(entry, serves->rows[i + n]); n++) {
+        for (n = 1; i + n < serves->n && is_entry_of(entry, serves->rows[i + n]); n++) {
         }
         entry->living = &serves->rows[i];
         entry->n_living = n;
@@ -182,9 +182,9 @@ static enum store_status build(struct census *census, struct store_found *serves
         if (row->kind.len > 0)
             census->entries[census->n++] = (struct census_entry){.row = *row};
     }
-    qsort(census->entries, census->n, sizeof *census->entries, compare_entries);
+    qsort(census->entries, census->n, sizeof *census->entries, compare_census_entries);
     take_living(census, serves);
-    qsort(census->entries, census->n, sizeof *census->entries, compare_entries);
+    qsort(census->entries, census->n, sizeof *census->entries, compare_census_entries);
     choose_names(census);
     return STORE_DONE;
 }
@@ -234,7 +234,7 @@ struct census_entry *census_find(const struct census *census, struct slice kind,
     const struct census_entry like = {.row = {.kind = kind, .name = name}};
     return census->n == 0
                ? NULL
-               : bsearch(&like, census->entries, census->n, sizeof like, compare_entries);
+               : bsearch(&like, census->entries, census->n, sizeof like, compare_census_entries);
 }
 
 const struct census_entry *census_heir(const struct census_entry *entry)

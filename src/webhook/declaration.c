@@ -11,8 +11,8 @@
 #define PAGE ((size_t)24)              /* rows of one commit */
 #define TRIES_MOST 100                 /* somebody else was first each time */
 
-static enum store_status save(const struct declaration *declaration, struct table_change *changes,
-                              size_t n, int64_t for_us)
+static enum store_status save_declared(const struct declaration *declaration,
+                                       struct table_change *changes, size_t n, int64_t for_us)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
     store_run(declaration->store, &op, fiber_parker(), clock_after(clock_boot_us(), for_us));
@@ -35,8 +35,8 @@ static struct slice list_of(struct arena *arena, const struct slice *texts, size
     return arena_copy(arena, buf_slice(&list));
 }
 
-static struct store_terms terms_of(struct arena *arena, const struct webhook_target *target,
-                                   int64_t keep_us)
+static struct store_terms terms_of_target(struct arena *arena, const struct webhook_target *target,
+                                          int64_t keep_us)
 {
     const struct webhook_endpoint *endpoint = target->endpoint;
     return (struct store_terms){.types = list_of(arena, endpoint->types, endpoint->n_types),
@@ -50,8 +50,8 @@ static struct store_terms terms_of(struct arena *arena, const struct webhook_tar
                                 .former = list_of(arena, endpoint->former, endpoint->n_former)};
 }
 
-static bool gather(struct arena *arena, const struct webhook_plan *plan,
-                   struct declared *ret_declared)
+static bool gather_declared(struct arena *arena, const struct webhook_plan *plan,
+                            struct declared *ret_declared)
 {
     const struct webhook_settings *webhooks = &plan->wanted.webhooks;
     size_t most = webhooks->n_endpoints + plan->n_sources;
@@ -62,7 +62,8 @@ static bool gather(struct arena *arena, const struct webhook_plan *plan,
         ret_declared->at[ret_declared->n++] = (struct store_serves){
             .kind = SLICE(WEBHOOK_KIND),
             .name = endpoint->name,
-            .terms = terms_of(arena, roster_find(plan->roster, endpoint->name), webhooks->keep_us)};
+            .terms = terms_of_target(arena, roster_find(plan->roster, endpoint->name),
+                                     webhooks->keep_us)};
     }
     for (size_t i = 0; ret_declared->at && i < plan->n_sources; i++)
         ret_declared->at[ret_declared->n++] =
@@ -81,7 +82,7 @@ static enum store_status remove_half(struct declaration *declaration)
         .table = &process_table, .act = TABLE_REMOVE, .row = &declaration->half.row};
     if (declaration->half.row.id == 0)
         return STORE_DONE;
-    enum store_status status = save(declaration, &change, 1, STORE_US);
+    enum store_status status = save_declared(declaration, &change, 1, STORE_US);
     if (status != STORE_DONE && status != STORE_CONFLICT)
         return status;
     declaration->half = (struct store_process){0};
@@ -104,7 +105,8 @@ static void bury(struct declaration *declaration)
                                            .act = TABLE_REMOVE,
                                            .row = (struct table_row *)(uintptr_t)found.rows[i]};
     if (found.n > 0)
-        (void)save(declaration, changes, found.n, STORE_US); /* else their time is soon over */
+        (void)save_declared(declaration, changes, found.n,
+                            STORE_US); /* else their time is soon over */
 }
 
 static enum store_status write_process(struct declaration *declaration)
@@ -115,7 +117,7 @@ static enum store_status write_process(struct declaration *declaration)
                                       .lives_until = clock_after(now, DECLARATION_LIVES_US)};
     struct table_change change = {
         .table = &process_table, .act = TABLE_INSERT, .row = &process->row};
-    enum store_status status = save(declaration, &change, 1, STORE_US);
+    enum store_status status = save_declared(declaration, &change, 1, STORE_US);
     process->row.version = change.version;
     return status;
 }
@@ -130,7 +132,7 @@ static enum store_status write_serves(struct declaration *declaration, struct de
             changes[n] = (struct table_change){
                 .table = &serves_table, .act = TABLE_INSERT, .row = &declared->at[i + n].row};
         }
-        status = save(declaration, changes, n, STORE_US);
+        status = save_declared(declaration, changes, n, STORE_US);
     }
     return status;
 }
@@ -164,8 +166,9 @@ static bool fill_name(const struct census *census, const struct store_serves *de
 }
 
 /* STORE_CONFLICT: another process is at it, or there are more of them. */
-static enum store_status write_names(struct declaration *declaration, struct census *census,
-                                     const struct declared *declared)
+static enum store_status write_declared_names(struct declaration *declaration,
+                                              struct census *census,
+                                              const struct declared *declared)
 {
     struct store_roster rows[PAGE];
     struct table_change changes[PAGE];
@@ -176,19 +179,20 @@ static enum store_status write_names(struct declaration *declaration, struct cen
     for (size_t i = 0; i < declared->n && n < PAGE; i++)
         n += fill_name(census, &declared->at[i], &rows[n], &changes[n]);
     if (n > 0)
-        status = save(declaration, changes, n, STORE_US);
+        status = save_declared(declaration, changes, n, STORE_US);
     return status == STORE_DONE && n > 0 ? STORE_CONFLICT : status;
 }
 
 /* The last commit: from it on all of it counts. */
-static enum store_status put_in_force(struct declaration *declaration, struct census *census)
+static enum store_status put_declared_in_force(struct declaration *declaration,
+                                               struct census *census)
 {
     struct store_process in_force = declaration->process;
     in_force.is_in_force = true;
     in_force.lives_until = clock_after(store_now(declaration->store), DECLARATION_LIVES_US);
     struct table_change changes[] = {
         {.table = &process_table, .act = TABLE_UPDATE, .row = &in_force.row}, census_moved(census)};
-    enum store_status status = save(declaration, changes, 2, STORE_US);
+    enum store_status status = save_declared(declaration, changes, 2, STORE_US);
     if (status != STORE_DONE)
         return status;
     in_force.row.version = changes[0].version;
@@ -197,7 +201,7 @@ static enum store_status put_in_force(struct declaration *declaration, struct ce
     return STORE_DONE;
 }
 
-static enum store_status write_all(struct declaration *declaration, struct declared *declared)
+static enum store_status write_declared(struct declaration *declaration, struct declared *declared)
 {
     struct census census = census_make();
     enum store_status status = write_process(declaration);
@@ -205,9 +209,9 @@ static enum store_status write_all(struct declaration *declaration, struct decla
         status = write_serves(declaration, declared);
     bool is_written = status == STORE_DONE;
     for (int try = 0; try < TRIES_MOST && is_written; try++) {
-        status = write_names(declaration, &census, declared);
+        status = write_declared_names(declaration, &census, declared);
         if (status == STORE_DONE)
-            status = put_in_force(declaration, &census);
+            status = put_declared_in_force(declaration, &census);
         if (status != STORE_CONFLICT)
             break;
     }
@@ -227,7 +231,7 @@ static enum store_status remove_process(struct declaration *declaration,
             {.table = &process_table, .act = TABLE_REMOVE, .row = &process->row},
             census_moved(&census)};
         if (status == STORE_DONE)
-            status = save(declaration, changes, 2, for_us);
+            status = save_declared(declaration, changes, 2, for_us);
         if (status == STORE_CONFLICT && changes[0].is_stale)
             status = STORE_DONE; /* it was swept */
     }
@@ -240,14 +244,14 @@ enum store_status declaration_make(struct declaration *declaration, const struct
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_process before = declaration->process;
     struct declared declared;
-    if (!gather(&arena, plan, &declared))
+    if (!gather_declared(&arena, plan, &declared))
         return STORE_NO_MEMORY;
     if (remove_half(declaration) != STORE_DONE)
         return STORE_DOWN;
     if (before.row.id == 0)
         bury(declaration);
     declaration->process = (struct store_process){0};
-    enum store_status status = declared.n > 0 ? write_all(declaration, &declared) : STORE_DONE;
+    enum store_status status = declared.n > 0 ? write_declared(declaration, &declared) : STORE_DONE;
     if (status != STORE_DONE) {
         declaration->half = declaration->process; /* where it stays, it ends by itself */
         declaration->process = before;
@@ -268,7 +272,7 @@ enum store_status declaration_beat(struct declaration *declaration)
     process.lives_until = clock_after(store_now(declaration->store), DECLARATION_LIVES_US);
     struct table_change change = {
         .table = &process_table, .act = TABLE_UPDATE, .row = &process.row};
-    enum store_status status = save(declaration, &change, 1, STORE_US);
+    enum store_status status = save_declared(declaration, &change, 1, STORE_US);
     if (status != STORE_DONE)
         return status;
     process.row.version = change.version;
@@ -301,7 +305,7 @@ static enum store_status retire_one(struct declaration *declaration, struct slic
         struct table_change changes[] = {
             {.table = &roster_table, .act = TABLE_UPDATE, .row = &entry->row.row},
             census_moved(&census)};
-        status = save(declaration, changes, 2, STORE_US);
+        status = save_declared(declaration, changes, 2, STORE_US);
     }
     census_fini(&census);
     return status;

@@ -24,12 +24,12 @@ struct sending {
     struct webhook_post post;
 };
 
-static struct sending *sending_of(const struct courier_delivery *delivery)
+static struct sending *webhook_sending_of(const struct courier_delivery *delivery)
 {
     return delivery->own;
 }
 
-static const struct webhook_sender *sender_of(const struct courier_kind *kind)
+static const struct webhook_sender *webhook_sender_of(const struct courier_kind *kind)
 {
     return kind->argument;
 }
@@ -39,7 +39,7 @@ static const struct webhook_sender *sender_of(const struct courier_kind *kind)
 static enum store_status read_event(const struct webhook_sender *sender,
                                     const struct courier_delivery *delivery, bool *ret_is_there)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = webhook_sending_of(delivery);
     struct rows rows = {
         .store = sender->store, .parker = delivery->parker, .arena = &sending->post.arena};
     enum store_status status =
@@ -60,7 +60,7 @@ static void take_target(struct sending *sending, struct slice name)
  * that was another one's. False: the store does not say. */
 static bool find_target(const struct webhook_sender *sender, struct courier_delivery *delivery)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = webhook_sending_of(delivery);
     take_target(sending, delivery->stored.lane);
     bool is_known = sending->target ? delivery->stored.endpoint <= sending->target->state.row.id
                                     : clock_after(delivery->stored.task.created_at, APART_US) <
@@ -74,10 +74,10 @@ static bool find_target(const struct webhook_sender *sender, struct courier_deli
 }
 
 /* There is no such endpoint here: it was removed, or is left to others. */
-static struct courier_verdict judge_missing(const struct webhook_sender *sender,
-                                            const struct courier_delivery *delivery)
+static struct courier_verdict judge_missing_endpoint(const struct webhook_sender *sender,
+                                                     const struct courier_delivery *delivery)
 {
-    const struct webhook_plan *plan = sending_of(delivery)->plan;
+    const struct webhook_plan *plan = webhook_sending_of(delivery)->plan;
     struct slice lane = delivery->stored.lane;
     enum store_roster_state state;
     if (census_ask(sender->store, delivery->parker, SLICE(WEBHOOK_KIND), lane, &state) !=
@@ -104,7 +104,7 @@ static bool is_of_an_earlier_one(const struct webhook_target *target,
 static enum store_status ask_wanted(const struct webhook_sender *sender,
                                     const struct courier_delivery *delivery, bool *ret_is_wanted)
 {
-    const struct sending *sending = sending_of(delivery);
+    const struct sending *sending = webhook_sending_of(delivery);
     bool of_any_type = delivery->stored.task.replay || sending->target->endpoint->heir;
     struct census census = census_make();
     *ret_is_wanted =
@@ -133,7 +133,7 @@ static enum store_status ask_disabled(const struct webhook_sender *sender,
                                       const struct courier_delivery *delivery,
                                       bool *ret_is_disabled)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = webhook_sending_of(delivery);
     const struct courier_follow asking = {
         .store = sender->store, .parker = delivery->parker, .arena = &sending->post.arena};
     struct store_endpoint state;
@@ -148,10 +148,11 @@ static enum store_status ask_disabled(const struct webhook_sender *sender,
 
 /* The rule that the delivery names; of one from before it did, the endpoint's. True in
  * `*ret_is_known`: there is one, and this version knows it. */
-static enum store_status take_rule(const struct webhook_sender *sender,
-                                   const struct courier_delivery *delivery, bool *ret_is_known)
+static enum store_status take_endpoint_rule(const struct webhook_sender *sender,
+                                            const struct courier_delivery *delivery,
+                                            bool *ret_is_known)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = webhook_sending_of(delivery);
     int64_t named = delivery->stored.envelope;
     struct slice text;
     *ret_is_known = true;
@@ -169,9 +170,9 @@ static enum store_status take_rule(const struct webhook_sender *sender,
 static struct courier_verdict make_body(const struct webhook_sender *sender,
                                         struct courier_delivery *delivery)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = webhook_sending_of(delivery);
     bool is_known = false;
-    if (take_rule(sender, delivery, &is_known) != STORE_DONE)
+    if (take_endpoint_rule(sender, delivery, &is_known) != STORE_DONE)
         return courier_down;
     if (!is_known)
         return courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
@@ -181,16 +182,16 @@ static struct courier_verdict make_body(const struct webhook_sender *sender,
 }
 
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
-static struct courier_verdict prepare(const struct webhook_sender *sender,
-                                      struct courier_delivery *delivery)
+static struct courier_verdict prepare_webhook(const struct webhook_sender *sender,
+                                              struct courier_delivery *delivery)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = webhook_sending_of(delivery);
     bool is_there = false, is_wanted = false, is_disabled = false;
     sending->plan = webhook_plan_ref(*sender->plan);
     if (!find_target(sender, delivery))
         return courier_down;
     if (!sending->target)
-        return judge_missing(sender, delivery);
+        return judge_missing_endpoint(sender, delivery);
     if (is_of_an_earlier_one(sending->target, &delivery->stored))
         return courier_settle(TASK_DEAD, TASK_REASON_REMOVED);
     if (ask_disabled(sender, delivery, &is_disabled) != STORE_DONE)
@@ -213,18 +214,18 @@ static struct courier_verdict prepare(const struct webhook_sender *sender,
 static struct courier_verdict claim(const struct courier_kind *kind,
                                     struct courier_delivery *delivery, struct table_change *change)
 {
-    const struct webhook_sender *sender = sender_of(kind);
-    struct sending *sending = sending_of(delivery);
+    const struct webhook_sender *sender = webhook_sender_of(kind);
+    struct sending *sending = webhook_sending_of(delivery);
     webhook_post_init(&sending->post);
     sending->body = buf_make(SIZE_MAX);
-    struct courier_verdict verdict = prepare(sender, delivery);
+    struct courier_verdict verdict = prepare_webhook(sender, delivery);
     return verdict.claim == COURIER_CLAIMED ? webhook_post_claim(sender->store, delivery, change)
                                             : verdict;
 }
 
 /* ---- the request ---- */
 
-static bool sign(struct sending *sending, int64_t seconds)
+static bool sign_post(struct sending *sending, int64_t seconds)
 {
     const struct webhook_endpoint *endpoint = sending->target->endpoint;
     const struct signature_scheme *scheme = signature_scheme_find(SLICE("standard"));
@@ -239,14 +240,14 @@ static bool sign(struct sending *sending, int64_t seconds)
            webhook_post_add(&sending->post, scheme->header, &signature);
 }
 
-static bool add_headers(struct sending *sending)
+static bool add_post_headers(struct sending *sending)
 {
     struct headers *headers = &sending->post.headers;
     return headers_add(headers, SLICE("Content-Type"),
                        webhook_envelope_type(&sending->rule.envelope)) &&
            headers_add(headers, SLICE("User-Agent"), SLICE("pawl/" PAWL_VERSION)) &&
            headers_add(headers, SLICE("Idempotency-Key"), sending->event.id) &&
-           sign(sending, clock_wall_us() / CLOCK_US_PER_S);
+           sign_post(sending, clock_wall_us() / CLOCK_US_PER_S);
 }
 
 /* ---- an attempt ---- */
@@ -254,13 +255,13 @@ static bool add_headers(struct sending *sending)
 static struct courier_result attempt(const struct courier_kind *kind,
                                      struct courier_delivery *delivery)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = webhook_sending_of(delivery);
     const struct webhook_way way = {.url = &sending->target->url,
                                     .origins = sending->plan->origins,
                                     .connect_us = sending->plan->wanted.connect_timeout_us};
     (void)kind;
     sending->post.body = buf_slice(&sending->body);
-    enum http_call_result result = add_headers(sending)
+    enum http_call_result result = add_post_headers(sending)
                                        ? webhook_post_send(&sending->post, &way, delivery)
                                        : HTTP_CALL_NO_MEMORY;
     return webhook_post_result(&sending->post, result, RETRY_BY_WEBHOOK,
@@ -270,8 +271,8 @@ static struct courier_result attempt(const struct courier_kind *kind,
 /* ---- its end ---- */
 
 /* What becomes of the endpoint, where its state changes. */
-static bool judge(const struct sending *sending, const struct store_task *ended, int64_t now,
-                  struct store_endpoint *state)
+static bool judge_target(const struct sending *sending, const struct store_task *ended, int64_t now,
+                         struct store_endpoint *state)
 {
     bool succeeded = ended->task.state == TASK_DONE;
     bool is_gone = ended->task.reason == TASK_REASON_GONE;
@@ -299,19 +300,19 @@ static bool judge(const struct sending *sending, const struct store_task *ended,
 static enum store_status follow(const struct courier_kind *kind, struct courier_delivery *delivery,
                                 const struct store_task *ended, struct courier_follow *follow)
 {
-    const struct sending *sending = delivery ? sending_of(delivery) : NULL;
-    int64_t now = store_now(sender_of(kind)->store);
+    const struct sending *sending = delivery ? webhook_sending_of(delivery) : NULL;
+    int64_t now = store_now(webhook_sender_of(kind)->store);
     if (!sending || !sending->target || sending->post.request.len == 0)
         return STORE_DONE; /* nothing was sent */
     struct store_endpoint *state = arena_alloc(follow->arena, sizeof *state);
     if (!state)
         return STORE_NO_MEMORY;
     *state = sending->heir->state;
-    if (!judge(sending, ended, now, state))
+    if (!judge_target(sending, ended, now, state))
         return STORE_DONE;
     enum store_status status = read_state(follow, sending->heir->endpoint->name, state);
     bool is_removed = sending->heir->is_stored && state->row.id == 0;
-    if (status != STORE_DONE || is_removed || !judge(sending, ended, now, state))
+    if (status != STORE_DONE || is_removed || !judge_target(sending, ended, now, state))
         return status;
     CHECK(follow->n < follow->most);
     follow->changes[follow->n++] =
@@ -326,12 +327,12 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
 static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
                              struct table_change *changes, size_t n)
 {
-    return webhook_post_save(sender_of(kind)->store, delivery, changes, n);
+    return webhook_post_save(webhook_sender_of(kind)->store, delivery, changes, n);
 }
 
 static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
 {
-    struct sending *sending = sending_of(delivery);
+    struct sending *sending = webhook_sending_of(delivery);
     (void)kind;
     webhook_post_fini(&sending->post);
     roster_unref(sending->roster);
@@ -343,13 +344,13 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
 
 static const struct webhook_target *target_of(const struct courier_kind *kind, struct slice lane)
 {
-    return roster_find((*sender_of(kind)->plan)->roster, lane);
+    return roster_find((*webhook_sender_of(kind)->plan)->roster, lane);
 }
 
 /* Deliveries to one that was removed, or that the store knows nothing of, are ended here. */
 static bool serves(const struct courier_kind *kind, struct slice lane)
 {
-    const struct webhook_sender *sender = sender_of(kind);
+    const struct webhook_sender *sender = webhook_sender_of(kind);
     if (!target_of(kind, lane) && roster_holds((*sender->plan)->roster, lane))
         return false;
     if (target_of(kind, lane) || census_gives_up(sender->census, kind->name, lane))
@@ -375,7 +376,7 @@ static struct slice label(const struct courier_kind *kind, struct slice lane)
 
 static void saved(const struct courier_kind *kind, const struct store_task *task)
 {
-    told_count(sender_of(kind)->told, target_of(kind, task->lane), task->task.state);
+    told_count(webhook_sender_of(kind)->told, target_of(kind, task->lane), task->task.state);
 }
 
 void webhook_sender_init(struct webhook_sender *sender)

@@ -31,8 +31,8 @@ bool webhook_endpoint_wants(const struct webhook_endpoint *endpoint,
 
 /* ---- envelopes ---- */
 
-static void add_member(struct buf *body, struct slice name, enum webhook_fact fact,
-                       struct slice source, const struct store_event *event)
+static void add_fact_member(struct buf *body, struct slice name, enum webhook_fact fact,
+                            struct slice source, const struct store_event *event)
 {
     const struct slice facts[] = {
         [WEBHOOK_FACT_ID] = event->id,         [WEBHOOK_FACT_TYPE] = event->type,
@@ -64,7 +64,7 @@ void webhook_envelope_write(const struct envelope_rule *rule, const struct store
     if (envelope->form == WEBHOOK_CLOUDEVENTS)
         buf_add_str(body, "\"specversion\":\"1.0\",\"datacontenttype\":\"application/json\"");
     for (size_t i = 0; i < members->n; i++)
-        add_member(body, members->at[i].name, members->at[i].fact, rule->source, event);
+        add_fact_member(body, members->at[i].name, members->at[i].fact, rule->source, event);
     buf_add_char(body, '}');
 }
 

@@ -132,8 +132,8 @@ static void make_row(struct publishing *publishing, size_t i, int64_t now)
     };
 }
 
-static enum store_status settle(struct publishing *publishing, size_t i,
-                                const struct store_event *there)
+static enum store_status settle_published(struct publishing *publishing, size_t i,
+                                          const struct store_event *there)
 {
     bool same = false;
     enum store_status status =
@@ -152,7 +152,7 @@ static enum store_status settle_repeated(struct publishing *publishing)
     for (size_t i = 1; i < publishing->n && status == STORE_DONE; i++)
         for (size_t k = 0; k < i && !publishing->settled[i] && status == STORE_DONE; k++)
             if (slice_eq(publishing->stored[i].id, publishing->stored[k].id))
-                status = settle(publishing, i, &publishing->stored[k]);
+                status = settle_published(publishing, i, &publishing->stored[k]);
     return status;
 }
 
@@ -161,7 +161,8 @@ static enum store_status settle_stale(struct rows *rows, struct publishing *publ
 {
     struct store_event there = publishing->stored[i];
     enum store_status status = rows_find_one(rows, &event_table, &there.row);
-    return status == STORE_DONE && there.row.id != 0 ? settle(publishing, i, &there) : status;
+    return status == STORE_DONE && there.row.id != 0 ? settle_published(publishing, i, &there)
+                                                     : status;
 }
 
 /* STORE_CONFLICT: try again, some of them were settled. */
@@ -197,7 +198,7 @@ static enum store_status settle_known(struct rows *rows, struct publishing *publ
     return STORE_DONE;
 }
 
-static enum store_status publish(struct rows *rows, struct publishing *publishing)
+static enum store_status publish_events(struct rows *rows, struct publishing *publishing)
 {
     BUF_AUTO struct buf now = buf_make(SIZE_MAX);
     int64_t at = store_now(rows->store);
@@ -236,7 +237,7 @@ enum store_status webhook_publish(struct store *store, const struct webhook_even
     publishing->published = published;
     publishing->n = n;
     publishing->arena = arena_make(ARENA_MAX);
-    enum store_status status = publish(&rows, publishing);
+    enum store_status status = publish_events(&rows, publishing);
     arena_fini(&publishing->arena);
     mem_free(publishing);
     return status;

@@ -13,7 +13,7 @@ static bool is_id(struct slice text)
     return text.len <= EVENT_ID_MAX && slice_is_word(text, "_-");
 }
 
-static bool is_printable(struct slice text)
+static bool is_printable_type(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] < ' ' || text.at[i] > '~')
@@ -27,12 +27,12 @@ const char *webhook_event_problem(const struct webhook_event *event)
         return "needs a type: words of A-Z a-z 0-9 _ joined by dots, such as refund.created";
     if (event->id.len > 0 && !is_id(event->id))
         return "has an id that is not 1 to 255 of A-Z a-z 0-9 _ -";
-    if (event->tenant.len > TENANT_MAX || !is_printable(event->tenant))
+    if (event->tenant.len > TENANT_MAX || !is_printable_type(event->tenant))
         return "has a tenant that is not 1 to 1024 bytes of printable ASCII";
     if (tenant_is_reserved(event->tenant))
         return "has a tenant that begins with '" TENANT_HIDDEN
                "', which marks one that a gateway stores as a hash";
-    if (event->time.len > TIME_MAX || !is_printable(event->time))
+    if (event->time.len > TIME_MAX || !is_printable_type(event->time))
         return "has a time that is not printable ASCII of at most 64 bytes";
     return event->data.len > EVENT_DATA_MAX ? "has data of more than 1 MiB" : NULL;
 }
@@ -54,7 +54,7 @@ bool webhook_event_check(const struct webhook_event *event, struct arena *arena,
 
 /* What is no canonical JSON (SQL has numbers without bounds) is compared as it is. False: no
  * memory. */
-static bool add_canonical(struct slice text, struct arena *arena, struct buf *form)
+static bool add_canonical_event(struct slice text, struct arena *arena, struct buf *form)
 {
     struct json *root;
     struct canonical canonical = {.buf = form};
@@ -72,7 +72,7 @@ bool webhook_event_same(const struct store_event *a, const struct store_event *b
     *ret_same = slice_eq(a->type, b->type) && slice_eq(a->tenant, b->tenant);
     if (!*ret_same || slice_eq(a->data, b->data))
         return true;
-    if (!add_canonical(a->data, arena, &of_a) || !add_canonical(b->data, arena, &of_b))
+    if (!add_canonical_event(a->data, arena, &of_a) || !add_canonical_event(b->data, arena, &of_b))
         return false;
     *ret_same = slice_eq(buf_slice(&of_a), buf_slice(&of_b));
     return true;

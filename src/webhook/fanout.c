@@ -43,8 +43,8 @@ static enum store_status save_commit(struct commit *commit)
     return status;
 }
 
-static struct store_task make_task(const struct audience_member *endpoint,
-                                   const struct store_event *event, int64_t now)
+static struct store_task make_delivery_task(const struct audience_member *endpoint,
+                                            const struct store_event *event, int64_t now)
 {
     struct store_task task = {.kind = SLICE(WEBHOOK_KIND),
                               .lane = endpoint->name,
@@ -67,7 +67,7 @@ static void add_task(struct commit *commit, const struct audience_member *endpoi
                      const struct store_event *event, int64_t now)
 {
     struct store_task *task = &commit->tasks[commit->n_tasks++];
-    *task = make_task(endpoint, event, now);
+    *task = make_delivery_task(endpoint, event, now);
     rows_put(&commit->rows, TABLE_INSERT, &task_table, &task->row, NULL);
 }
 
@@ -81,7 +81,8 @@ static void add_mark(struct commit *commit, const struct store_event *event, int
     rows_put(&commit->rows, TABLE_UPDATE, &event_table, &marked->row, NULL);
 }
 
-static size_t count_wanting(const struct audience *audience, const struct store_event *event)
+static size_t count_wanting_endpoints(const struct audience *audience,
+                                      const struct store_event *event)
 {
     size_t n = 0;
     for (size_t i = 0; i < audience->n; i++)
@@ -150,8 +151,8 @@ static void add_touch(struct commit *commit, struct store_event *event)
 
 /* The event's own change is the last. Where tasks conflict, whoever reads them by the event does
  * not find them. */
-static enum store_status save_alone(struct commit *commit, struct store_event *event,
-                                    struct taken *taken)
+static enum store_status save_event_alone(struct commit *commit, struct store_event *event,
+                                          struct taken *taken)
 {
     size_t n = commit->rows.n;
     enum store_status status = save_commit(commit);
@@ -179,13 +180,13 @@ static enum store_status try_alone(struct commit *commit, struct store_event *ev
         if (commit->rows.n < TABLE_BRINGS_MAX - 1)
             continue;
         add_touch(commit, event);
-        status = save_alone(commit, event, taken);
+        status = save_event_alone(commit, event, taken);
         CRASH_POINT(inside_fan_out);
     }
     if (status != STORE_DONE)
         return status;
     add_mark(commit, event, now);
-    return save_alone(commit, event, taken);
+    return save_event_alone(commit, event, taken);
 }
 
 /* Again for as long as a task is found that was not known. */
@@ -218,13 +219,13 @@ static bool may_be_begun(const struct commit *commit, const struct store_event *
 }
 
 /* As many as fit into one commit, from the first one on. 0: not even that one. */
-static size_t gather(struct commit *commit, const struct store_found *found, size_t first)
+static size_t gather_events(struct commit *commit, const struct store_found *found, size_t first)
 {
     const struct audience *audience = &commit->audience;
     size_t at = first;
     for (; at < found->n; at++) {
         const struct store_event *event = (const struct store_event *)found->rows[at];
-        if (commit->rows.n + count_wanting(audience, event) + 1 > TABLE_BRINGS_MAX ||
+        if (commit->rows.n + count_wanting_endpoints(audience, event) + 1 > TABLE_BRINGS_MAX ||
             may_be_begun(commit, event))
             break;
         for (size_t i = 0; i < audience->n; i++)
@@ -240,7 +241,7 @@ static enum store_status fan_page(struct commit *commit, const struct store_foun
 {
     enum store_status status = STORE_DONE;
     for (*ret_n = 0; *ret_n < found->n && status == STORE_DONE;) {
-        size_t n = gather(commit, found, *ret_n);
+        size_t n = gather_events(commit, found, *ret_n);
         if (n > 0)
             status = save_commit(commit);
         if (n == 0 || status == STORE_CONFLICT) {

@@ -29,8 +29,8 @@ static const struct webhook_handler *handler_of(const struct courier_kind *kind)
 
 /* ---- the claim ---- */
 
-static enum store_status read_request(const struct webhook_handler *handler,
-                                      const struct courier_delivery *delivery)
+static enum store_status read_received_request(const struct webhook_handler *handler,
+                                               const struct courier_delivery *delivery)
 {
     struct calling *calling = calling_of(delivery);
     struct rows rows = {
@@ -39,8 +39,8 @@ static enum store_status read_request(const struct webhook_handler *handler,
 }
 
 /* It was removed; or a reload took it out meanwhile, or it is declared again. */
-static struct courier_verdict judge_missing(const struct webhook_handler *handler,
-                                            const struct courier_delivery *delivery)
+static struct courier_verdict judge_missing_handler(const struct webhook_handler *handler,
+                                                    const struct courier_delivery *delivery)
 {
     enum store_roster_state state;
     enum store_status status = census_ask(handler->store, delivery->parker, SLICE(HANDLER_KIND),
@@ -51,15 +51,15 @@ static struct courier_verdict judge_missing(const struct webhook_handler *handle
 }
 
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
-static struct courier_verdict prepare(const struct webhook_handler *handler,
-                                      const struct courier_delivery *delivery)
+static struct courier_verdict prepare_call(const struct webhook_handler *handler,
+                                           const struct courier_delivery *delivery)
 {
     struct calling *calling = calling_of(delivery);
     calling->plan = webhook_plan_ref(*handler->plan);
     calling->source = webhook_plan_source(calling->plan, delivery->stored.lane);
     if (!calling->source)
-        return judge_missing(handler, delivery);
-    if (read_request(handler, delivery) != STORE_DONE)
+        return judge_missing_handler(handler, delivery);
+    if (read_received_request(handler, delivery) != STORE_DONE)
         return courier_down;
     return calling->request.row.id != 0 ? (struct courier_verdict){.claim = COURIER_CLAIMED}
                                         : courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
@@ -71,7 +71,7 @@ static struct courier_verdict claim(const struct courier_kind *kind,
     const struct webhook_handler *handler = handler_of(kind);
     struct calling *calling = calling_of(delivery);
     webhook_post_init(&calling->post);
-    struct courier_verdict verdict = prepare(handler, delivery);
+    struct courier_verdict verdict = prepare_call(handler, delivery);
     return verdict.claim == COURIER_CLAIMED ? webhook_post_claim(handler->store, delivery, change)
                                             : verdict;
 }
@@ -88,7 +88,7 @@ static bool add_fields(struct calling *calling)
     return fits;
 }
 
-static bool add_headers(struct calling *calling, const struct courier_delivery *delivery)
+static bool add_call_headers(struct calling *calling, const struct courier_delivery *delivery)
 {
     struct headers *headers = &calling->post.headers;
     BUF_AUTO struct buf key = buf_make(KEY_MAX);
@@ -111,7 +111,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
                                     .connect_us = calling->plan->wanted.connect_timeout_us};
     (void)kind;
     calling->post.body = calling->request.body;
-    enum http_call_result result = add_headers(calling, delivery)
+    enum http_call_result result = add_call_headers(calling, delivery)
                                        ? webhook_post_send(&calling->post, &way, delivery)
                                        : HTTP_CALL_NO_MEMORY;
     return webhook_post_result(&calling->post, result, RETRY_BY_HANDLER,

@@ -36,7 +36,7 @@ static struct http_origins *make_origins(struct http_guard *guard, bool tls)
 }
 
 /* It was checked by the config's reader. */
-static struct url read_url(struct slice text)
+static struct url read_endpoint_address(struct slice text)
 {
     const char *problem;
     struct url url;
@@ -69,7 +69,7 @@ static bool make_sources(struct webhook_plan *plan, const struct http_upstream *
     for (size_t i = 0; i < settings->n_sources; i++) {
         struct webhook_source *source = &plan->sources[plan->n_sources++];
         source->settings = &settings->sources[i];
-        source->url = read_url(source->settings->handler);
+        source->url = read_endpoint_address(source->settings->handler);
         tls = tls || (!source->settings->at_upstream && source->url.tls);
         at_upstream = at_upstream || source->settings->at_upstream;
     }
@@ -261,7 +261,7 @@ struct look {
     bool is_partial; /* what it lacked was made: there may be more */
 };
 
-static enum store_status try_read(struct rows *rows, void *argument)
+static enum store_status try_read_registry(struct rows *rows, void *argument)
 {
     struct look *look = argument;
     arena_reset(&look->arena);
@@ -308,7 +308,7 @@ enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *
     struct roster *roster = NULL;
     enum store_status status;
     do {
-        status = rows_repeat(&rows, try_read, &look);
+        status = rows_repeat(&rows, try_read_registry, &look);
     } while (status == STORE_DONE && look.is_partial);
     if (status == STORE_DONE)
         status = make_roster(plan, &look.registry, store, parker, &roster);

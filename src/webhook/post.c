@@ -60,8 +60,8 @@ enum http_call_result webhook_post_send(struct webhook_post *post, const struct 
     return result;
 }
 
-static enum task_reason reason_of(enum retry_class class, enum exchange_end ended,
-                                  enum http_call_result result, enum retry_column column)
+static enum task_reason reason_of_post(enum retry_class class, enum exchange_end ended,
+                                       enum http_call_result result, enum retry_column column)
 {
     if (class == RETRY_DONE)
         return TASK_REASON_NONE;
@@ -87,8 +87,8 @@ static enum retry_class class_of(struct webhook_post *post, struct retry_answer 
 }
 
 /* A handler that responds says by its status whether it may have been done. */
-static bool is_in_doubt(const struct retry_answer *answer, enum retry_column column,
-                        enum retry_class class)
+static bool is_post_in_doubt(const struct retry_answer *answer, enum retry_column column,
+                             enum retry_class class)
 {
     if (answer->end == EXCHANGE_RESPONDED && column == RETRY_BY_HANDLER)
         return class != RETRY_DONE && retry_answer_leaves_doubt(answer);
@@ -108,11 +108,11 @@ struct courier_result webhook_post_result(struct webhook_post *post, enum http_c
         result == HTTP_CALL_FORBIDDEN ? RETRY_FINAL : class_of(post, &answer, column, in_doubt);
     return (struct courier_result){
         .task = {.class = class,
-                 .reason = reason_of(class, ended, result, column),
+                 .reason = reason_of_post(class, ended, result, column),
                  .hint_us = responded ? retry_read_hint(headers, clock_wall_us()) : RETRY_NO_HINT,
                  .status = status,
                  .is_unreached = ended == EXCHANGE_NOT_SENT,
-                 .is_in_doubt = is_in_doubt(&answer, column, class),
+                 .is_in_doubt = is_post_in_doubt(&answer, column, class),
                  .is_settled = in_doubt && responded && class == RETRY_FINAL},
         /* What there is to show: the response, or why there is none. */
         .answer = responded         ? buf_slice(&post->response)
@@ -123,8 +123,9 @@ struct courier_result webhook_post_result(struct webhook_post *post, enum http_c
 
 /* ---- the store ---- */
 
-static enum store_status save(struct store *store, const struct courier_delivery *delivery,
-                              struct table_change *changes, size_t n, bool begins)
+static enum store_status save_post_rows(struct store *store,
+                                        const struct courier_delivery *delivery,
+                                        struct table_change *changes, size_t n, bool begins)
 {
     struct rows rows = {
         .store = store, .parker = delivery->parker, .changes = changes, .n = n, .begins = begins};
@@ -136,7 +137,7 @@ struct courier_verdict webhook_post_claim(struct store *store,
                                           struct table_change *change)
 {
     CRASH_POINT(before_begin);
-    enum store_status status = save(store, delivery, change, 1, true);
+    enum store_status status = save_post_rows(store, delivery, change, 1, true);
     if (status == STORE_DONE)
         CRASH_POINT(after_claim_commit);
     return courier_claimed(status);
@@ -148,7 +149,7 @@ enum store_status webhook_post_save(struct store *store, const struct courier_de
     if (n == 0)
         return STORE_DONE;
     CRASH_POINT(before_outcome_commit);
-    enum store_status status = save(store, delivery, changes, n, false);
+    enum store_status status = save_post_rows(store, delivery, changes, n, false);
     CRASH_POINT(after_outcome_commit);
     return status;
 }

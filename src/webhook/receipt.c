@@ -23,7 +23,7 @@ struct taking {
 
 /* ---- a new one ---- */
 
-static struct store_task make_task(const struct taking *taking, int64_t now)
+static struct store_task make_handler_task(const struct taking *taking, int64_t now)
 {
     const struct inbox_source *source = taking->receipt->source;
     struct store_task task = {.kind = SLICE(HANDLER_KIND),
@@ -44,7 +44,7 @@ static enum store_status insert_receipt(struct rows *rows, const struct taking *
 {
     const struct receipt *receipt = taking->receipt;
     int64_t now = store_now(rows->store);
-    struct store_task task = make_task(taking, now);
+    struct store_task task = make_handler_task(taking, now);
     struct store_request request = {.method = SLICE("POST"),
                                     .url = receipt->source->handler,
                                     .fields = receipt->fields,
@@ -102,7 +102,7 @@ static enum store_status try_take(struct rows *rows, void *argument)
 
 /* ---- all ---- */
 
-static struct slice join(struct arena *arena, struct slice a, struct slice b, struct slice c)
+static struct slice join_texts(struct arena *arena, struct slice a, struct slice b, struct slice c)
 {
     BUF_AUTO struct buf text = buf_make(TEXT_MAX);
     buf_add_slice(&text, a);
@@ -113,12 +113,13 @@ static struct slice join(struct arena *arena, struct slice a, struct slice b, st
 }
 
 /* Key and order begin with the source, so that those of two are two. */
-static void fill(struct taking *taking, struct arena *arena)
+static void fill_receipt(struct taking *taking, struct arena *arena)
 {
     const struct receipt *receipt = taking->receipt;
     struct slice name = receipt->source->source, none = SLICE("");
-    taking->key = join(arena, name, SLICE(":"), receipt->event_id);
-    taking->ord = receipt->order.len > 0 ? join(arena, name, SLICE(":"), receipt->order) : none;
+    taking->key = join_texts(arena, name, SLICE(":"), receipt->event_id);
+    taking->ord =
+        receipt->order.len > 0 ? join_texts(arena, name, SLICE(":"), receipt->order) : none;
 }
 
 enum store_status receipt_take(struct store *store, struct parker *parker,
@@ -134,7 +135,7 @@ enum store_status receipt_take(struct store *store, struct parker *parker,
                         .begins = true};
     struct taking taking = {.receipt = receipt};
     CHECK(receipt->event_id.len > 0);
-    fill(&taking, &arena);
+    fill_receipt(&taking, &arena);
     CRASH_POINT(before_begin);
     enum store_status status =
         arena.failed ? STORE_NO_MEMORY : rows_repeat(&rows, try_take, &taking);

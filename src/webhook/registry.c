@@ -6,7 +6,7 @@
 #include "store/rows.h"
 #include <stdlib.h>
 
-static int compare_entries(const void *a, const void *b)
+static int compare_registry_entries(const void *a, const void *b)
 {
     return slice_compare(((const struct registry_entry *)a)->state->name,
                          ((const struct registry_entry *)b)->state->name);
@@ -15,8 +15,8 @@ static int compare_entries(const void *a, const void *b)
 /* ---- reading ---- */
 
 /* Both are in the order of their ids. */
-static void join(const struct store_found *states, const struct store_found *settings,
-                 struct registry *registry)
+static void join_registry(const struct store_found *states, const struct store_found *settings,
+                          struct registry *registry)
 {
     for (size_t i = 0, j = 0; i < states->n; i++) {
         const struct table_row *state = states->rows[i];
@@ -28,7 +28,7 @@ static void join(const struct store_found *states, const struct store_found *set
             (const struct store_endpoint *)state,
             is_stored ? (const struct store_endpoint_settings *)settings->rows[j] : NULL};
     }
-    qsort(registry->at, registry->n, sizeof *registry->at, compare_entries);
+    qsort(registry->at, registry->n, sizeof *registry->at, compare_registry_entries);
 }
 
 enum store_status registry_read(struct store *store, struct parker *parker, struct arena *arena,
@@ -47,7 +47,7 @@ enum store_status registry_read(struct store *store, struct parker *parker, stru
     ret_registry->at = arena_alloc(arena, (states.n + 1) * sizeof *ret_registry->at);
     if (!ret_registry->at)
         return STORE_NO_MEMORY;
-    join(&states, &settings, ret_registry);
+    join_registry(&states, &settings, ret_registry);
     return STORE_DONE;
 }
 
@@ -57,7 +57,7 @@ const struct registry_entry *registry_find(const struct registry *registry, stru
     const struct registry_entry entry = {.state = &like};
     return registry->n == 0
                ? NULL
-               : bsearch(&entry, registry->at, registry->n, sizeof entry, compare_entries);
+               : bsearch(&entry, registry->at, registry->n, sizeof entry, compare_registry_entries);
 }
 
 const struct webhook_endpoint *registry_conflict(const struct registry *registry,

@@ -15,8 +15,8 @@ static int compare_targets(const void *a, const void *b)
                          ((const struct webhook_target *)b)->endpoint->name);
 }
 
-static void add_target(struct roster *roster, const struct webhook_endpoint *endpoint,
-                       bool is_stored)
+static void add_roster_target(struct roster *roster, const struct webhook_endpoint *endpoint,
+                              bool is_stored)
 {
     struct webhook_target *target = &roster->targets[roster->n++];
     const char *problem;
@@ -28,7 +28,7 @@ static void add_target(struct roster *roster, const struct webhook_endpoint *end
 }
 
 /* Its deliveries are made, and left to whoever can read it. */
-static void add_held(struct roster *roster, const struct registry_entry *entry)
+static void add_held_entry(struct roster *roster, const struct registry_entry *entry)
 {
     struct webhook_endpoint *endpoint = arena_alloc(&roster->arena, sizeof *endpoint);
     struct slice name = arena_copy(&roster->arena, entry->state->name);
@@ -50,11 +50,11 @@ static void add_stored(struct roster *roster, const struct registry_entry *entry
     registry_add_map(entry, now, &map, &until);
     roster->until = clock_first(roster->until, until);
     if (endpoint && buf_ok(&map) && read(buf_slice(&map), &roster->arena, endpoint) == NULL)
-        add_target(roster, endpoint, true);
+        add_roster_target(roster, endpoint, true);
     else if (roster->arena.failed || (map.failed && !map.too_large))
         roster->is_whole = false;
     else
-        add_held(roster, entry);
+        add_held_entry(roster, entry);
 }
 
 static bool is_in(const struct webhook_settings *settings, struct slice name)
@@ -84,7 +84,7 @@ struct roster *roster_new(const struct webhook_settings *settings, const struct 
         return NULL;
     }
     for (size_t i = 0; i < settings->n_endpoints; i++)
-        add_target(roster, &settings->endpoints[i], false);
+        add_roster_target(roster, &settings->endpoints[i], false);
     for (size_t i = 0; registry && i < registry->n; i++) {
         const struct registry_entry *entry = &registry->at[i];
         if (!entry->settings)
@@ -143,7 +143,8 @@ void roster_take_states(struct roster *roster, const struct registry *registry)
     }
 }
 
-static struct webhook_target *find(struct webhook_target *targets, size_t n, struct slice name)
+static struct webhook_target *find_roster_target(struct webhook_target *targets, size_t n,
+                                                 struct slice name)
 {
     const struct webhook_endpoint like = {.name = name};
     const struct webhook_target target = {.endpoint = &like};
@@ -152,7 +153,7 @@ static struct webhook_target *find(struct webhook_target *targets, size_t n, str
 
 struct webhook_target *roster_find(const struct roster *roster, struct slice name)
 {
-    return find(roster->targets, roster->n, name);
+    return find_roster_target(roster->targets, roster->n, name);
 }
 
 struct webhook_target *roster_heir(const struct roster *roster, struct webhook_target *target)
@@ -165,5 +166,5 @@ struct webhook_target *roster_heir(const struct roster *roster, struct webhook_t
 
 bool roster_holds(const struct roster *roster, struct slice name)
 {
-    return find(roster->held, roster->n_held, name);
+    return find_roster_target(roster->held, roster->n_held, name);
 }

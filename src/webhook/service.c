@@ -66,7 +66,8 @@ static enum store_status refresh_all(struct webhook_service *service)
     return status;
 }
 
-static enum store_status gather(void *argument, struct arena *arena, struct audience *ret_audience)
+static enum store_status gather_audience(void *argument, struct arena *arena,
+                                         struct audience *ret_audience)
 {
     struct webhook_service *service = argument;
     *ret_audience = (struct audience){0};
@@ -88,7 +89,7 @@ static void fan_out(struct webhook_service *service)
     enum store_status status = STORE_DONE;
     for (int i = 0; i < PAGES_AT_ONCE && status == STORE_DONE && more && may_fan_out(service);
          i++) {
-        const struct fanout fanout = {service->store, fiber_parker(), gather, service};
+        const struct fanout fanout = {service->store, fiber_parker(), gather_audience, service};
         size_t n = 0;
         status = fanout_step(&fanout, &n, &more);
         made = made || n > 0;
@@ -144,7 +145,7 @@ static void refresh(struct webhook_service *service)
 
 /* ---- what this process serves ---- */
 
-static void put_in_force(struct webhook_service *service, struct webhook_plan *plan)
+static void put_plan_in_force(struct webhook_service *service, struct webhook_plan *plan)
 {
     struct webhook_plan *old = service->plan;
     service->plan = plan;
@@ -157,7 +158,7 @@ static void put_in_force(struct webhook_service *service, struct webhook_plan *p
 }
 
 /* What the config before took along, once this one is declared. */
-static void retire(struct webhook_service *service)
+static void retire_plan(struct webhook_service *service)
 {
     if (!service->former || !service->is_declared ||
         declaration_retire(&service->declaration, service->former, service->plan) != STORE_DONE)
@@ -175,28 +176,28 @@ static bool declare_plan(struct webhook_service *service, struct webhook_plan *p
 
 /* A store that does not take the declaration now stops no config: it is declared later, and nothing
  * is fanned out here before. */
-static void take_next(struct webhook_service *service)
+static void take_next_plan(struct webhook_service *service)
 {
     struct webhook_plan *next = service->next;
     service->next = NULL;
     service->is_declared = declare_plan(service, next);
-    put_in_force(service, next);
-    retire(service);
+    put_plan_in_force(service, next);
+    retire_plan(service);
     service_taken(&service->base);
 }
 
 static void declare(struct webhook_service *service)
 {
     if (service->next)
-        take_next(service);
+        take_next_plan(service);
     else if (!service->is_declared)
         service->is_declared = declare_plan(service, service->plan);
     else if (declaration_beat(&service->declaration) == STORE_CONFLICT)
         service->is_declared = false;
-    retire(service);
+    retire_plan(service);
 }
 
-static void leave(struct webhook_service *service)
+static void leave_service(struct webhook_service *service)
 {
     CHECK(service->at_work > 0);
     if (--service->at_work == 0)
@@ -220,11 +221,11 @@ static void run_fanout(void *argument)
             service->fanout->park(service->fanout, clock_after(clock_boot_us(), POLL_US));
     }
     service->fanout = NULL;
-    leave(service);
+    leave_service(service);
 }
 
 /* States are known before the first delivery. */
-static void run_courier(void *argument)
+static void run_webhook_courier(void *argument)
 {
     struct webhook_service *service = argument;
     struct webhook_plan *plan = webhook_plan_ref(service->plan);
@@ -233,7 +234,7 @@ static void run_courier(void *argument)
         fiber_sleep_until(clock_after(clock_boot_us(), POLL_US));
     webhook_plan_unref(plan);
     (void)courier_run(service->courier, COURIER_FOLLOW);
-    leave(service);
+    leave_service(service);
 }
 
 static void wake_fanout(struct webhook_service *service)
@@ -253,7 +254,7 @@ static void take_wake(void *argument)
 
 /* ---- as a service ---- */
 
-static void take_plan(void *owner, void *plan)
+static void take_webhook_plan(void *owner, void *plan)
 {
     struct webhook_service *service = owner;
     service->next = plan;
@@ -288,14 +289,14 @@ static const struct service_kind webhook_service_kind = {
     .name = "pawl-courier",
     .size = sizeof(struct webhook_service),
     .max_fibers = LANES_OVERALL + FIBERS_BESIDE,
-    .fibers = {{"fanout", run_fanout}, {"courier", run_courier}},
-    .take = take_plan,
+    .fibers = {{"fanout", run_fanout}, {"courier", run_webhook_courier}},
+    .take = take_webhook_plan,
     .drain = start_drain,
     .drop = drop_plan,
     .fini = webhook_service_fini,
 };
 
-static bool fill(struct webhook_service *service, const struct webhook_wanted *wanted)
+static bool fill_service_plan(struct webhook_service *service, const struct webhook_wanted *wanted)
 {
     service->sender = (struct webhook_sender){.store = service->store,
                                               .census = &service->census,
@@ -330,7 +331,7 @@ struct service *webhook_service_start(struct store *store, struct log *log,
     told_init(&service->told);
     service->at_work = 2;
     service->wake_post = (struct loop_post){.run = take_wake, .argument = service};
-    return service_start(&service->base, fill(service, wanted));
+    return service_start(&service->base, fill_service_plan(service, wanted));
 }
 
 bool webhook_service_prepare(struct service *base, const struct webhook_wanted *wanted)

@@ -39,7 +39,7 @@ struct slice told_name(const struct webhook_target *target)
 }
 
 /* Under the mutex. The first one is SERIES_OTHER. */
-static struct told_endpoint *find(struct told *told, struct slice name)
+static struct told_endpoint *find_told(struct told *told, struct slice name)
 {
     for (size_t i = 0; i < told->n; i++)
         if (slice_eq(told->endpoints[i].name, name))
@@ -55,14 +55,14 @@ void told_show(struct told *told, const struct roster *roster)
 {
     mutex_lock(&told->mutex);
     for (size_t i = 0; i < roster->n; i++)
-        (void)find(told, told_name(&roster->targets[i]));
+        (void)find_told(told, told_name(&roster->targets[i]));
     mutex_unlock(&told->mutex);
 }
 
 void told_count(struct told *told, const struct webhook_target *target, enum task_state state)
 {
     mutex_lock(&told->mutex);
-    struct told_endpoint *endpoint = find(told, told_name(target));
+    struct told_endpoint *endpoint = find_told(told, told_name(target));
     for (size_t i = 0; i < TOLD_RESULTS; i++)
         endpoint->n[i] += results[i].state == state;
     mutex_unlock(&told->mutex);

@@ -27,8 +27,8 @@ static bool is_served(const struct unserved_look *look, const struct census_entr
                                     roster_holds(look->roster, entry->row.name)));
 }
 
-static void say(const struct unserved *unserved, const char *event, enum log_level level,
-                const struct store_roster *row)
+static void say_unserved(const struct unserved *unserved, const char *event, enum log_level level,
+                         const struct store_roster *row)
 {
     struct log_line line;
     log_line_start(&line, level, event);
@@ -42,8 +42,8 @@ static void say(const struct unserved *unserved, const char *event, enum log_lev
 }
 
 /* What there is to write of one. False: nothing. */
-static bool judge(const struct unserved_look *look, const struct census_entry *entry,
-                  struct store_roster *row)
+static bool judge_unserved(const struct unserved_look *look, const struct census_entry *entry,
+                           struct store_roster *row)
 {
     int64_t now = look->census->now;
     int64_t look_us = clock_first(look->gone_us, UNSERVED_LOOK_US);
@@ -87,13 +87,14 @@ static enum store_status add_strays(struct unserved *unserved, const struct unse
     op.n_brings = n + 1;
     store_run(unserved->store, &op, look->parker, clock_after(clock_boot_us(), STORE_US));
     for (size_t i = 0; op.status == STORE_DONE && i < n; i++)
-        say(unserved, "roster_unserved", LOG_LEVEL_WARN, &rows[i]);
+        say_unserved(unserved, "roster_unserved", LOG_LEVEL_WARN, &rows[i]);
     return op.status == STORE_CONFLICT ? STORE_DONE : op.status;
 }
 
 /* One that conflicts is judged again with the next look. */
-static enum store_status write_row(struct unserved *unserved, const struct unserved_look *look,
-                                   struct store_roster *row)
+static enum store_status write_roster_row(struct unserved *unserved,
+                                          const struct unserved_look *look,
+                                          struct store_roster *row)
 {
     struct table_change changes[] = {
         {.table = &roster_table, .act = TABLE_UPDATE, .row = &row->row},
@@ -104,9 +105,9 @@ static enum store_status write_row(struct unserved *unserved, const struct unser
         return op.status == STORE_CONFLICT ? STORE_DONE : op.status;
     look->census->head.row.version = changes[1].version;
     if (row->state == STORE_ROSTER_REMOVED)
-        say(unserved, "roster_removed", LOG_LEVEL_ERROR, row);
+        say_unserved(unserved, "roster_removed", LOG_LEVEL_ERROR, row);
     else if (row->unserved_since != 0)
-        say(unserved, "roster_unserved", LOG_LEVEL_WARN, row);
+        say_unserved(unserved, "roster_unserved", LOG_LEVEL_WARN, row);
     return STORE_DONE;
 }
 
@@ -118,9 +119,9 @@ enum store_status unserved_tend(struct unserved *unserved, const struct unserved
         status = add_strays(unserved, look);
     for (size_t i = 0; i < look->census->n && status == STORE_DONE; i++) {
         struct store_roster row;
-        if (!judge(look, &look->census->entries[i], &row))
+        if (!judge_unserved(look, &look->census->entries[i], &row))
             continue;
-        status = write_row(unserved, look, &row);
+        status = write_roster_row(unserved, look, &row);
         changed = true;
     }
     return changed && status == STORE_DONE

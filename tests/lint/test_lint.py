@@ -114,6 +114,8 @@ BAD = [
      "b has no comment above"),
     ("documented-headers", "src/base/bytes.h", SPDX.strip() + "\n/* a */\nint a(void);\n\n"
      "int b(void);\n", "b has no comment above"),
+    ("true-comments", "src/base/bytes.c", SPDX + "/*\n * bytes_sum(), bytes_gone() */\n",
+     "src/base/bytes.c:3: the comment names bytes_gone, which is nowhere"),
     ("banned-calls", "src/base/bytes.c", SPDX + "int a = atoi (b);\n", "atoi()"),
     ("allocation", "src/base/bytes.c", SPDX + "void *a = (char *)malloc(1);\n", "malloc()"),
     ("allocation", "src/core/rule.c", SPDX + "void a(void)\n{\n    free(b);\n}\n", "free()"),
@@ -134,6 +136,8 @@ BAD = [
     ("exports", "ARCHITECTURE.md", ARCHITECTURE + FOR_TESTS, "bytes_made does not exist"),
     ("exports", "ARCHITECTURE.md", ARCHITECTURE + FOR_TESTS.replace("made", "sum"),
      "bytes_sum is not for tests alone"),
+    ("own-names", "src/core/set.c", SPDX + "static int bytes_sum(int first)\n{\n}\n",
+     "bytes_sum is a function of src/base/bytes.c, too"),
     ("names", "src/base/string_utils.c", SPDX, "string_utils says nothing"),
     ("where-a-change-goes", "ARCHITECTURE.md", ARCHITECTURE.replace("bytes.c", "gone.c"),
      "base/gone.c does not exist"),
@@ -147,6 +151,7 @@ FINE = [
     ("promises", "src/base/bytes.c", SPDX + "/* TO" "DO (#12): later */\n"),
     ("allocation", "src/base/mem.c", SPDX + "void *a = malloc(1);\n"),
     ("homes", "src/base/bytes_sum.c", SUM),
+    ("true-comments", "src/base/bytes.c", SUM + "/* bytes_sum(a); bytes_gone(3) */\n"),
     ("documented-headers", "src/base/bytes.h", SPDX + "/* both */\nint a(void);\nint b(void);\n"),
 ]
 
@@ -214,6 +219,16 @@ def test_an_export_for_tests_alone_needs_a_row_or_the_hooks(tree):
     put(tree, "ARCHITECTURE.md", ARCHITECTURE)
     put(tree, "src/base/bytes.h", GOOD["src/base/bytes.h"] + HOOKED)
     assert lint(tree, "exports") == (0, "1 passed, 0 failed\n")
+
+
+def test_members_of_tables_of_functions_may_have_one_name(tree):
+    kind = SPDX + "static int claim(void)\n{\n}\nstatic struct kind a = {%s};\n"
+    put(tree, "src/core/set.c", kind % ".claim = claim")
+    put(tree, "src/core/rule.c", kind % "claim, 1")
+    assert lint(tree, "own-names") == (0, "1 passed, 0 failed\n")
+    put(tree, "src/core/rule.c", kind % ".claim = claim()")
+    status, printed = lint(tree, "own-names")
+    assert status == 1 and "src/core/rule.c:2: claim is a function of src/core/set.c" in printed
 
 
 def test_a_private_header_belongs_to_its_module(tree):

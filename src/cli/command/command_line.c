@@ -24,7 +24,7 @@ struct grammar {
     char letters[LETTERS_MAX];
 };
 
-static void add_flag(struct grammar *grammar, size_t i, enum flag_id id)
+static void add_grammar_flag(struct grammar *grammar, size_t i, enum flag_id id)
 {
     const struct flag *flag = flag_at(id);
     char *end = grammar->letters + strlen(grammar->letters);
@@ -46,8 +46,8 @@ static void make_grammar(const struct command *command, struct grammar *ret_gram
     if (command->runs_other)
         memcpy(ret_grammar->letters, "+:", sizeof "+:");
     for (; n < COMMAND_FLAGS_MAX && command->flags[n] != FLAG_NONE; n++)
-        add_flag(ret_grammar, n, command->flags[n]);
-    add_flag(ret_grammar, n, FLAG_HELP);
+        add_grammar_flag(ret_grammar, n, command->flags[n]);
+    add_grammar_flag(ret_grammar, n, FLAG_HELP);
 }
 
 /* What getopt_long returned, as a flag. */
@@ -172,7 +172,7 @@ static int refuse_operands(const struct grammar *grammar, const struct operands 
 /* ---- reading ---- */
 
 /* Of two values another one could count only the last. */
-static bool may_repeat(const struct flag *flag)
+static bool may_be_repeated(const struct flag *flag)
 {
     return !flag->argument || flag->form == TAKES_LIST;
 }
@@ -192,7 +192,7 @@ static bool read_seconds(struct slice text, int64_t *ret_us)
 }
 
 /* What is left out is forever, too. */
-static bool read_span(const struct flag *flag, struct slice text, int64_t *ret_us)
+static bool read_flag_span(const struct flag *flag, struct slice text, int64_t *ret_us)
 {
     bool is_word = flag->words && slice_eq(text, slice_of(flag->words));
     *ret_us = CLOCK_NEVER;
@@ -224,7 +224,7 @@ static bool read_number(const struct flag *flag, struct slice text, int64_t *ret
         *ret_number = slice_to_u64(text, (uint64_t)flag->most, &number) ? (int64_t)number : -1;
         return *ret_number >= flag->least;
     case TAKES_SPAN:
-        return read_span(flag, text, ret_number);
+        return read_flag_span(flag, text, ret_number);
     case TAKES_SECONDS:
         return read_seconds(text, ret_number);
     case TAKES_TIME:
@@ -266,7 +266,8 @@ static void put_value(enum flag_kind kind, const char *text, int64_t number, voi
     UNREACHABLE();
 }
 
-static int add_text(const struct grammar *grammar, const struct flag *flag, struct flag_texts *to)
+static int add_flag_text(const struct grammar *grammar, const struct flag *flag,
+                         struct flag_texts *to)
 {
     if (to->n == (size_t)flag->most)
         return command_misused(grammar->command->name, "too many of --%s: at most %zu", flag->name,
@@ -286,8 +287,8 @@ static int add_header(const struct grammar *grammar, const struct flag *flag, st
 }
 
 /* Takes the value of a flag to its place. `word`: the last one that was read. */
-static int take_value(const struct grammar *grammar, const struct flag *flag, const char *word,
-                      const struct flag_place *place, void *options)
+static int take_flag_value(const struct grammar *grammar, const struct flag *flag, const char *word,
+                           const struct flag_place *place, void *options)
 {
     void *to = (char *)options + place->offset;
     int64_t number = 0;
@@ -299,7 +300,7 @@ static int take_value(const struct grammar *grammar, const struct flag *flag, co
     if (place->kind == FLAG_IS_TAKEN)
         return place->take(to, optarg);
     if (place->kind == FLAG_IS_TEXTS)
-        return add_text(grammar, flag, to);
+        return add_flag_text(grammar, flag, to);
     if (place->kind == FLAG_IS_HEADERS)
         return add_header(grammar, flag, to);
     if (flag->form == TAKES_PROFILE)
@@ -319,7 +320,8 @@ static bool is_flag(const char *text, const struct flag *flag)
 }
 
 /* What is complained of once all of the line was read. */
-static int review(const struct grammar *grammar, bool has_needed, const struct operands *at)
+static int review_command_line(const struct grammar *grammar, bool has_needed,
+                               const struct operands *at)
 {
     const struct command *command = grammar->command;
     if (at->n < command->operands_least || at->n > command->operands_most)
@@ -353,14 +355,15 @@ int command_read(enum command_id id, struct operands *at, const struct flag_plac
             help_of_command(stdout, grammar.command);
             return COMMAND_ENDED;
         }
-        if (seen[flag] && !may_repeat(flag_at(flag)))
+        if (seen[flag] && !may_be_repeated(flag_at(flag)))
             return command_misused(command_at(id)->name, "--%s is given twice",
                                    flag_at(flag)->name);
         seen[flag] = true;
-        int code = take_value(&grammar, flag_at(flag), at->at[optind - 1], &places[flag], options);
+        int code =
+            take_flag_value(&grammar, flag_at(flag), at->at[optind - 1], &places[flag], options);
         if (code != EXIT_DONE)
             return code;
     }
     *at = (struct operands){at->n - optind, at->at + optind};
-    return review(&grammar, seen[command_at(id)->needs], at);
+    return review_command_line(&grammar, seen[command_at(id)->needs], at);
 }

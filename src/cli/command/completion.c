@@ -32,7 +32,7 @@ static void add_commands(struct buf *to, const struct command *group)
             buf_printf(to, " %s", command_word(command_at((enum command_id)i)));
 }
 
-static void add_next(struct buf *to, const struct command *command)
+static void add_next_words(struct buf *to, const struct command *command)
 {
     buf_printf(to, "    '%s') _pawl_words '", command->name);
     if (command->is_group)
@@ -52,7 +52,7 @@ static bool takes_path(const struct flag *flag)
     return strcmp(flag->argument, "FILE") == 0 || strcmp(flag->argument, "PATH") == 0;
 }
 
-static void add_value(struct buf *to, const struct command *command, const struct flag *flag)
+static void add_flag_values(struct buf *to, const struct command *command, const struct flag *flag)
 {
     if (!flag->argument || flag_is_optional(flag)) /* the next word is none of its */
         return;
@@ -80,12 +80,12 @@ void pages_completion(struct buf *to)
     add_commands(to, NULL);
     buf_add_str(to, " --help --version' ;;\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        add_next(to, command_at((enum command_id)i));
+        add_next_words(to, command_at((enum command_id)i));
     buf_add_str(to, "    esac\n}\n\n"
                     "# What may follow a command's flag. Fails: it takes no value.\n"
                     "_pawl_value()\n{\n    case $1 in\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         for (const enum flag_id *id = command_at((enum command_id)i)->flags; *id != FLAG_NONE; id++)
-            add_value(to, command_at((enum command_id)i), flag_at(*id));
+            add_flag_values(to, command_at((enum command_id)i), flag_at(*id));
     buf_add_str(to, "    *) return 1 ;;\n    esac\n}\n\n");
 }

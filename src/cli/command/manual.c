@@ -62,7 +62,7 @@ static void add_slice(struct buf *to, struct slice text)
         buf_add_str(to, "\\fR");
 }
 
-static void add_text(struct buf *to, const char *text)
+static void add_roff_text(struct buf *to, const char *text)
 {
     add_slice(to, slice_of(text));
 }
@@ -79,9 +79,9 @@ static void add_paragraphs(struct buf *to, const char *text)
     }
 }
 
-static void add_line(struct buf *to, const char *text)
+static void add_roff_line(struct buf *to, const char *text)
 {
-    add_text(to, text);
+    add_roff_text(to, text);
     buf_add_char(to, '\n');
 }
 
@@ -103,14 +103,14 @@ static void add_forms(struct buf *to, const struct command *command)
     }
 }
 
-static void add_flag(struct buf *to, const struct flag *flag)
+static void add_manual_flag(struct buf *to, const struct flag *flag)
 {
     BUF_AUTO struct buf help = buf_make(TEXT_MAX);
     buf_add_str(to, ".TP\n");
     if (flag->letter)
         buf_printf(to, "\\fB\\-%c\\fR, ", flag->letter);
     buf_add_str(to, "\\fB\\-\\-");
-    add_text(to, flag->name);
+    add_roff_text(to, flag->name);
     buf_printf(to, "\\fR%s%s%s\n",
                flag_is_optional(flag) ? "\\fI"
                : flag->argument       ? " \\fI"
@@ -126,12 +126,12 @@ static void add_exits(struct buf *to, const struct command *command)
     buf_printf(to, ".PP\nExit status: %d %s", EXIT_DONE, exit_code_text(EXIT_DONE));
     for (const struct command_exit *exit = command->exits; exit->code != EXIT_DONE; exit++) {
         buf_printf(to, "; %d ", exit->code);
-        add_text(to, exit->when ? exit->when : exit_code_text(exit->code));
+        add_roff_text(to, exit->when ? exit->when : exit_code_text(exit->code));
     }
     buf_add_str(to, ".\n");
 }
 
-static void add_command(struct buf *to, const struct command *command)
+static void add_manual_command(struct buf *to, const struct command *command)
 {
     buf_printf(to, ".SS pawl %s\n", command->name);
     add_forms(to, command);
@@ -140,7 +140,7 @@ static void add_command(struct buf *to, const struct command *command)
     if (command->is_group)
         return;
     for (size_t i = 0; command->flags[i] != FLAG_NONE; i++)
-        add_flag(to, flag_at(command->flags[i]));
+        add_manual_flag(to, flag_at(command->flags[i]));
     add_exits(to, command);
 }
 
@@ -149,7 +149,7 @@ static void add_exit_status(struct buf *to)
     buf_add_str(to, ".SH EXIT STATUS\n");
 #define X(name, number, text)                                                                      \
     buf_add_str(to, ".TP\n.B " #number "\n");                                                      \
-    add_line(to, text);
+    add_roff_line(to, text);
     PAWL_EXIT_CODES(X)
 #undef X
 }
@@ -184,13 +184,14 @@ void pages_commands(struct buf *to, const char *date)
     add_title(to, "PAWL", 1, date);
     buf_add_str(to, ".SH NAME\npawl \\- make operations happen once\n"
                     ".SH SYNOPSIS\n.B pawl\n.I COMMAND\n.RI [ OPTIONS ]\n.SH DESCRIPTION\n");
-    add_line(to, "pawl is a reverse proxy before an HTTP service. A request with an "
-                 "`Idempotency-Key` runs the first time and is remembered; a retry, a double "
-                 "click or a replay gets the same response, byte for byte; a key that comes back "
-                 "with another request is refused.");
+    add_roff_line(to,
+                  "pawl is a reverse proxy before an HTTP service. A request with an "
+                  "`Idempotency-Key` runs the first time and is remembered; a retry, a double "
+                  "click or a replay gets the same response, byte for byte; a key that comes back "
+                  "with another request is refused.");
     buf_add_str(to, ".PP\nEvery command takes \\fB\\-h\\fR, \\fB\\-\\-help\\fR.\n.SH COMMANDS\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        add_command(to, command_at((enum command_id)i));
+        add_manual_command(to, command_at((enum command_id)i));
     add_exit_status(to);
     buf_add_str(to, environment_and_examples);
 }
@@ -205,14 +206,14 @@ static void add_parts(struct buf *to, const struct option *option)
         buf_add_str(to, ".br\n\\fB");
         add_slice(to, part[i].name);
         buf_add_str(to, "\\fR: ");
-        add_text(to, part[i].help);
+        add_roff_text(to, part[i].help);
         buf_add_str(to, ". Default \\fB");
-        add_text(to, part[i].fallback);
+        add_roff_text(to, part[i].fallback);
         buf_add_str(to, "\\fR.\n");
     }
 }
 
-static void add_option(struct buf *to, const struct option *option)
+static void add_manual_option(struct buf *to, const struct option *option)
 {
     BUF_AUTO struct buf bounds = buf_make(TEXT_MAX);
     bool has_range = option_add_range(option, &bounds);
@@ -220,10 +221,10 @@ static void add_option(struct buf *to, const struct option *option)
     (void)option_add_where(option, &bounds);
     buf_add_str(&bounds, option->where & OPTION_RESTART ? "; needs a restart" : "");
     buf_add_str(to, ".TP\n.B ");
-    add_line(to, option->name.at);
-    add_text(to, option->help);
+    add_roff_line(to, option->name.at);
+    add_roff_text(to, option->help);
     buf_add_str(to, ".\n.br\nDefault \\fB");
-    add_text(to, option->fallback);
+    add_roff_text(to, option->fallback);
     buf_add_str(to, "\\fR; ");
     add_slice(to, buf_slice(&bounds));
     buf_add_str(to, ".\n");
@@ -235,7 +236,7 @@ static void add_options(struct buf *to, unsigned where, unsigned not_where)
     for (int i = 0; i < OPTION_COUNT; i++) {
         const struct option *option = option_at((enum option_id)i);
         if (option->where & where && !(option->where & not_where))
-            add_option(to, option);
+            add_manual_option(to, option);
     }
 }
 

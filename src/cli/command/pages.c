@@ -23,7 +23,7 @@ static void find_date(char ret_date[DATE_SIZE])
     strftime(ret_date, DATE_SIZE, "%Y-%m-%d", &tm);
 }
 
-static void add_file(struct buf *page, const char *path)
+static void add_page_file(struct buf *page, const char *path)
 {
     FILE *file = fopen(path, "re");
     char *room = file ? buf_room(page, FILE_MOST) : NULL;
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     char date[DATE_SIZE];
     const char *wanted = argc >= 2 ? argv[1] : "";
     if (argc == 3)
-        add_file(&page, argv[2]);
+        add_page_file(&page, argv[2]);
     find_date(date);
     if (strcmp(wanted, "pawl.1") == 0)
         pages_commands(&page, date);

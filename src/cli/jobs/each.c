@@ -68,7 +68,7 @@ static const struct flag_place places[FLAG_COUNT] = {
     [FLAG_EACH_SILENT] = FLAG_PLACE(struct each_session, silent),
 };
 
-static int review(const struct each_session *session, const struct operands *at)
+static int review_each(const struct each_session *session, const struct operands *at)
 {
     if (session->nul + session->csv + session->jsonl > 1)
         return command_misused(EACH_NAME, "--null, --csv and --jsonl exclude each other");
@@ -127,7 +127,7 @@ static int check_descriptors(const struct each_session *session)
 
 /* ---- while it runs ---- */
 
-static void got_signal(void *argument, int number, bool from_terminal)
+static void end_each_by_signal(void *argument, int number, bool from_terminal)
 {
     struct each_session *session = argument;
     (void)from_terminal; /* what it runs has no terminal */
@@ -151,7 +151,7 @@ struct beside {
     struct parker *progress;
 };
 
-static void show_progress(void *argument)
+static void show_each_progress(void *argument)
 {
     struct beside *beside = argument;
     beside->progress = fiber_parker();
@@ -162,7 +162,7 @@ static void show_progress(void *argument)
     printer_show_status(beside->session->printer, SLICE(""));
 }
 
-static void done(void *argument)
+static void note_each_done(void *argument)
 {
     struct each_session *session = argument;
     session->has_ended = true;
@@ -182,17 +182,17 @@ static void end_beside(void *argument)
         parker_wake(beside->progress);
 }
 
-static int run_loop(struct each_session *session)
+static int run_each_loop(struct each_session *session)
 {
     struct each *each = &session->each;
     struct loop *loop = loop_new(each_fibers(each->jobs) + FIBERS_BESIDE);
     struct beside beside = {.session = session,
-                            .signals = {.got = got_signal, .argument = session}};
+                            .signals = {.got = end_each_by_signal, .argument = session}};
     bool shows = isatty(STDERR_FILENO) && !session->silent && !session->json;
     session->started_at = clock_boot_us();
     if (!loop || !each_start(each, loop) || !signals_watch(loop, &beside.signals) ||
         !fiber_spawn(loop, "end", end_beside, &beside) ||
-        (shows && !fiber_spawn(loop, "progress", show_progress, &beside)))
+        (shows && !fiber_spawn(loop, "progress", show_each_progress, &beside)))
         return jobs_say(EXIT_UNAVAILABLE, "out of memory");
     loop_stop(loop);
     loop_run(loop);
@@ -208,7 +208,7 @@ static int run_loop(struct each_session *session)
 /* ---- what came of it ---- */
 
 /* The first that applies, as docs/guide/jobs.md lists them. */
-static enum exit_code code_of(const struct each_session *session)
+static enum exit_code code_of_each(const struct each_session *session)
 {
     const struct each *each = &session->each;
     const uint64_t *counts = each->counts;
@@ -227,25 +227,26 @@ static enum exit_code code_of(const struct each_session *session)
 }
 
 /* Behind what is still to be written. */
-static void say(struct each_session *session, const char *text)
+static void say_of_each(struct each_session *session, const char *text)
 {
     printer_add(session->printer, CHILD_ERROR, SLICE("pawl: "));
     printer_add(session->printer, CHILD_ERROR, slice_of(text));
     printer_add(session->printer, CHILD_ERROR, SLICE("\n"));
 }
 
-static void explain(struct each_session *session)
+static void explain_each_end(struct each_session *session)
 {
     const struct each *each = &session->each;
     if (each->problem)
-        say(session, each->problem);
+        say_of_each(session, each->problem);
     if (each->store_is_dead)
-        say(session, "the store stopped after a disk error");
+        say_of_each(session, "the store stopped after a disk error");
     else if (each->closed != STORE_DONE)
-        say(session, keys_status_text(each->closed));
+        say_of_each(session, keys_status_text(each->closed));
     else if (each->store_is_down)
-        say(session, "the store did not respond in time, its disk is full, or there is no memory; "
-                     "run it again to go on");
+        say_of_each(session,
+                    "the store did not respond in time, its disk is full, or there is no memory; "
+                    "run it again to go on");
 }
 
 /* ---- all of it ---- */
@@ -268,7 +269,7 @@ static int fill_each(struct each_session *session)
     each->fails_fast = session->fails_fast;
     each->is_dry = session->is_dry;
     each->unknown = session->options.job.unknown;
-    each->done = done;
+    each->done = note_each_done;
     session->printer = printer_new();
     session->options.job.process.printer = session->json ? NULL : session->printer;
     session->options.job.process.by_lines = true;
@@ -286,9 +287,9 @@ static int connect_send(struct each_session *session)
                             : command_misused(EACH_NAME, "%.*s", SLICE_ARG(buf_slice(&problem)));
 }
 
-static int prepare(struct each_session *session, struct operands at)
+static int prepare_each(struct each_session *session, struct operands at)
 {
-    int code = review(session, &at);
+    int code = review_each(session, &at);
     session->options.ignores_payload = session->payload != NULL;
     if (code == EXIT_DONE)
         code = session->send ? each_prepare_send(session)
@@ -312,14 +313,14 @@ static int prepare(struct each_session *session, struct operands at)
     return code;
 }
 
-static int run(struct each_session *session)
+static int run_each(struct each_session *session)
 {
-    int code = run_loop(session), error = 0;
+    int code = run_each_loop(session), error = 0;
     if (code != EXIT_DONE)
         return code;
-    explain(session);
+    explain_each_end(session);
     each_sum_up(session);
-    code = (int)code_of(session);
+    code = (int)code_of_each(session);
     if (!each_close_files(session) && code == EXIT_DONE)
         code = EXIT_TRY_AGAIN;
     signals_let_go(); /* a reader may stand still for ever */
@@ -331,7 +332,7 @@ static int run(struct each_session *session)
     return code;
 }
 
-static void fini(struct each_session *session)
+static void each_session_fini(struct each_session *session)
 {
     each_fini(&session->each);
     feed_free(session->each.feed);
@@ -358,10 +359,10 @@ int command_each(enum command_id id, struct operands at)
     session->connect_us = CONNECT_US;
     int code = command_read(id, &at, places, session);
     if (code == EXIT_DONE)
-        code = prepare(session, at);
+        code = prepare_each(session, at);
     if (code == EXIT_DONE)
-        code = run(session);
+        code = run_each(session);
     if (!session->each.lingers)
-        fini(session);
+        each_session_fini(session);
     return code;
 }

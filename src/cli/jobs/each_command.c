@@ -29,7 +29,7 @@ static void *open_own(void *argument)
     return own;
 }
 
-static void clear(struct own *own)
+static void clear_command_own(struct own *own)
 {
     if (own->is_used)
         job_fini(&own->job);
@@ -40,14 +40,14 @@ static void clear(struct own *own)
 static void close_own(void *at)
 {
     struct own *own = at;
-    clear(own);
+    clear_command_own(own);
     mem_free(own);
 }
 
 static struct runner *prepare(void *at, const struct each_item *item)
 {
     struct own *own = at;
-    clear(own);
+    clear_command_own(own);
     own->job.process.argv = item->texts;
     own->job.process.key = item->key;
     own->job.process.input = CHILD_INPUT_NONE;

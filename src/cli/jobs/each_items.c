@@ -122,7 +122,7 @@ static bool has_in_braces(struct slice text, struct slice name)
 }
 
 /* A text in braces that is no source, and the name of a column. */
-static bool check_text(struct slice text, const struct items *items, struct buf *problem)
+static bool check_each_text(struct slice text, const struct items *items, struct buf *problem)
 {
     for (size_t at = 0; at < items_column_count(items); at++) {
         struct slice name = items_column_at(items, at);
@@ -143,7 +143,7 @@ static bool check_columns(const struct template *template, const struct items *i
     bool good = true;
     for (size_t i = 0; i < template->n && good; i++) {
         const struct template_part *part = &template->parts[i];
-        good = part->source == TEMPLATE_LITERAL ? check_text(part->written, items, problem)
+        good = part->source == TEMPLATE_LITERAL ? check_each_text(part->written, items, problem)
                                                 : check_source(part, items, problem);
     }
     return good;
@@ -191,8 +191,8 @@ static void set_facts(struct each_session *session, const struct item *read)
 }
 
 /* NULL: `problem` says why not, or is empty without memory. */
-static const char *fill(const struct each_session *session, const struct each_text *text,
-                        struct arena *scratch, struct buf *problem)
+static const char *fill_each_text(const struct each_session *session, const struct each_text *text,
+                                  struct arena *scratch, struct buf *problem)
 {
     struct buf filled = buf_make(TEXT_MAX);
     struct template_output output = {.arena = scratch, .buf = &filled};
@@ -228,10 +228,10 @@ bool each_fill(struct each_session *session, const struct item *read, struct are
     if (!texts || jobs_make_key(&session->options, &session->facts, scratch, &ret_item->key,
                                 problem) != EXIT_DONE)
         return false;
-    if (session->group && !(name = fill(session, &group, scratch, problem)))
+    if (session->group && !(name = fill_each_text(session, &group, scratch, problem)))
         return false;
     for (size_t i = 0; i < session->n_texts; i++)
-        if (!(texts[i] = fill(session, &session->texts[i], scratch, problem)))
+        if (!(texts[i] = fill_each_text(session, &session->texts[i], scratch, problem)))
             return false;
     texts[session->n_texts] = NULL;
     ret_item->grouped.group = slice_of(name);

@@ -118,8 +118,8 @@ bool each_close_files(struct each_session *session)
 
 /* What is done for an item, as a shell reads it: the command; of a request method, URL, and its
  * headers and body as they would be given. */
-static void add_command(const struct each_session *session, const struct each_item *item,
-                        struct buf *line)
+static void add_each_command(const struct each_session *session, const struct each_item *item,
+                             struct buf *line)
 {
     const char *const *texts = item->texts;
     if (!session->send) {
@@ -147,7 +147,7 @@ static void write_joblog(const struct each_session *session, const struct each_e
                          const struct each_how *how)
 {
     BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES);
-    add_command(session, end->item, &line);
+    add_each_command(session, end->item, &line);
     fprintf(session->joblog, "%llu\t:\t%.3f\t%.3f\t0\t0\t%d\t%d\t%.*s\n",
             (unsigned long long)end->item->number, (double)end->started_at / (double)CLOCK_US_PER_S,
             (double)end->took_us / (double)CLOCK_US_PER_S, how->signal > 0 ? 0 : how->code,
@@ -165,8 +165,8 @@ static void write_failed(const struct each_session *session, const struct each_i
 
 /* ---- lines ---- */
 
-static void print_json(const struct each_session *session, const struct each_end *end,
-                       const struct each_how *how)
+static void print_each_json(const struct each_session *session, const struct each_end *end,
+                            const struct each_how *how)
 {
     BUF_AUTO struct buf line = buf_make(LINE_MAX_BYTES), problem = buf_make(TEXT_SHOWN);
     const struct each_item *item = end->item;
@@ -196,7 +196,7 @@ static void print_json(const struct each_session *session, const struct each_end
 }
 
 /* Its status, and the beginning of what it says. */
-static void add_response(const struct each_how *how, struct buf *line)
+static void add_each_response(const struct each_how *how, struct buf *line)
 {
     buf_printf(line, "HTTP status %d", how->http_status);
     struct slice said = slice_trim(how->said);
@@ -214,7 +214,7 @@ static void add_failure(const struct each_session *session, const struct each_ho
     else if (how->timed_out)
         jobs_add_timeout(&session->options, line);
     else if (how->http_status > 0)
-        add_response(how, line);
+        add_each_response(how, line);
     else if (how->signal > 0)
         buf_printf(line, "ended by signal %d", how->signal);
     else
@@ -283,7 +283,7 @@ static void print_plan(const struct each_session *session, const struct each_end
     buf_printf(&line, "%s\t", end->result == EACH_LEFT ? "run" : results[end->result]);
     print_escaped(&line, end->item->key);
     buf_add_char(&line, '\t');
-    add_command(session, end->item, &line);
+    add_each_command(session, end->item, &line);
     buf_add_char(&line, '\n');
     if (buf_ok(&line))
         printer_add(session->printer, CHILD_OUTPUT, buf_slice(&line));
@@ -306,7 +306,7 @@ void each_report(void *argument, const struct each_end *end)
     if (session->failed && end->result == EACH_FAILED)
         write_failed(session, end->item);
     if (session->json)
-        print_json(session, end, &how);
+        print_each_json(session, end, &how);
     else if (session->is_dry && end->item)
         print_plan(session, end);
     if (is_complained_of(session, end))
@@ -404,7 +404,7 @@ static void add_more(const struct each_session *session, enum each_result result
 
 /* How those are settled that are not repeated before they are: one by one, as other lists and runs
  * have the same rule; a list with a name of its own also at once. */
-static void add_settling(const struct each_session *session, struct buf *text)
+static void add_each_settling(const struct each_session *session, struct buf *text)
 {
     const struct jobs_options *options = &session->options;
     static const struct slice word = {"KEY", 3};
@@ -456,7 +456,7 @@ void each_sum_up(struct each_session *session)
     }
     add_more(session, EACH_CHANGED, "have keys that were used for something else", &line);
     add_more(session, EACH_BAD, "are malformed", &line);
-    add_settling(session, &line);
+    add_each_settling(session, &line);
     add_unproved(session, &line);
     buf_printf(&line, "pawl: %llu item%s: %llu %s", (unsigned long long)each->read,
                each->read == 1 ? "" : "s",

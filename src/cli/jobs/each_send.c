@@ -49,8 +49,8 @@ static bool check_headers(const struct headers *headers, struct buf *problem)
 }
 
 /* Makes it, and what is compared of it. False: `problem` has a sentence. */
-static bool make(const struct each_session *session, const struct each_item *item,
-                 struct client_made *made, struct attempt *attempt, struct buf *problem)
+static bool make_request(const struct each_session *session, const struct each_item *item,
+                         struct client_made *made, struct attempt *attempt, struct buf *problem)
 {
     BUF_AUTO struct buf key = buf_make(KEY_TEXT_MAX + 1);
     buf_add_slice(&key, item->key);
@@ -74,7 +74,7 @@ static struct each_item *name(void *argument, const struct item *read, struct ar
     struct client_made *made = mem_zalloc(1, sizeof *made);
     struct attempt *attempt = mem_zalloc(1, sizeof *attempt);
     bool done = made && attempt && each_fill(session, read, scratch, &item, problem) &&
-                make(session, &item, made, attempt, problem);
+                make_request(session, &item, made, attempt, problem);
     if (done && !session->options.ignores_payload) {
         item.payload_hash = attempt->begin.payload_hash;
         item.target_hash = attempt->begin.target_hash;
@@ -98,7 +98,7 @@ static void *open_own(void *argument)
     return own;
 }
 
-static void clear(struct own *own)
+static void clear_send_own(struct own *own)
 {
     if (own->is_used)
         client_made_fini(&own->made);
@@ -110,7 +110,7 @@ static void clear(struct own *own)
 static void close_own(void *at)
 {
     struct own *own = at;
-    clear(own);
+    clear_send_own(own);
     client_http_fini(&own->http);
     mem_free(own);
 }
@@ -134,9 +134,9 @@ static struct runner *prepare(void *at, const struct each_item *item)
 {
     struct own *own = at;
     BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
-    clear(own);
+    clear_send_own(own);
     own->is_used = true;
-    if (!make(own->session, item, &own->made, &own->runner.attempt, &problem))
+    if (!make_request(own->session, item, &own->made, &own->runner.attempt, &problem))
         return NULL;
     fill_runner(own, item);
     return &own->runner;
@@ -181,7 +181,7 @@ const struct each_kind each_of_requests = {
 
 /* ---- the command line ---- */
 
-static bool is_json(const struct headers *headers, const char *body)
+static bool is_json_request(const struct headers *headers, const char *body)
 {
     const struct header *type = headers_find(headers, SLICE("Content-Type"));
     struct slice essence = {0};
@@ -205,7 +205,7 @@ static int split(struct each_session *session, const char **ret_url)
 }
 
 /* `@FILE`: all of it. */
-static int read_body(struct each_session *session)
+static int read_each_body(struct each_session *session)
 {
     BUF_AUTO struct buf bytes = buf_make(0);
     if (!session->body || session->body[0] != '@')
@@ -223,9 +223,9 @@ static void set_fillings(struct each_session *session)
     const struct headers *headers = &session->request.request.headers;
     bool has_type = headers_find(headers, SLICE("Content-Type"));
     session->texts[EACH_URL].filling = TEMPLATE_IN_URL;
-    session->texts[EACH_BODY].filling = is_json(headers, session->body) ? TEMPLATE_IN_JSON
-                                        : has_type                      ? TEMPLATE_RAW
-                                                                        : TEMPLATE_IN_FORM;
+    session->texts[EACH_BODY].filling = is_json_request(headers, session->body) ? TEMPLATE_IN_JSON
+                                        : has_type                              ? TEMPLATE_RAW
+                                                                                : TEMPLATE_IN_FORM;
 }
 
 static int compile_request(struct each_session *session, const char *url)
@@ -276,7 +276,7 @@ static int try_request(struct each_session *session)
 int each_prepare_send(struct each_session *session)
 {
     const char *url = NULL;
-    int code = read_body(session);
+    int code = read_each_body(session);
     if (code == EXIT_DONE)
         code = split(session, &url);
     if (code == EXIT_DONE)

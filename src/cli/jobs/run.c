@@ -70,7 +70,7 @@ static void add_ending(const struct run *run, struct buf *line)
 }
 
 /* After each attempt that failed, where more are made. */
-static void report(void *argument, const struct runner_report *report)
+static void report_run(void *argument, const struct runner_report *report)
 {
     const struct run *run = argument;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
@@ -100,7 +100,7 @@ static void explain_failure(const struct run *run)
 }
 
 /* That nothing was run now: not among what the command says, where programs read. */
-static void explain_replay(const struct run *run)
+static void explain_run_replay(const struct run *run)
 {
     BUF_AUTO struct buf at = buf_make(TEXT_MAX);
     const struct runner *runner = &run->job.runner;
@@ -116,7 +116,7 @@ static void explain_replay(const struct run *run)
              runner->outcome ? "this is its kept output" : "its output is not kept any more");
 }
 
-static void explain_in_progress(const struct run *run)
+static void explain_run_in_progress(const struct run *run)
 {
     const struct attempt_result *found = &run->job.runner.attempt.result;
     if (found->lease == RECORD_LEASE_LAPSED)
@@ -130,7 +130,7 @@ static void explain_in_progress(const struct run *run)
                  (long long)(found->lease_left_us / CLOCK_US_PER_S + 1));
 }
 
-static void add_settling(const struct run *run, struct buf *text)
+static void add_run_settling(const struct run *run, struct buf *text)
 {
     const struct process *process = &run->job.process;
     jobs_add_settling(&run->options, process->key, run->job.runner.attempt.result.record.token,
@@ -149,12 +149,12 @@ static void explain_held(const struct run *run)
                    process->exit_code);
     buf_add_str(&text, "pawl: an earlier run may have done its work, and nothing is run before "
                        "somebody says whether it did:\n");
-    add_settling(run, &text);
+    add_run_settling(run, &text);
     fprintf(stderr, "%.*s", SLICE_ARG(buf_slice(&text)));
 }
 
 /* The command line that the key was used for is in its record. */
-static void explain_mismatch(const struct run *run)
+static void explain_run_mismatch(const struct run *run)
 {
     BUF_AUTO struct buf text = buf_make(TEXT_MAX);
     const struct runner *runner = &run->job.runner;
@@ -173,7 +173,7 @@ static void explain_mismatch(const struct run *run)
                    "was used for another command line%s, which may have done its work; "
                    "repeat that one, or say whether it did:\n",
                    payload);
-        add_settling(run, &text);
+        add_run_settling(run, &text);
         break;
     case JOBS_DONE:
         buf_printf(&text, "was used for another command line%s, which has ended and which `",
@@ -194,13 +194,13 @@ static void explain_unproved(const struct run *run)
                             "(`pawl store restored`): without --unknown probe:CMD nobody is asked");
 }
 
-static void explain(const struct run *run)
+static void explain_run(const struct run *run)
 {
     switch (run->result) {
     case RUNNER_DONE:
         return;
     case RUNNER_REPLAYED:
-        explain_replay(run);
+        explain_run_replay(run);
         return;
     case RUNNER_FOUND:
         jobs_say(EXIT_DONE, "an earlier run was done, as the probe says; it is not run again");
@@ -221,10 +221,10 @@ static void explain(const struct run *run)
             "nothing was run, try again later");
         return;
     case RUNNER_MISMATCH:
-        explain_mismatch(run);
+        explain_run_mismatch(run);
         return;
     case RUNNER_IN_PROGRESS:
-        explain_in_progress(run);
+        explain_run_in_progress(run);
         return;
     case RUNNER_STORE_DOWN:
         jobs_say(EXIT_DONE, "%s",
@@ -256,7 +256,7 @@ static bool is_in_foreground(void)
     return is;
 }
 
-static int read_payload(struct run *run)
+static int read_run_payload(struct run *run)
 {
     bool is_input = strcmp(run->payload, "-") == 0;
     int fd = is_input ? STDIN_FILENO : open(run->payload, O_RDONLY | O_CLOEXEC);
@@ -290,7 +290,7 @@ static int take_payload(struct run *run, const char *const *argv)
     }
     if (strcmp(run->payload, "ignore") == 0)
         return EXIT_DONE;
-    int code = read_payload(run);
+    int code = read_run_payload(run);
     run->compared = digest_of(buf_slice(&run->input));
     if (strcmp(run->payload, "-") == 0) {
         process->input = CHILD_INPUT_BYTES;
@@ -314,7 +314,7 @@ static void leave(struct runner_gate *gate)
 
 /* Passed on, but for what the terminal has told the command, too; and no attempt follows on one
  * that is to end it. */
-static void got_signal(void *argument, int number, bool from_terminal)
+static void end_run_by_signal(void *argument, int number, bool from_terminal)
 {
     struct run *run = argument;
     bool shares = run->options.job.process.group == CHILD_GROUP_SHARED;
@@ -329,7 +329,7 @@ static void got_signal(void *argument, int number, bool from_terminal)
         parker_wake(run->waits);
 }
 
-static void run_job(void *argument)
+static void run_one_job(void *argument)
 {
     struct run *run = argument;
     run->waits = fiber_parker();
@@ -344,11 +344,11 @@ static void run_job(void *argument)
     signals_end(&run->signals);
 }
 
-static int run_loop(struct run *run)
+static int run_job_loop(struct run *run)
 {
     struct loop *loop = loop_new(FIBERS);
-    run->signals = (struct signals){.got = got_signal, .argument = run};
-    if (!loop || !signals_watch(loop, &run->signals) || !fiber_spawn(loop, "job", run_job, run))
+    run->signals = (struct signals){.got = end_run_by_signal, .argument = run};
+    if (!loop || !signals_watch(loop, &run->signals) || !fiber_spawn(loop, "job", run_one_job, run))
         return jobs_say(EXIT_UNAVAILABLE, "out of memory");
     loop_stop(loop);
     loop_run(loop);
@@ -378,7 +378,7 @@ static int end_printing(struct run *run, int code)
                     "cannot write the command's output: %s", strerror(error));
 }
 
-static int code_of(const struct run *run)
+static int code_of_run(const struct run *run)
 {
     bool stopped = run->result == RUNNER_STOPPED && run->signal > 0 && !run->passed_on;
     return stopped ? PROCESS_SIGNALLED + run->signal : job_exit_code(&run->job, run->result);
@@ -392,21 +392,21 @@ static int run_prepared(struct run *run)
     if (!run->options.job.process.printer ||
         !job_prepare(&run->job, &run->options.job, run->compared))
         return jobs_say(EXIT_UNAVAILABLE, "out of memory");
-    run->job.runner.report = report;
+    run->job.runner.report = report_run;
     run->job.runner.argument = run;
-    int code = run_loop(run);
+    int code = run_job_loop(run);
     if (code != EXIT_DONE)
         return code;
     print_earlier(run);
-    code = end_printing(run, code_of(run));
+    code = end_printing(run, code_of_run(run));
     explain_unproved(run);
-    explain(run);
+    explain_run(run);
     return code;
 }
 
 /* ---- all of it ---- */
 
-static int prepare(struct run *run, const char *const *argv)
+static int prepare_run(struct run *run, const char *const *argv)
 {
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
     struct template_facts *facts = mem_zalloc(1, sizeof *facts);
@@ -430,7 +430,7 @@ static int run_once(struct run *run, const char *const *argv)
     if (run->reason && !run->again)
         return command_misused(NAME, "--reason belongs to --again");
     run->job.process.argv = argv;
-    int code = prepare(run, argv);
+    int code = prepare_run(run, argv);
     if (code != EXIT_DONE)
         return code;
     signals_hold_back();

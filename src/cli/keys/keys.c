@@ -12,7 +12,8 @@
 
 /* ---- list, show, stats ---- */
 
-static int print_view(const struct keys_options *options, const struct keys_view *view, bool whole)
+static int print_keys_view(const struct keys_options *options, const struct keys_view *view,
+                           bool whole)
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
     if (!options->json) {
@@ -24,7 +25,7 @@ static int print_view(const struct keys_options *options, const struct keys_view
     return print_buf(options->command, &text);
 }
 
-static int list(const struct keys_options *options)
+static int list_keys(const struct keys_options *options)
 {
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
@@ -42,7 +43,7 @@ static int list(const struct keys_options *options)
         struct keys_view view = {&row->store, &row->store.record,
                                  row->lease,  now,
                                  NULL,        store_digest_key(session.store)};
-        code = print_view(options, &view, false);
+        code = print_keys_view(options, &view, false);
         if (code != EXIT_DONE)
             return code;
     }
@@ -81,7 +82,7 @@ static int print_body(const struct keys_options *options, const struct outcome *
 }
 
 /* Nothing is printed of a response that is damaged. */
-static enum store_status unpack(const struct keys_options *options, struct keys_view *view)
+static enum store_status unpack_view(const struct keys_options *options, struct keys_view *view)
 {
     COMPRESS_AUTO struct compress compress = {0};
     if (!view->outcome)
@@ -95,7 +96,7 @@ static enum store_status unpack(const struct keys_options *options, struct keys_
     return STORE_DONE;
 }
 
-static int show(const struct keys_options *options)
+static int show_record(const struct keys_options *options)
 {
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
@@ -106,14 +107,14 @@ static int show(const struct keys_options *options)
         return code;
     enum store_status status = keys_look(session.store, row, &session.parker.parker, &view);
     if (status == STORE_DONE)
-        status = unpack(options, &view);
+        status = unpack_view(options, &view);
     code = keys_complain(&session, status);
     if (code == EXIT_DONE && view.record->status == RECORD_ABSENT)
         code = command_failed(options->command, EXIT_FINAL_ERROR,
                               "the record has just expired or been deleted");
     else if (code == EXIT_DONE)
         code = options->print_body ? print_body(options, view.outcome)
-                                   : print_view(options, &view, true);
+                                   : print_keys_view(options, &view, true);
     outcome_unref(view.outcome);
     return code;
 }
@@ -196,14 +197,10 @@ static const struct flag_place places[FLAG_COUNT] = {
 };
 
 static int (*const acts[COMMAND_COUNT])(const struct keys_options *options) = {
-    [COMMAND_keys_list] = list,
-    [COMMAND_keys_show] = show,
-    [COMMAND_keys_resolve] = keys_resolve,
-    [COMMAND_keys_release] = keys_release,
-    [COMMAND_keys_forget] = keys_forget,
-    [COMMAND_keys_succeeded] = succeeded,
-    [COMMAND_keys_stats] = stats,
-    [COMMAND_keys_audit] = keys_audit,
+    [COMMAND_keys_list] = list_keys,       [COMMAND_keys_show] = show_record,
+    [COMMAND_keys_resolve] = keys_resolve, [COMMAND_keys_release] = keys_release,
+    [COMMAND_keys_forget] = keys_forget,   [COMMAND_keys_succeeded] = succeeded,
+    [COMMAND_keys_stats] = stats,          [COMMAND_keys_audit] = keys_audit,
 };
 
 int command_keys(enum command_id id, struct operands at)

@@ -6,7 +6,8 @@
 #include "cli/lib/print.h"
 #include "operator/audit.h"
 
-static void add_text(struct buf *line, const struct store_audit *audit, struct slice reason)
+static void add_keys_act_text(struct buf *line, const struct store_audit *audit,
+                              struct slice reason)
 {
     struct store_row row = {.tenant = audit->tenant, .rule = audit->rule, .key = audit->key};
     timestamp_print(line, audit->at);
@@ -30,13 +31,13 @@ static int print_act(const struct keys_options *options, const struct store_audi
     if (options->json)
         audit_add_json(&line, audit, reason);
     else
-        add_text(&line, audit, reason);
+        add_keys_act_text(&line, audit, reason);
     buf_add_char(&line, '\n');
     return print_buf(options->command, &line);
 }
 
 /* Walks over all acts and prints those behind the first `skip`; `*ret_n`: how many there are. */
-static int walk(struct keys_session *session, size_t skip, size_t *ret_n)
+static int walk_keys_acts(struct keys_session *session, size_t skip, size_t *ret_n)
 {
     AUDIT_PAGE_AUTO struct audit_page page = {.table = &audit_table, .limit = AUDIT_PAGE_MOST};
     size_t n = 0;
@@ -58,9 +59,9 @@ int keys_audit(const struct keys_options *options)
     size_t n = 0;
     int code = keys_open(&session, options);
     if (code == EXIT_DONE)
-        code = walk(&session, SIZE_MAX, &n);
+        code = walk_keys_acts(&session, SIZE_MAX, &n);
     if (code == EXIT_DONE)
-        code = walk(&session, n > options->limit ? n - options->limit : 0, &n);
+        code = walk_keys_acts(&session, n > options->limit ? n - options->limit : 0, &n);
     if (code == EXIT_DONE && n > options->limit)
         fprintf(stderr, "pawl keys audit: these are the last %zu of %zu; see --limit\n",
                 options->limit, n);

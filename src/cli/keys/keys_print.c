@@ -108,7 +108,7 @@ static void add_due(struct buf *to, int64_t us)
     buf_add_str(to, " (where its rule has probe_headers)\n");
 }
 
-static void add_digest(struct buf *to, const char *name, const struct digest *digest)
+static void add_key_digest(struct buf *to, const char *name, const struct digest *digest)
 {
     char hex[DIGEST_HEX_SIZE + 1];
     if (digest_is_none(digest))
@@ -130,7 +130,7 @@ static void add_lease(struct buf *to, const struct keys_view *view)
     buf_add_str(to, view->record->probing ? ", probing\n" : "\n");
 }
 
-static void add_doubt(struct buf *to, const struct keys_view *view)
+static void add_key_doubt(struct buf *to, const struct keys_view *view)
 {
     const struct record *record = view->record;
     if (record->status != RECORD_PENDING && record->status != RECORD_UNKNOWN)
@@ -148,7 +148,7 @@ static void add_doubt(struct buf *to, const struct keys_view *view)
 }
 
 /* Which request it was, and why its outcome is in doubt. */
-static void add_origin(struct buf *to, const struct keys_view *view)
+static void add_key_origin(struct buf *to, const struct keys_view *view)
 {
     BUF_AUTO struct buf text = buf_make(ORIGIN_MAX);
     struct origin origin;
@@ -171,7 +171,7 @@ static void add_origin(struct buf *to, const struct keys_view *view)
         print_fact(to, "body:", origin.body);
 }
 
-static void add_response(struct buf *to, const struct keys_view *view)
+static void add_key_response(struct buf *to, const struct keys_view *view)
 {
     const struct record *record = view->record;
     if (record->status != RECORD_COMPLETE && record->status != RECORD_FAILED)
@@ -211,17 +211,17 @@ void keys_print_record(struct buf *to, const struct keys_view *view)
     buf_printf(to, "%lld, probes included\n", (long long)record->attempts);
     print_fact_moment(to, "created:", record->created_at);
     print_fact_moment(to, "started:", record->started_at);
-    add_doubt(to, view);
-    add_origin(to, view);
+    add_key_doubt(to, view);
+    add_key_origin(to, view);
     print_fact_moment(to, "expires:", record->provisional ? 0 : record->expires_at);
     if (record->tombstone_us > 0 && !record->provisional)
         print_fact_moment(to, "kept until:", record->gone_at);
     if (record->once_until > 0 && !record->provisional)
         print_fact_moment(to, "once until:", record->once_until);
-    add_digest(to, "payload hash:", &record->payload_hash);
-    add_digest(to, "target hash:", &record->target_hash);
+    add_key_digest(to, "payload hash:", &record->payload_hash);
+    add_key_digest(to, "target hash:", &record->target_hash);
     print_fact(to, "recipe:", view->row->recipe);
-    add_response(to, view);
+    add_key_response(to, view);
 }
 
 void keys_add_name(struct buf *buf, const struct store_row *row)

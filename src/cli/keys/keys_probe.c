@@ -84,7 +84,7 @@ static bool is_open(const struct query *query, int *ret_code)
     return false;
 }
 
-static int judge_key(const struct query *query)
+static int judge_queried_key(const struct query *query)
 {
     if (probe_has_target(&query->probe))
         return EXIT_DONE;
@@ -97,7 +97,7 @@ static int judge_key(const struct query *query)
 /* ---- acquiring ---- */
 
 /* It was released since it was loaded: release it again. */
-static int give_back(struct query *query, struct engine *engine)
+static int give_back_query(struct query *query, struct engine *engine)
 {
     struct engine_act act = {.kind = ENGINE_RELEASE};
     struct parker *parker = &query->session->parker.parker;
@@ -109,7 +109,7 @@ static int give_back(struct query *query, struct engine *engine)
                     "is released; the next attempt will run the operation");
 }
 
-static int acquire(struct query *query, struct engine *engine, bool *ret_acquired)
+static int acquire_for_query(struct query *query, struct engine *engine, bool *ret_acquired)
 {
     struct attempt *attempt = &query->probe.attempt;
     probe_fill(&query->probe);
@@ -121,7 +121,7 @@ static int acquire(struct query *query, struct engine *engine, bool *ret_acquire
         *ret_acquired = true;
         return EXIT_DONE;
     case VERDICT_PROCEED:
-        return give_back(query, engine);
+        return give_back_query(query, engine);
     case VERDICT_WAIT:
         return keys_say(query->session, query->row, KEYS_LIVE,
                         "the record is in use; wait until its lease ends");
@@ -258,7 +258,7 @@ static int probe_and_settle(struct query *query)
     return code;
 }
 
-static int run(struct query *query)
+static int run_query(struct query *query)
 {
     char *problem MEM_AUTO = NULL;
     bool acquired = false;
@@ -267,14 +267,14 @@ static int run(struct query *query)
         return code;
     code = judge_rule(query);
     if (code == EXIT_DONE)
-        code = judge_key(query);
+        code = judge_queried_key(query);
     if (code != EXIT_DONE)
         return code;
     if (!resolve_upstream(query->config, -1, &query->upstream, &problem))
         return command_failed(query->options->command, EXIT_UNAVAILABLE, "%s",
                               problem ? problem : "out of memory");
     struct engine *engine = engine_new(query->session->store, 0);
-    code = engine ? acquire(query, engine, &acquired)
+    code = engine ? acquire_for_query(query, engine, &acquired)
                   : command_failed(query->options->command, EXIT_UNAVAILABLE, "out of memory");
     if (acquired)
         code = probe_and_settle(query);
@@ -301,7 +301,7 @@ static int run_on(const struct keys_options *options, const struct config *confi
     query->probe.row = &row->store;
     query->probe.upstream = &config->upstream;
     query->probe.connect_timeout_us = config->gateway.connect_timeout_us;
-    code = run(query);
+    code = run_query(query);
     http_upstream_drop(&query->upstream);
     return code;
 }

@@ -68,7 +68,8 @@ int keys_say(struct keys_session *session, const struct keys_row *row, enum keys
     return report_act(session, &act);
 }
 
-static void sign(const struct keys_session *session, struct keys_act *act, struct buf *actor)
+static void sign_keys_act(const struct keys_session *session, struct keys_act *act,
+                          struct buf *actor)
 {
     const struct store_actor by = actor_of(session->options->reason, actor);
     act->actor = by.name;
@@ -79,7 +80,7 @@ static void sign(const struct keys_session *session, struct keys_act *act, struc
 int keys_settle(struct keys_session *session, const struct keys_row *row, struct keys_act act)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
-    sign(session, &act, &actor);
+    sign_keys_act(session, &act, &actor);
     act.row = row;
     int code = keys_complain(session, keys_act(session->store, &act, &session->parker.parker));
     if (code == EXIT_DONE)
@@ -90,13 +91,13 @@ int keys_settle(struct keys_session *session, const struct keys_row *row, struct
 
 /* ---- many at once ---- */
 
-static bool report_one(void *argument, const struct keys_act *act)
+static bool report_keys_act(void *argument, const struct keys_act *act)
 {
     struct keys_session *session = argument;
     return !session->options->json || report_act_json(session, act) != EXIT_UNAVAILABLE;
 }
 
-static void add(struct keys_tally *sum, const struct keys_tally *tally)
+static void add_tally(struct keys_tally *sum, const struct keys_tally *tally)
 {
     sum->settled += tally->settled;
     sum->too_early += tally->too_early;
@@ -148,7 +149,7 @@ static int settle_all(struct keys_session *session, struct keys_act act)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     const struct keys_options *options = session->options;
-    sign(session, &act, &actor);
+    sign_keys_act(session, &act, &actor);
     act.force = options->force;
     struct keys_tally sum = {.next = 0}, tally;
     struct keys_many many = {.rule = options->rule,
@@ -156,13 +157,13 @@ static int settle_all(struct keys_session *session, struct keys_act act)
                              .before = options->before,
                              .limit = KEYS_MANY_MOST,
                              .act = act,
-                             .each = report_one,
+                             .each = report_keys_act,
                              .argument = session};
     do {
         many.after = sum.next;
         enum store_status status =
             keys_act_on_many(session->store, &many, &session->parker.parker, &tally);
-        add(&sum, &tally);
+        add_tally(&sum, &tally);
         int code = keys_complain(session, status);
         if (code != EXIT_DONE) {
             (void)sum_up(options, &sum);
@@ -188,7 +189,7 @@ static int settle_many(const struct keys_options *options, struct keys_act act)
 /* ---- one ---- */
 
 /* Finds the record and acts on it. */
-static int settle(const struct keys_options *options, struct keys_act act)
+static int settle_keys(const struct keys_options *options, struct keys_act act)
 {
     if (options->unknown)
         return settle_many(options, act);
@@ -205,7 +206,7 @@ static int settle(const struct keys_options *options, struct keys_act act)
 
 /* ---- the outcome an operator writes ---- */
 
-static int read_body(const struct keys_options *options, struct buf *ret_body)
+static int read_settle_body(const struct keys_options *options, struct buf *ret_body)
 {
     if (options->body && options->body[0] == '@')
         return input_read(options->command, options->body + 1, ret_body);
@@ -231,11 +232,11 @@ static int make_exit(const struct keys_options *options, const struct buf *body,
                         : command_failed(options->command, EXIT_UNAVAILABLE, "out of memory");
 }
 
-static int make_outcome(const struct keys_options *options, struct outcome **ret_outcome)
+static int make_settled_outcome(const struct keys_options *options, struct outcome **ret_outcome)
 {
     BUF_AUTO struct buf body = buf_make(0);
     BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
-    int code = read_body(options, &body);
+    int code = read_settle_body(options, &body);
     if (code != EXIT_DONE)
         return code;
     if (has_exit_code(options))
@@ -262,11 +263,11 @@ int keys_release(const struct keys_options *options)
     int code = ask_for_token(options);
     if (code != EXIT_DONE)
         return code;
-    return settle(options, (struct keys_act){.kind = KEYS_RELEASE});
+    return settle_keys(options, (struct keys_act){.kind = KEYS_RELEASE});
 }
 
 /* Whether the options fit together: one way to settle it. */
-static int review(const struct keys_options *options)
+static int review_settle_options(const struct keys_options *options)
 {
     bool has_response = options->http_status || options->body || has_exit_code(options);
     int code = ask_for_token(options);
@@ -294,7 +295,7 @@ static int review(const struct keys_options *options)
 
 int keys_resolve(const struct keys_options *options)
 {
-    int code = review(options);
+    int code = review_settle_options(options);
     if (code == EXIT_DONE && options->released)
         return keys_release(options);
     if (code == EXIT_DONE && options->probe)
@@ -302,7 +303,7 @@ int keys_resolve(const struct keys_options *options)
     if (code != EXIT_DONE)
         return code;
     struct outcome *outcome = NULL;
-    code = make_outcome(options, &outcome);
+    code = make_settled_outcome(options, &outcome);
     if (code != EXIT_DONE)
         return code;
     struct keys_act act = {.kind = KEYS_RESOLVE,
@@ -310,12 +311,12 @@ int keys_resolve(const struct keys_options *options)
                            .is_exit = has_exit_code(options),
                            .exit_code = options->exit_code,
                            .outcome = outcome};
-    code = settle(options, act);
+    code = settle_keys(options, act);
     outcome_unref(outcome);
     return code;
 }
 
 int keys_forget(const struct keys_options *options)
 {
-    return settle(options, (struct keys_act){.kind = KEYS_FORGET});
+    return settle_keys(options, (struct keys_act){.kind = KEYS_FORGET});
 }

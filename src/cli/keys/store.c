@@ -30,12 +30,12 @@ static const struct flag_place places[FLAG_COUNT] = {
 
 /* ---- how it is ---- */
 
-static int look(struct keys_session *session, struct freeze_view *ret_view)
+static int look_at_freeze(struct keys_session *session, struct freeze_view *ret_view)
 {
     return keys_complain(session, freeze_look(session->store, &session->parker.parker, ret_view));
 }
 
-static bool is_quiet(const struct freeze_view *view)
+static bool is_quiet_view(const struct freeze_view *view)
 {
     return view->operations == 0 && view->deliveries == 0;
 }
@@ -47,7 +47,7 @@ static void add_in_flight(struct buf *text, const struct freeze_view *view)
                view->deliveries == 1 ? "y" : "ies");
 }
 
-static void add_text(struct buf *text, const struct freeze_view *view)
+static void add_freeze_text(struct buf *text, const struct freeze_view *view)
 {
     buf_add_str(text, view->is_frozen ? "frozen" : "open");
     if (view->since != 0) {
@@ -59,7 +59,7 @@ static void add_text(struct buf *text, const struct freeze_view *view)
     buf_add_char(text, '\n');
 }
 
-static void add_json(struct buf *text, const struct freeze_view *view)
+static void add_freeze_json(struct buf *text, const struct freeze_view *view)
 {
     buf_add_char(text, '{');
     json_add_bool(text, "frozen", view->is_frozen);
@@ -72,22 +72,22 @@ static void add_json(struct buf *text, const struct freeze_view *view)
     buf_add_str(text, "}\n");
 }
 
-static int print_view(const struct keys_session *session, const struct freeze_view *view)
+static int print_freeze_view(const struct keys_session *session, const struct freeze_view *view)
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
     if (session->options->json)
-        add_json(&text, view);
+        add_freeze_json(&text, view);
     else
-        add_text(&text, view);
+        add_freeze_text(&text, view);
     return print_buf(session->options->command, &text);
 }
 
-static int show(struct keys_session *session, const struct store_options *options)
+static int show_store(struct keys_session *session, const struct store_options *options)
 {
     struct freeze_view view;
     (void)options;
-    int code = look(session, &view);
-    return code == EXIT_DONE ? print_view(session, &view) : code;
+    int code = look_at_freeze(session, &view);
+    return code == EXIT_DONE ? print_freeze_view(session, &view) : code;
 }
 
 /* ---- freeze, thaw ---- */
@@ -114,11 +114,11 @@ static int say_in_flight(const struct keys_session *session, const struct freeze
 static int wait_until_quiet(struct keys_session *session, int64_t until,
                             struct freeze_view *ret_view)
 {
-    int code = look(session, ret_view);
-    while (code == EXIT_DONE && ret_view->is_frozen && !is_quiet(ret_view) &&
+    int code = look_at_freeze(session, ret_view);
+    while (code == EXIT_DONE && ret_view->is_frozen && !is_quiet_view(ret_view) &&
            clock_boot_us() < until) {
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-        code = look(session, ret_view);
+        code = look_at_freeze(session, ret_view);
     }
     return code;
 }
@@ -135,7 +135,7 @@ static int freeze(struct keys_session *session, const struct store_options *opti
     if (!view.is_frozen)
         return command_failed(session->options->command, EXIT_TRY_AGAIN,
                               "somebody thawed the store meanwhile (see `pawl store audit`)");
-    return is_quiet(&view) ? print_view(session, &view) : say_in_flight(session, &view);
+    return is_quiet_view(&view) ? print_freeze_view(session, &view) : say_in_flight(session, &view);
 }
 
 static int thaw(struct keys_session *session, const struct store_options *options)
@@ -152,7 +152,7 @@ static int (*const acts[COMMAND_COUNT])(struct keys_session *session,
                                         const struct store_options *options) = {
     [COMMAND_store_freeze] = freeze,
     [COMMAND_store_thaw] = thaw,
-    [COMMAND_store_show] = show,
+    [COMMAND_store_show] = show_store,
 };
 
 int command_store(enum command_id id, struct operands at)

@@ -66,7 +66,7 @@ static int check_others(const struct keys_session *session, const struct restore
                           others);
 }
 
-static void report(const struct restored_options *options)
+static void report_restored(const struct restored_options *options)
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
     if (options->clear) {
@@ -96,7 +96,7 @@ static int mark(struct keys_session *session, const struct restored_options *opt
         return command_failed(options->keys.command, EXIT_FINAL_ERROR,
                               "the store went back, and nobody has said since when; use --since");
     if (code == EXIT_DONE)
-        report(options);
+        report_restored(options);
     return code;
 }
 

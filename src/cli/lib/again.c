@@ -5,7 +5,7 @@
 #include "cli/lib/actor.h"
 #include "operator/keys.h"
 
-static bool is_same(const struct again *again, const struct record *record)
+static bool is_same_attempt(const struct again *again, const struct record *record)
 {
     const struct record_begin *same = again->same;
     return !same || (!digest_differs(&record->payload_hash, &same->payload_hash) &&
@@ -16,11 +16,11 @@ static bool is_remembered(const struct again *again, const struct keys_row *row)
 {
     const struct record *record = &row->store.record;
     bool failed = again->failed && record->status == RECORD_FAILED;
-    return (record->status == RECORD_COMPLETE || failed) && is_same(again, record);
+    return (record->status == RECORD_COMPLETE || failed) && is_same_attempt(again, record);
 }
 
-static enum store_status forget(struct again *again, const struct keys_row *row,
-                                struct parker *parker)
+static enum store_status forget_record(struct again *again, const struct keys_row *row,
+                                       struct parker *parker)
 {
     BUF_AUTO struct buf name = buf_make(STORE_ACTOR_MAX);
     const struct store_actor by = actor_of(slice_of(again->reason), &name);
@@ -43,7 +43,7 @@ static enum store_status find_and_forget(struct again *again, struct parker *par
     enum store_status status = keys_list(again->store, &wanted, parker, &found);
     if (status != STORE_DONE || !found.first || !is_remembered(again, found.first))
         return status;
-    return forget(again, found.first, parker);
+    return forget_record(again, found.first, parker);
 }
 
 int again_forget(struct again *again)

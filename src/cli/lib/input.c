@@ -10,7 +10,7 @@
 #define PIECE ((size_t)64 * 1024)
 
 /* Reads until the end, or until more than INPUT_MAX came. 0 or -errno. */
-static int read_all(int fd, struct buf *bytes)
+static int read_all_bytes(int fd, struct buf *bytes)
 {
     while (bytes->len <= INPUT_MAX) {
         size_t left = INPUT_MAX + 1 - bytes->len;
@@ -33,7 +33,7 @@ int input_read(const char *command, const char *path, struct buf *ret_bytes)
     BUF_AUTO struct buf bytes = buf_make(INPUT_MAX + 1);
     bool is_file = path && strcmp(path, "-") != 0;
     int fd = is_file ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
-    int error = fd < 0 ? -errno : read_all(fd, &bytes);
+    int error = fd < 0 ? -errno : read_all_bytes(fd, &bytes);
     if (is_file && fd >= 0)
         close(fd);
     const char *name = is_file ? path : "standard input";

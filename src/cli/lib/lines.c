@@ -17,7 +17,7 @@ void lines_fini(struct lines *lines)
 }
 
 /* Reads on. False: nothing came. */
-static bool fill(struct lines *lines)
+static bool fill_lines(struct lines *lines)
 {
     buf_drop(&lines->bytes, lines->at);
     lines->at = 0;
@@ -52,7 +52,7 @@ bool lines_next(struct lines *lines, struct slice *ret_line)
             return true;
         }
         seen = rest.len;
-        if (lines->is_over || lines->error != 0 || (!fill(lines) && lines->error != 0))
+        if (lines->is_over || lines->error != 0 || (!fill_lines(lines) && lines->error != 0))
             return false;
     }
 }

@@ -78,7 +78,7 @@ int request_take_header(void *to, const char *text)
 }
 
 /* As curl does with a text file: line ends and NUL are left out. */
-static void add_text(struct buf *data, struct slice text)
+static void add_data_text(struct buf *data, struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] != '\r' && text.at[i] != '\n' && text.at[i] != '\0')
@@ -109,7 +109,7 @@ static int add_data(struct request_options *options, const char *text, const cha
 
 int request_take_data(void *to, const char *text)
 {
-    return add_data(to, text, "&", add_text);
+    return add_data(to, text, "&", add_data_text);
 }
 
 int request_take_binary(void *to, const char *text)

@@ -5,7 +5,7 @@
 #include "operator/sources.h"
 #include <stdio.h>
 
-static int report(const struct queue_session *session, enum sources_end end)
+static int report_removed(const struct queue_session *session, enum sources_end end)
 {
     BUF_AUTO struct buf name = buf_make(SIZE_MAX);
     print_escaped(&name, slice_of(session->operand));
@@ -38,5 +38,5 @@ int inbox_run_remove(struct queue_session *session)
     if (code == EXIT_DONE)
         code = queue_complain(session, sources_remove(session->store, &session->parker.parker,
                                                       slice_of(session->operand), &actor, &end));
-    return code == EXIT_DONE ? report(session, end) : code;
+    return code == EXIT_DONE ? report_removed(session, end) : code;
 }

@@ -66,7 +66,7 @@ static int act_on_one(struct queue_session *session, enum tasks_act act, const c
 
 /* ---- many ---- */
 
-static void show_progress(void *argument, size_t n)
+static void show_acts_progress(void *argument, size_t n)
 {
     (void)argument;
     fprintf(stderr, "\r%zu ", n);
@@ -101,7 +101,7 @@ static int act_on_many(struct queue_session *session, enum tasks_act act, const 
                               .rate = retries ? session->rate : 0,
                               .holding = retries && session->parked,
                               .dry_run = session->dry_run,
-                              .each = shows ? show_progress : NULL};
+                              .each = shows ? show_acts_progress : NULL};
     tasks_want_state(&many.wanted,
                      session->dead || retries ? (size_t)TASK_DEAD : TASKS_STATE_PARKED);
     int code = queue_open(session, STORE_COMMAND, false);

@@ -54,7 +54,7 @@ static bool shows_progress(const struct adder *adder)
     return adder->lines[0] > 0 && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
 }
 
-static void show_progress(const struct adder *adder)
+static void show_added_progress(const struct adder *adder)
 {
     if (shows_progress(adder))
         fprintf(stderr, "\r%zu added ", adder->n_added);
@@ -107,7 +107,7 @@ static int report_same(const struct adder *adder, size_t i)
 }
 
 /* What became of one: printed, or an exit code that was explained. */
-static int report_added(struct adder *adder, size_t i)
+static int report_added_line(struct adder *adder, size_t i)
 {
     const struct queue_added *added = &adder->added[i];
     if (added->end == QUEUE_OTHER)
@@ -144,11 +144,11 @@ static int flush(struct adder *adder)
     enum store_status status =
         queue_add(adder->session->store, &adding, &adder->session->parker.parker);
     for (size_t i = 0; i < adding.n_added; i++) {
-        int reported = report_added(adder, i);
+        int reported = report_added_line(adder, i);
         code = reported == EXIT_DONE ? code : reported;
     }
     fflush(stdout);
-    show_progress(adder);
+    show_added_progress(adder);
     adder->n = 0;
     arena_reset(&adder->arena);
     int failed = queue_complain(adder->session, status);
@@ -176,8 +176,8 @@ static void free_adder(struct adder *adder)
 /* ---- from the command line ---- */
 
 /* The operation of the options. */
-static bool make_operation(struct queue_session *session, struct client_made *made,
-                           struct buf *fields, struct buf *problem)
+static bool make_added_operation(struct queue_session *session, struct client_made *made,
+                                 struct buf *fields, struct buf *problem)
 {
     struct request_options *options = &session->request;
     request_options_end(options, session->operand);
@@ -189,7 +189,7 @@ static bool make_operation(struct queue_session *session, struct client_made *ma
 }
 
 /* What no service would take is better told now than when nobody looks. */
-static bool is_json(struct slice body)
+static bool is_json_body(struct slice body)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct json *root;
@@ -202,7 +202,7 @@ static int add_one(struct adder *adder, struct client_made *made)
     struct queue_session *session = adder->session;
     struct queue_operation *operation = &adder->operations[0];
     BUF_AUTO struct buf fields = buf_make(SIZE_MAX), problem = buf_make(SIZE_MAX);
-    if (!make_operation(session, made, &fields, &problem))
+    if (!make_added_operation(session, made, &fields, &problem))
         return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
     *operation = from_options(session);
     operation->key = made->minted[0] ? SLICE("") : made->operation.key;
@@ -213,7 +213,7 @@ static int add_one(struct adder *adder, struct client_made *made)
     operation->has_body = made->operation.has_body;
     if (!queue_check(operation, &problem))
         return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
-    if (session->request.request.is_json && !is_json(operation->body))
+    if (session->request.request.is_json && !is_json_body(operation->body))
         return command_failed(session->command, EXIT_BAD_DATA,
                               "what --json gives is no JSON; nothing was added");
     int code = queue_open(session, STORE_COMMAND, true);
@@ -372,7 +372,7 @@ static int report_again(struct adder *adder, struct queue_list *list)
     return failed ? EXIT_FINAL_ERROR : EXIT_DONE;
 }
 
-static int add_list(struct adder *adder, struct queue_list *list)
+static int add_linked_list(struct adder *adder, struct queue_list *list)
 {
     struct queue_session *session = adder->session;
     struct queue_adding adding = {.operations = adder->operations,
@@ -414,10 +414,10 @@ static int add_linked(struct adder *adder, const struct queue_operation *default
         close(fd);
     if (code == EXIT_DONE)
         code = queue_open(session, STORE_COMMAND, true);
-    return code == EXIT_DONE ? add_list(adder, &list) : code;
+    return code == EXIT_DONE ? add_linked_list(adder, &list) : code;
 }
 
-static int add_lines(struct adder *adder)
+static int add_queue_lines(struct adder *adder)
 {
     struct queue_session *session = adder->session;
     BUF_AUTO struct buf fields = buf_make(SIZE_MAX);
@@ -443,7 +443,7 @@ int queue_run_add(struct queue_session *session)
     if (!adder)
         return EXIT_UNAVAILABLE;
     bool from_lines = session->linked || slice_eq(slice_of(session->operand), SLICE("-"));
-    int code = from_lines ? add_lines(adder) : add_from_options(adder);
+    int code = from_lines ? add_queue_lines(adder) : add_from_options(adder);
     end_progress(adder);
     free_adder(adder);
     return code;

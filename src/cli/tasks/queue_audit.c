@@ -7,7 +7,8 @@
 #include "operator/audit.h"
 #include <stdio.h>
 
-static void add_json(struct buf *line, const struct store_task_audit *audit, struct slice reason)
+static void add_task_act_json(struct buf *line, const struct store_task_audit *audit,
+                              struct slice reason)
 {
     buf_add_char(line, '{');
     json_add_i64(line, "id", audit->row.id);
@@ -33,8 +34,8 @@ static void add_word(struct buf *line, const char *before, struct slice word)
     print_escaped(line, word);
 }
 
-static void add_text(struct buf *line, const struct store_task_audit *audit, struct slice reason,
-                     const char *noun)
+static void add_task_act_text(struct buf *line, const struct store_task_audit *audit,
+                              struct slice reason, const char *noun)
 {
     timestamp_print(line, audit->at);
     add_word(line, " ", audit->actor);
@@ -50,19 +51,19 @@ static void add_text(struct buf *line, const struct store_task_audit *audit, str
     buf_add_char(line, '\n');
 }
 
-static int print(const struct queue_session *session, const struct store_task_audit *audit,
-                 struct slice reason)
+static int print_task_act(const struct queue_session *session, const struct store_task_audit *audit,
+                          struct slice reason)
 {
     BUF_AUTO struct buf line = buf_make(SIZE_MAX);
     if (session->json)
-        add_json(&line, audit, reason);
+        add_task_act_json(&line, audit, reason);
     else
-        add_text(&line, audit, reason, session->kind->noun);
+        add_task_act_text(&line, audit, reason, session->kind->noun);
     return print_buf(session->command, &line);
 }
 
 /* Walks over all acts and prints those behind the first `skip`; `*ret_n`: how many there are. */
-static int walk(struct queue_session *session, size_t skip, size_t *ret_n)
+static int walk_task_acts(struct queue_session *session, size_t skip, size_t *ret_n)
 {
     AUDIT_PAGE_AUTO struct audit_page page = {.table = &task_audit_table, .limit = AUDIT_PAGE_MOST};
     size_t n = 0;
@@ -72,7 +73,7 @@ static int walk(struct queue_session *session, size_t skip, size_t *ret_n)
         for (size_t i = 0; i < page.acts.n && code == EXIT_DONE; i++) {
             const struct store_task_audit *act = (const struct store_task_audit *)page.acts.rows[i];
             if (slice_eq(act->kind, session->source.kind) && n++ >= skip)
-                code = print(session, act, page.reasons[i]);
+                code = print_task_act(session, act, page.reasons[i]);
         }
     } while (code == EXIT_DONE && page.next != 0);
     *ret_n = n;
@@ -84,10 +85,10 @@ int queue_run_audit(struct queue_session *session)
     size_t n = 0;
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
-        code = walk(session, SIZE_MAX, &n);
+        code = walk_task_acts(session, SIZE_MAX, &n);
     size_t skip = n > session->limit ? n - session->limit : 0;
     if (code == EXIT_DONE)
-        code = walk(session, skip, &n);
+        code = walk_task_acts(session, skip, &n);
     if (code == EXIT_DONE && skip > 0)
         fprintf(stderr, "pawl %s: these are the last %zu of %zu; see --limit\n", session->command,
                 n - skip, n);

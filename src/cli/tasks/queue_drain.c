@@ -34,7 +34,7 @@ struct drain {
 
 /* ---- the loop's thread ---- */
 
-static bool is_paused(const struct store_task *stored, const struct store_found *lanes)
+static bool is_paused_task(const struct store_task *stored, const struct store_found *lanes)
 {
     for (size_t i = 0; i < lanes->n; i++) {
         const struct store_lane *said = (const struct store_lane *)lanes->rows[i];
@@ -47,12 +47,12 @@ static bool is_paused(const struct store_task *stored, const struct store_found 
 }
 
 /* By a person, by the one before it, or for want of credentials. */
-static bool is_held_up(const struct store_task *stored, const struct store_found *lanes,
-                       int64_t now)
+static bool is_held_up_task(const struct store_task *stored, const struct store_found *lanes,
+                            int64_t now)
 {
     bool lacks_credentials =
         store_task_reason(stored) == TASK_REASON_CREDENTIALS && stored->task.due_at > now;
-    return stored->task.due_at == CLOCK_NEVER || lacks_credentials || is_paused(stored, lanes);
+    return stored->task.due_at == CLOCK_NEVER || lacks_credentials || is_paused_task(stored, lanes);
 }
 
 static void print_progress(const struct drain *drain)
@@ -64,7 +64,7 @@ static void print_progress(const struct drain *drain)
     fflush(stderr);
 }
 
-static void show_progress(void *argument)
+static void show_drain_progress(void *argument)
 {
     struct drain *drain = argument;
     while (!drain->has_ended) {
@@ -90,7 +90,7 @@ static bool is_all_held_up(const struct drain *drain)
         if (tasks_list(&source, &wanted, &page) != STORE_DONE)
             return false;
         for (size_t i = 0; i < page.n; i++)
-            if (!is_held_up(page.rows[i].stored, &paused, store_now(drain->session->store)))
+            if (!is_held_up_task(page.rows[i].stored, &paused, store_now(drain->session->store)))
                 return false;
         wanted.after = page.next;
     } while (wanted.after > 0);
@@ -117,7 +117,7 @@ static void watch_credentials(void *argument)
     }
 }
 
-static void run_courier(void *argument)
+static void run_drain_courier(void *argument)
 {
     struct drain *drain = argument;
     (void)credentials_wake(drain->session->store, fiber_parker());
@@ -126,14 +126,14 @@ static void run_courier(void *argument)
     drain->has_ended = true;
 }
 
-static void run_loop(void *argument)
+static void run_drain_loop(void *argument)
 {
     struct drain *drain = argument;
     bool shows = isatty(STDERR_FILENO);
     drain->end = COURIER_DRAINED;
-    if (fiber_spawn(drain->loop, "courier", run_courier, drain) &&
+    if (fiber_spawn(drain->loop, "courier", run_drain_courier, drain) &&
         fiber_spawn(drain->loop, "credentials", watch_credentials, drain) &&
-        (!shows || fiber_spawn(drain->loop, "progress", show_progress, drain))) {
+        (!shows || fiber_spawn(drain->loop, "progress", show_drain_progress, drain))) {
         loop_stop(drain->loop);
         loop_run(drain->loop);
     }
@@ -183,7 +183,7 @@ static void say_credentials(const struct drain *drain)
         fprintf(stderr, "pawl %s: %.*s\n", drain->session->command, SLICE_ARG(line));
 }
 
-static int report(struct drain *drain)
+static int report_drain(struct drain *drain)
 {
     struct queue_session *session = drain->session;
     const struct courier_counts *counts = &drain->counts;
@@ -211,7 +211,7 @@ static int report(struct drain *drain)
 
 /* ---- what it takes ---- */
 
-static int no_memory(const struct queue_session *session)
+static int fail_drain(const struct queue_session *session)
 {
     return command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
 }
@@ -235,7 +235,7 @@ static int connect_sender(struct drain *drain)
     if (!drain->sender.origins)
         return command_failed(session->command, EXIT_USAGE, "%.*s", SLICE_ARG(buf_slice(&problem)));
     bool has_memory = drain->sender.engine && drain->sender.credentials;
-    return has_memory ? EXIT_DONE : no_memory(session);
+    return has_memory ? EXIT_DONE : fail_drain(session);
 }
 
 static int make_courier(struct drain *drain)
@@ -253,7 +253,7 @@ static int make_courier(struct drain *drain)
     drain->courier = courier_new(&config);
     size_t fibers = session->in_flight > 0 ? session->in_flight : LANES_OVERALL;
     drain->loop = loop_new(fibers * 2 + FIBERS_BESIDE);
-    return drain->courier && drain->loop ? EXIT_DONE : no_memory(session);
+    return drain->courier && drain->loop ? EXIT_DONE : fail_drain(session);
 }
 
 static void free_drain(struct drain *drain)
@@ -278,10 +278,10 @@ static int run_drain(struct drain *drain)
         code = make_courier(drain);
     if (code != EXIT_DONE)
         return code;
-    if (!thread_start(&drain->thread, "pawl-loop", run_loop, drain))
-        return no_memory(session);
+    if (!thread_start(&drain->thread, "pawl-loop", run_drain_loop, drain))
+        return fail_drain(session);
     wait_for_end(drain, &signals);
-    return report(drain);
+    return report_drain(drain);
 }
 
 int queue_run_drain(struct queue_session *session)
@@ -290,7 +290,7 @@ int queue_run_drain(struct queue_session *session)
     if (session->once && session->follow)
         return command_misused(session->command, "--once and --follow exclude each other");
     if (!drain)
-        return no_memory(session);
+        return fail_drain(session);
     drain->session = session;
     int code = run_drain(drain);
     free_drain(drain);

@@ -10,7 +10,7 @@
 /* ---- list ---- */
 
 /* Behind which one it waits and, where that one fails, since when. */
-static void add_held(struct buf *line, const struct store_task *head)
+static void add_held_text(struct buf *line, const struct store_task *head)
 {
     int64_t since = tasks_held_since(head);
     if (!head)
@@ -24,7 +24,7 @@ static void add_held(struct buf *line, const struct store_task *head)
 }
 
 /* Columns of one width, but for what has none. */
-static void add_line(struct buf *line, const struct tasks_row *row)
+static void add_task_line(struct buf *line, const struct tasks_row *row)
 {
     const struct task *task = &row->stored->task;
     bool ended = task->ended_at != 0;
@@ -47,7 +47,7 @@ static void add_line(struct buf *line, const struct tasks_row *row)
         buf_printf(line, "  %s", task_reason_text(store_task_reason(row->stored)));
     if (task->reason != TASK_REASON_NONE && task->status > 0)
         buf_printf(line, ": %d", task->status);
-    add_held(line, row->head);
+    add_held_text(line, row->head);
     buf_add_char(line, '\n');
 }
 
@@ -84,7 +84,7 @@ static int print_page(struct queue_session *session, const struct tasks_page *pa
             tasks_add_json(&text, &page->rows[i]);
             buf_add_char(&text, '\n');
         } else {
-            add_line(&text, &page->rows[i]);
+            add_task_line(&text, &page->rows[i]);
         }
     }
     return print_buf(session->command, &text);
@@ -128,7 +128,7 @@ int queue_run_list(struct queue_session *session)
 
 /* ---- show ---- */
 
-static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
+static void print_attempt(struct buf *buf, const struct store_attempt *attempt)
 {
     buf_printf(buf, "attempt %-6d", attempt->n);
     print_moment(buf, attempt->at);
@@ -144,7 +144,7 @@ static void add_attempt(struct buf *buf, const struct store_attempt *attempt)
         print_fact(buf, "  response:", attempt->answer);
 }
 
-static void add_request(struct buf *buf, const struct store_request *request, struct slice body)
+static void print_request(struct buf *buf, const struct store_request *request, struct slice body)
 {
     print_label(buf, "request:");
     buf_printf(buf, "%.*s ", SLICE_ARG(request->method));
@@ -197,7 +197,7 @@ static void add_state(const struct tasks_kind *kind, struct buf *buf,
         print_fact_moment(buf, "ended:", task->ended_at);
 }
 
-static void add_list(struct buf *buf, const struct tasks_whole *whole)
+static void print_list_of_task(struct buf *buf, const struct tasks_whole *whole)
 {
     const struct store_task *stored = whole->stored;
     bool is_reverse = stored->step < 0;
@@ -224,16 +224,16 @@ static int print_whole(struct queue_session *session, const struct tasks_whole *
         return print_buf(session->command, &text);
     }
     add_state(session->kind, &text, whole);
-    add_list(&text, whole);
+    print_list_of_task(&text, whole);
     if (whole->request)
-        add_request(&text, whole->request, whole->body);
+        print_request(&text, whole->request, whole->body);
     if (whole->n_attempts < (size_t)whole->stored->task.tries) {
         print_label(&text, "tries:");
         buf_printf(&text, "%d; shown are the first 5 and the last 15 that reached somebody\n",
                    whole->stored->task.tries);
     }
     for (size_t i = 0; i < whole->n_attempts; i++)
-        add_attempt(&text, (const struct store_attempt *)whole->attempts[i]);
+        print_attempt(&text, (const struct store_attempt *)whole->attempts[i]);
     return print_buf(session->command, &text);
 }
 

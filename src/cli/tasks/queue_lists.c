@@ -23,7 +23,8 @@ static const char *hint_of(enum steps_state state)
     }
 }
 
-static int refuse(const struct queue_session *session, const struct queue_steps_acted *acted)
+static int refuse_list_act(const struct queue_session *session,
+                           const struct queue_steps_acted *acted)
 {
     const char *noun = noun_of(session);
     long long id = session->lists ? (long long)acted->list : (long long)session->id;
@@ -73,7 +74,7 @@ int queue_lists_report(const struct queue_session *session, enum store_status st
                                              : "operation %s is in no list, or is not there",
                               session->lists ? session->lists : session->operand);
     if (acted->end == QUEUE_STEPS_REFUSED)
-        return refuse(session, acted);
+        return refuse_list_act(session, acted);
     if (!session->lists)
         printf("operation %lld %s; ", (long long)session->id, done);
     printf("list %lld is %.*s\n", (long long)acted->list,
@@ -89,7 +90,8 @@ enum store_status queue_lists_try(struct queue_session *session, struct queue_st
     return queue_steps_act(session->store, wish, &session->parker.parker, ret_acted);
 }
 
-static int act(struct queue_session *session, struct queue_steps_wish *wish, const char *done)
+static int act_on_list(struct queue_session *session, struct queue_steps_wish *wish,
+                       const char *done)
 {
     struct queue_steps_acted acted = {0};
     enum store_status status = queue_lists_try(session, wish, &acted);
@@ -99,13 +101,13 @@ static int act(struct queue_session *session, struct queue_steps_wish *wish, con
 int queue_lists_act(struct queue_session *session, enum steps_act wanted, const char *done)
 {
     struct queue_steps_wish wish = {.act = wanted};
-    return act(session, &wish, done);
+    return act_on_list(session, &wish, done);
 }
 
 int queue_lists_edit(struct queue_session *session, const struct queue_operation *operation)
 {
     struct queue_steps_wish wish = {.act = STEPS_EDIT, .operation = operation};
-    return act(session, &wish, "is another one now, under a key of its own");
+    return act_on_list(session, &wish, "is another one now, under a key of its own");
 }
 
 int queue_lists_drop(struct queue_session *session)

@@ -24,7 +24,7 @@ struct settling {
     int code;                /* with which it was refused, and explained */
 };
 
-static enum store_status refuse(struct settling *settling, int code, struct slice why)
+static enum store_status refuse_settling(struct settling *settling, int code, struct slice why)
 {
     settling->code = command_failed(settling->session->command, code, "operation %lld: %.*s",
                                     (long long)settling->session->id, SLICE_ARG(why));
@@ -103,8 +103,8 @@ static bool is_there(const struct settling *settling, const struct keys_found *f
 
 /* ---- one commit ---- */
 
-static enum store_status save_rows(struct settling *settling, struct table_change *changes,
-                                   size_t n)
+static enum store_status save_settled_rows(struct settling *settling, struct table_change *changes,
+                                           size_t n)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
     store_run(settling->session->store, &op, &settling->session->parker.parker,
@@ -118,10 +118,11 @@ static enum store_status save_beside(struct settling *settling, const struct rec
 {
     bool was_done = record->status == RECORD_COMPLETE && !client_is_refusal(record);
     if (was_done && !settling->outcome)
-        return refuse(settling, EXIT_FINAL_ERROR,
-                      SLICE("its key is remembered as done; nothing was changed (`pawl keys list "
-                            "--rule send --key`)"));
-    return save_rows(settling, changes, n);
+        return refuse_settling(
+            settling, EXIT_FINAL_ERROR,
+            SLICE("its key is remembered as done; nothing was changed (`pawl keys list "
+                  "--rule send --key`)"));
+    return save_settled_rows(settling, changes, n);
 }
 
 static enum store_status save_record(struct settling *settling, const struct keys_row *row,
@@ -155,7 +156,7 @@ static enum store_status save_record(struct settling *settling, const struct key
     case KEYS_STALE:
         return STORE_CONFLICT;
     default:
-        return refuse(settling, EXIT_TRY_AGAIN, buf_slice(&act.what));
+        return refuse_settling(settling, EXIT_TRY_AGAIN, buf_slice(&act.what));
     }
 }
 
@@ -174,8 +175,8 @@ static enum store_status save(struct store_saver *saver, struct table_change *ch
     struct settling *settling = (struct settling *)saver;
     KEYS_FOUND_AUTO struct keys_found found = {0};
     if (is_edited(settling, changes, n))
-        return refuse(settling, EXIT_TRY_AGAIN,
-                      SLICE("it was edited meanwhile; nothing was changed"));
+        return refuse_settling(settling, EXIT_TRY_AGAIN,
+                               SLICE("it was edited meanwhile; nothing was changed"));
     enum store_status status = find_record(settling, &found);
     if (status == STORE_DONE && !is_there(settling, &found) && settling->outcome) {
         keys_found_fini(&found);
@@ -187,12 +188,12 @@ static enum store_status save(struct store_saver *saver, struct table_change *ch
     if (status != STORE_DONE)
         return status;
     return is_there(settling, &found) ? save_record(settling, found.first, changes, n)
-                                      : save_rows(settling, changes, n);
+                                      : save_settled_rows(settling, changes, n);
 }
 
 /* ---- the command ---- */
 
-static int read_response(struct settling *settling)
+static int read_settled_response(struct settling *settling)
 {
     const struct queue_session *session = settling->session;
     const char *given = session->response;
@@ -214,7 +215,7 @@ static int read_response(struct settling *settling)
     return EXIT_DONE;
 }
 
-static int settle_step(struct settling *settling)
+static int settle_list_step(struct settling *settling)
 {
     struct queue_steps_wish wish = {.act = settling->outcome ? STEPS_SETTLE_DONE
                                                              : STEPS_SETTLE_NOT_DONE,
@@ -247,10 +248,10 @@ static int settle_alone(struct settling *settling)
         session, &acted, settling->outcome ? "is done" : "was not done, and is in doubt no more");
 }
 
-static int settle(struct settling *settling)
+static int settle_operation(struct settling *settling)
 {
     struct queue_session *session = settling->session;
-    int code = read_response(settling);
+    int code = read_settled_response(settling);
     if (code == EXIT_DONE)
         code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
@@ -258,7 +259,7 @@ static int settle(struct settling *settling)
     if (code != EXIT_DONE)
         return code;
     const struct store_task *stored = settling->whole.stored;
-    return stored && stored->list_id != 0 ? settle_step(settling) : settle_alone(settling);
+    return stored && stored->list_id != 0 ? settle_list_step(settling) : settle_alone(settling);
 }
 
 int queue_run_settle(struct queue_session *session)
@@ -269,7 +270,7 @@ int queue_run_settle(struct queue_session *session)
         return command_misused(session->command, "needs either --done or --not-done");
     if (session->response && !session->settles_done)
         return command_misused(session->command, "--response goes with --done");
-    int code = settle(&settling);
+    int code = settle_operation(&settling);
     outcome_unref(settling.outcome);
     buf_fini(&settling.response);
     tasks_whole_fini(&settling.whole);

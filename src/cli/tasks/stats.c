@@ -17,7 +17,7 @@ static void add_page(const struct counters *counters, struct buf *page)
     }
 }
 
-static void add_lines(const struct counters *counters, bool json, struct buf *text)
+static void add_stats_lines(const struct counters *counters, bool json, struct buf *text)
 {
     for (size_t at = 0; at < counters->n; at++) {
         const struct counter_sum *sum = &counters->at[at];
@@ -43,14 +43,14 @@ static enum store_status read_counters(struct queue_session *session, struct cou
     return op.status == STORE_DONE && counters->arena.failed ? STORE_NO_MEMORY : op.status;
 }
 
-static int print(struct queue_session *session, struct counters *counters)
+static int print_stats(struct queue_session *session, struct counters *counters)
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
     int code = queue_complain(session, read_counters(session, counters));
     if (code == EXIT_DONE && session->prometheus)
         add_page(counters, &text);
     else if (code == EXIT_DONE)
-        add_lines(counters, session->json, &text);
+        add_stats_lines(counters, session->json, &text);
     if (text.len > 0)
         fwrite(text.at, 1, text.len, stdout);
     return code;
@@ -66,7 +66,7 @@ int stats_run(struct queue_session *session)
     counters_init(counters);
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
-        code = print(session, counters);
+        code = print_stats(session, counters);
     counters_fini(counters);
     mem_free(counters);
     return code;

@@ -48,7 +48,7 @@ static const struct flag_place places[FLAG_COUNT] = {
 
 /* ---- secrets ---- */
 
-static int read_secrets(struct webhook_options *options)
+static int read_webhook_secrets(struct webhook_options *options)
 {
     const char *problem;
     for (size_t i = 0; i < options->secrets.n; i++) {
@@ -71,7 +71,7 @@ static void print_header(struct slice name, struct slice value)
     printf("%.*s: %.*s\n", SLICE_ARG(name), SLICE_ARG(value));
 }
 
-static int sign(struct webhook_options *options)
+static int sign_webhook(struct webhook_options *options)
 {
     const struct signature_scheme *scheme = options->as;
     const struct signature_message message = {slice_of(options->id), options->timestamp,
@@ -97,8 +97,9 @@ static int sign(struct webhook_options *options)
 
 /* ---- verify ---- */
 
-static enum signature_verdict judge(const struct webhook_options *options,
-                                    const struct signature_keys *keys, struct slice body)
+static enum signature_verdict judge_webhook_signature(const struct webhook_options *options,
+                                                      const struct signature_keys *keys,
+                                                      struct slice body)
 {
     const struct signature_received received = {
         &options->received, body, options->timestamp * CLOCK_US_PER_S, options->tolerance_us};
@@ -132,14 +133,14 @@ static const char *hint(struct webhook_options *options)
     struct slice body = options->body;
     if (body.len > 0 && body.at[body.len - 1] == '\n') {
         body.len--;
-        if (judge(options, &options->keys, body) == SIGNATURE_GOOD)
+        if (judge_webhook_signature(options, &options->keys, body) == SIGNATURE_GOOD)
             return "; it matches without the line end behind the body";
     }
     for (size_t i = 0; i < options->secrets.n; i++) {
         struct signature_secret other;
         const struct signature_keys keys = {&other, 1};
         if (read_otherwise(options, options->secrets.at[i], &other) &&
-            judge(options, &keys, options->body) == SIGNATURE_GOOD)
+            judge_webhook_signature(options, &keys, options->body) == SIGNATURE_GOOD)
             return options->as->is_standard
                        ? "; it matches with the secret as it is: its sender does not decode it"
                        : "; it matches with the secret decoded from base64";
@@ -147,9 +148,10 @@ static const char *hint(struct webhook_options *options)
     return "";
 }
 
-static int verify(struct webhook_options *options)
+static int verify_webhook(struct webhook_options *options)
 {
-    enum signature_verdict verdict = judge(options, &options->keys, options->body);
+    enum signature_verdict verdict =
+        judge_webhook_signature(options, &options->keys, options->body);
     if (verdict == SIGNATURE_GOOD) {
         puts("good");
         return EXIT_DONE;
@@ -174,7 +176,7 @@ static int listen_for(const struct webhook_options *options)
 
 /* ---- all ---- */
 
-static int run(enum command_id id, struct webhook_options *options)
+static int run_webhook_command(enum command_id id, struct webhook_options *options)
 {
     BUF_AUTO struct buf body = buf_make(0);
     size_t scheme = options->scheme > 0 ? options->scheme - 1 : 0;
@@ -183,7 +185,7 @@ static int run(enum command_id id, struct webhook_options *options)
         options->timestamp = clock_wall_us() / CLOCK_US_PER_S;
     if (options->secrets.n == 0 && id != COMMAND_webhook_listen)
         return command_misused(options->command, "needs --secret");
-    int code = read_secrets(options);
+    int code = read_webhook_secrets(options);
     if (code == EXIT_DONE && id == COMMAND_webhook_listen)
         return listen_for(options);
     if (code == EXIT_DONE)
@@ -191,7 +193,7 @@ static int run(enum command_id id, struct webhook_options *options)
     if (code != EXIT_DONE)
         return code;
     options->body = buf_slice(&body);
-    return id == COMMAND_webhook_sign ? sign(options) : verify(options);
+    return id == COMMAND_webhook_sign ? sign_webhook(options) : verify_webhook(options);
 }
 
 int command_webhook(enum command_id id, struct operands at)
@@ -203,7 +205,7 @@ int command_webhook(enum command_id id, struct operands at)
                                       .arena = arena_make(ARENA_MAX)};
     int code = command_read(id, &at, places, &options);
     if (code == EXIT_DONE)
-        code = run(id, &options);
+        code = run_webhook_command(id, &options);
     arena_fini(&options.arena);
     return code;
 }

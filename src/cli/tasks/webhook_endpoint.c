@@ -13,7 +13,7 @@
 
 /* ---- list, show ---- */
 
-static void add_secrets(struct buf *text, struct slice secrets, int64_t now)
+static void add_secrets_text(struct buf *text, struct slice secrets, int64_t now)
 {
     struct registry_secret secret;
     while (registry_next_secret(&secrets, &secret)) {
@@ -29,7 +29,7 @@ static void add_secrets(struct buf *text, struct slice secrets, int64_t now)
     }
 }
 
-static void add_line(struct buf *text, const struct registry_entry *entry)
+static void add_endpoint_line(struct buf *text, const struct registry_entry *entry)
 {
     const struct store_endpoint *state = entry->state;
     print_escaped(text, state->name);
@@ -46,21 +46,21 @@ static void add_line(struct buf *text, const struct registry_entry *entry)
     buf_add_char(text, '\n');
 }
 
-static void add_entry(struct buf *text, const struct queue_session *session,
-                      const struct registry_entry *entry, int64_t now, bool whole)
+static void add_endpoint_text(struct buf *text, const struct queue_session *session,
+                              const struct registry_entry *entry, int64_t now, bool whole)
 {
     if (session->json) {
         endpoints_add_json(text, entry, now);
         buf_add_char(text, '\n');
         return;
     }
-    add_line(text, entry);
+    add_endpoint_line(text, entry);
     if (!whole || !entry->settings)
         return;
     buf_add_str(text, "  settings: ");
     print_escaped(text, entry->settings->settings);
     buf_add_char(text, '\n');
-    add_secrets(text, entry->settings->secrets, now);
+    add_secrets_text(text, entry->settings->secrets, now);
 }
 
 static int print_found(struct queue_session *session, struct slice name)
@@ -79,14 +79,14 @@ static int print_found(struct queue_session *session, struct slice name)
                               SLICE_ARG(name));
     for (size_t i = 0; i < registry.n; i++)
         if (!is_one || one == &registry.at[i])
-            add_entry(&text, session, &registry.at[i], registry.now, is_one);
+            add_endpoint_text(&text, session, &registry.at[i], registry.now, is_one);
     return print_buf(session->command, &text);
 }
 
 /* ---- what came of an act ---- */
 
-static int report(const struct queue_session *session, const struct endpoints_acted *acted,
-                  const char *done)
+static int report_endpoint_act(const struct queue_session *session,
+                               const struct endpoints_acted *acted, const char *done)
 {
     BUF_AUTO struct buf name = buf_make(SIZE_MAX), heir = buf_make(SIZE_MAX);
     print_escaped(&name, acted->name);
@@ -128,14 +128,14 @@ static int report(const struct queue_session *session, const struct endpoints_ac
     return EXIT_UNAVAILABLE;
 }
 
-static struct endpoints_source source_of(struct queue_session *session)
+static struct endpoints_source endpoints_of_session(struct queue_session *session)
 {
     return (struct endpoints_source){session->store, &session->parker.parker, config_read_endpoint};
 }
 
 /* ---- add ---- */
 
-static void add_list(struct buf *map, const char *name, struct slice items)
+static void add_map_list(struct buf *map, const char *name, struct slice items)
 {
     struct slice item;
     json_open(map, name, '[');
@@ -147,8 +147,8 @@ static void add_list(struct buf *map, const char *name, struct slice items)
 }
 
 /* NAME=VALUE, the value as JSON or as text. */
-static int add_option(const struct queue_session *session, struct buf *map, const char *text,
-                      struct arena *arena)
+static int add_endpoint_option(const struct queue_session *session, struct buf *map,
+                               const char *text, struct arena *arena)
 {
     struct slice name, value = slice_cut(slice_of(text), '=', &name);
     struct json *root;
@@ -172,7 +172,7 @@ static int write_map(const struct queue_session *session, struct buf *map, struc
     buf_add_char(map, '{');
     json_add_text(map, "name", slice_of(options->name));
     json_add_text(map, "url", slice_of(options->url));
-    add_list(map, "types", slice_of(options->types));
+    add_map_list(map, "types", slice_of(options->types));
     if (options->secrets.n > 0)
         json_open(map, "secret", '[');
     for (size_t i = 0; i < options->secrets.n && code == EXIT_DONE; i++) {
@@ -184,12 +184,12 @@ static int write_map(const struct queue_session *session, struct buf *map, struc
     if (options->secrets.n > 0)
         buf_add_char(map, ']');
     for (size_t i = 0; i < options->options.n && code == EXIT_DONE; i++)
-        code = add_option(session, map, options->options.at[i], arena);
+        code = add_endpoint_option(session, map, options->options.at[i], arena);
     buf_add_char(map, '}');
     return code;
 }
 
-static int add(struct queue_session *session)
+static int add_endpoint(struct queue_session *session)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     BUF_AUTO struct buf map = buf_make(INPUT_MAX);
@@ -203,14 +203,14 @@ static int add(struct queue_session *session)
         code = queue_open(session, STORE_COMMAND, true);
     if (code != EXIT_DONE)
         return code;
-    const struct endpoints_source source = source_of(session);
+    const struct endpoints_source source = endpoints_of_session(session);
     code = queue_complain(session, endpoints_add(&source, buf_slice(&map), &actor, &arena, &acted));
-    return code == EXIT_DONE ? report(session, &acted, "added") : code;
+    return code == EXIT_DONE ? report_endpoint_act(session, &acted, "added") : code;
 }
 
 /* ---- enable, disable, rotate, remove ---- */
 
-static int act(struct queue_session *session, enum endpoints_act act)
+static int act_on_endpoint(struct queue_session *session, enum endpoints_act act)
 {
     static const char *const done[] = {[ENDPOINTS_ENABLE] = "enabled",
                                        [ENDPOINTS_DISABLE] = "disabled",
@@ -218,7 +218,7 @@ static int act(struct queue_session *session, enum endpoints_act act)
                                        [ENDPOINTS_REMOVE] = "removed"};
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     const struct endpoint_options *options = &session->endpoint;
-    const struct endpoints_source source = source_of(session);
+    const struct endpoints_source source = endpoints_of_session(session);
     struct endpoints_wish wish = {.name = slice_of(session->operands.at[1]),
                                   .act = act,
                                   .actor = queue_actor(session),
@@ -231,7 +231,7 @@ static int act(struct queue_session *session, enum endpoints_act act)
         code = input_read_secret(session->command, options->secrets.at[0], &arena, &wish.secret);
     if (code == EXIT_DONE)
         code = queue_complain(session, endpoints_act(&source, &wish, &arena, &acted));
-    return code == EXIT_DONE ? report(session, &acted, done[act]) : code;
+    return code == EXIT_DONE ? report_endpoint_act(session, &acted, done[act]) : code;
 }
 
 int webhook_run_endpoint(struct queue_session *session)
@@ -240,7 +240,7 @@ int webhook_run_endpoint(struct queue_session *session)
     bool is_list = slice_eq(slice_of(session->operand), SLICE("list"));
     bool is_show = slice_eq(slice_of(session->operand), SLICE("show"));
     if (slice_eq(slice_of(session->operand), SLICE("add")))
-        return add(session);
+        return add_endpoint(session);
     if (!is_list && !is_show && act_at < 0)
         return command_misused(session->command,
                                "wants add, list, show, enable, disable, rotate or remove, not `%s`",
@@ -253,5 +253,5 @@ int webhook_run_endpoint(struct queue_session *session)
         return code;
     if (is_list || is_show)
         return print_found(session, is_list ? SLICE("") : slice_of(session->operands.at[1]));
-    return act(session, (enum endpoints_act)act_at);
+    return act_on_endpoint(session, (enum endpoints_act)act_at);
 }

@@ -6,7 +6,8 @@
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 
-static int report(const struct queue_session *session, const struct webhook_published *published)
+static int report_published(const struct queue_session *session,
+                            const struct webhook_published *published)
 {
     if (published->end == WEBHOOK_MISMATCH)
         return command_failed(session->command, EXIT_BAD_DATA,
@@ -36,5 +37,5 @@ int webhook_run_publish(struct queue_session *session)
     if (code == EXIT_DONE)
         code = queue_complain(session, webhook_publish(session->store, &event, 1,
                                                        &session->parker.parker, &published));
-    return code == EXIT_DONE ? report(session, &published) : code;
+    return code == EXIT_DONE ? report_published(session, &published) : code;
 }

@@ -15,7 +15,7 @@
 #include "gateway/exchange/upstream.h"
 
 /* Refuses a request for which no attempt has begun. */
-static enum exchange_step refuse(struct exchange *x, enum error error, const char *detail)
+static enum exchange_step refuse_caller(struct exchange *x, enum error error, const char *detail)
 {
     return reply_result(x, error, detail, RESULT_UNSENT);
 }
@@ -25,14 +25,14 @@ static enum exchange_step refuse_unwritable(struct exchange *x, enum template_re
                                             struct slice source, enum filled_fault fault)
 {
     if (result != TEMPLATE_FORMAT)
-        return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
-                      "the request lacks a value that `authorize` needs");
+        return refuse_caller(x, ERROR_UPSTREAM_UNAVAILABLE,
+                             "the request lacks a value that `authorize` needs");
     buf_printf(&x->detail, "its value %s in the target of `authorize`: %.*s",
                filled_fault_text(fault), SLICE_ARG(source));
     return reply_error(x, ERROR_TENANT_MISSING, NULL);
 }
 
-static enum exchange_step ask(struct exchange *x)
+static enum exchange_step ask_service(struct exchange *x)
 {
     struct buf target BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
     struct slice missing = {0};
@@ -45,11 +45,11 @@ static enum exchange_step ask(struct exchange *x)
         return refuse_unwritable(x, result, missing, output.fault);
     enum exchange_end end = upstream_exchange(x, buf_slice(&target));
     if (clock_boot_us() >= x->deadline)
-        return refuse(x, ERROR_UPSTREAM_TIMEOUT,
-                      "the service did not respond to the authorization request in time");
+        return refuse_caller(x, ERROR_UPSTREAM_TIMEOUT,
+                             "the service did not respond to the authorization request in time");
     if (end != EXCHANGE_RESPONDED || x->response.status >= 500)
-        return refuse(x, ERROR_UPSTREAM_UNAVAILABLE,
-                      "the service did not say whether this caller may act as this tenant");
+        return refuse_caller(x, ERROR_UPSTREAM_UNAVAILABLE,
+                             "the service did not say whether this caller may act as this tenant");
     return x->response.status / 100 == 2 ? EXCHANGE_JUDGE
                                          : reply_upstream(x, &x->response, RESULT_INVALID);
 }
@@ -69,7 +69,7 @@ enum exchange_step authorize_caller(struct exchange *x)
         return EXCHANGE_JUDGE;
     int64_t began = clock_boot_us();
     x->deadline = clock_first(clock_after(began, x->rule->timeout_us), x->client_deadline);
-    enum exchange_step next = ask(x);
+    enum exchange_step next = ask_service(x);
     if (next == EXCHANGE_JUDGE)
         drop_response(x);
     x->authorize_us += clock_boot_us() - began;

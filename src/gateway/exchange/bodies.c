@@ -82,7 +82,7 @@ static void pack(void *argument)
     outcome_pack(packing->outcome, packing->compress);
 }
 
-static void unpack(void *argument)
+static void unpack_found(void *argument)
 {
     struct packing *packing = argument;
     packing->result = outcome_unpack(packing->outcome, packing->compress);
@@ -111,7 +111,7 @@ enum outcome_unpacked bodies_unpack_found(struct exchange *x)
 {
     struct packing packing = {.outcome = x->attempt.result.found};
     CHECK(x->step == EXCHANGE_DECIDE && packing.outcome && x->attempt.result.holds);
-    run_packing(x, unpack, &packing);
+    run_packing(x, unpack_found, &packing);
     return packing.result;
 }
 

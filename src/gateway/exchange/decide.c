@@ -49,7 +49,7 @@ static bool client_park(struct parker *parker, int64_t deadline_us)
 
 /* ---- asking ---- */
 
-static enum engine_verdict begin(struct exchange *x)
+static enum engine_verdict begin_attempt(struct exchange *x)
 {
     struct http_session *session = &x->client->session;
     int64_t limit = clock_after(clock_boot_us(), x->attempt.wait_us + BEGIN_SLACK_US +
@@ -292,7 +292,7 @@ enum exchange_step decide_attempt(struct exchange *x)
         return reply_error(x, ERROR_IN_PROGRESS, "the record changed owners too often");
     if (!identities_name(x->plan->settings.rules, x->rule, &x->attempt))
         return refuse_moved(x);
-    enum engine_verdict verdict = begin(x);
+    enum engine_verdict verdict = begin_attempt(x);
     if (passes_by(x, verdict)) {
         flight_take_beyond(x);
         return EXCHANGE_UNPROTECTED;

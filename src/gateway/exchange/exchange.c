@@ -45,7 +45,7 @@ static void upstream_response_fini(struct upstream_response *response)
     buf_fini(&response->fields);
 }
 
-static void take_rule(struct exchange *x, const struct rule_found *found)
+static void take_found_rule(struct exchange *x, const struct rule_found *found)
 {
     upstream_response_fini(&x->response);
     upstream_response_fini(&x->failed);
@@ -82,7 +82,7 @@ struct exchange *exchange_new(struct client *client, const struct http_request *
     x->request = request;
     x->plan = plan_ref(client->plan);
     x->arena = client->arena;
-    take_rule(x, found);
+    take_found_rule(x, found);
     x->body = body_make(x);
     x->tenant = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
     x->key = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
@@ -129,7 +129,7 @@ static bool take_present_rule(struct exchange *x)
         !found.rule->protect)
         return false;
     plan_replace(&x->plan, plan);
-    take_rule(x, &found);
+    take_found_rule(x, &found);
     x->client_key = slice_of(NULL);
     buf_clear(&x->tenant);
     buf_clear(&x->key);

@@ -20,7 +20,8 @@ static bool take_share(struct exchange *x, size_t limit)
     return x->flight.shares;
 }
 
-static enum exchange_step refuse(struct exchange *x, enum metrics_limit limit, const char *detail)
+static enum exchange_step refuse_flight(struct exchange *x, enum metrics_limit limit,
+                                        const char *detail)
 {
     limit_count(x->server, limit);
     return reply_error(x, ERROR_LIMITED, detail);
@@ -33,12 +34,13 @@ enum exchange_step flight_admit(struct exchange *x)
     if (x->flight.taken)
         return EXCHANGE_AUTHORIZE; /* before a reload */
     if (has_shares(x) && !take_share(x, x->plan->settings.max_in_flight_per_tenant))
-        return refuse(x, METRICS_LIMIT_TENANT, "too many requests of this tenant are in flight");
+        return refuse_flight(x, METRICS_LIMIT_TENANT,
+                             "too many requests of this tenant are in flight");
     x->flight.taken = true;
     if (atomic_fetch_add(in_flight, 1) < x->plan->settings.max_in_flight)
         return EXCHANGE_AUTHORIZE;
     flight_give_back(x);
-    return refuse(x, METRICS_LIMIT_IN_FLIGHT, "too many requests are in flight");
+    return refuse_flight(x, METRICS_LIMIT_IN_FLIGHT, "too many requests are in flight");
 }
 
 void flight_take_beyond(struct exchange *x)

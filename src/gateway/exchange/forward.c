@@ -80,7 +80,7 @@ static void begin_tries(struct exchange *x)
 
 /* Nothing was sent under this token: it is released, and the next begin is a new attempt (invariant
  * 13). */
-static enum exchange_step give_back(struct exchange *x)
+static enum exchange_step give_back_lease(struct exchange *x)
 {
     CHECK(x->attempt.token > 0 && x->call.state == HTTP_CALL_CLOSED);
     x->disposition = (struct disposition){.write = WRITE_RELEASE, .next = NEXT_DECIDE};
@@ -91,7 +91,7 @@ enum exchange_step forward_request(struct exchange *x)
 {
     CHECK(x->attempt.token > 0 && x->has_body);
     if (x->client_state == CLIENT_REFUSED)
-        return give_back(x);
+        return give_back_lease(x);
     if (x->before != EXCHANGE_RETRY)
         begin_tries(x);
     retry_time_try(x);
@@ -106,7 +106,7 @@ enum exchange_step forward_request(struct exchange *x)
     close_unless_live(x, end);
     if (late) {
         retry_take_back(x);
-        return give_back(x);
+        return give_back_lease(x);
     }
     x->attempt.begin.spent = x->tried_in_doubt || (!not_done && end != EXCHANGE_TOKEN_STALE);
     return again ? EXCHANGE_RETRY : EXCHANGE_SETTLE;
@@ -133,7 +133,7 @@ static bool write_target(struct exchange *x, struct buf *target)
 }
 
 /* `*ret_not_found`: the service knows nothing of it. */
-static enum exchange_end ask(struct exchange *x, bool *ret_not_found)
+static enum exchange_end ask_probe(struct exchange *x, bool *ret_not_found)
 {
     struct buf target BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
     enum exchange_end end = EXCHANGE_NOT_SENT;
@@ -145,13 +145,13 @@ static enum exchange_end ask(struct exchange *x, bool *ret_not_found)
     return end;
 }
 
-static void try_service(struct exchange *x)
+static void try_probed_service(struct exchange *x)
 {
     char key[UUID_SIZE];
     bool not_found = false;
     uuid_make(key);
     x->no_key = slice_of(key);
-    enum exchange_end end = ask(x, &not_found);
+    enum exchange_end end = ask_probe(x, &not_found);
     http_call_close(&x->call); /* one that would be passed live is not read */
     x->no_key = slice_of(NULL);
     trial_ends(x->plan->settings.rules, x->rule,
@@ -164,9 +164,9 @@ static enum exchange_end ask_upstream(struct exchange *x, bool *ret_not_found)
     CHECK(x->attempt.token > 0 && x->has_body);
     x->not_found_yet = false;
     if (trial_is_due(x->plan->settings.rules, x->rule))
-        try_service(x);
+        try_probed_service(x);
     CRASH_POINT(before_probe);
-    enum exchange_end end = ask(x, ret_not_found);
+    enum exchange_end end = ask_probe(x, ret_not_found);
     CRASH_POINT(after_probe_response);
     bool found = end == EXCHANGE_RESPONDED && !*ret_not_found && x->response.status / 100 == 2;
     if (found && trial_of(x->plan->settings.rules, x->rule) == TRIAL_FAILED)

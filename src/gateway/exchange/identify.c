@@ -15,7 +15,8 @@
 
 /* ---- why it does not go on: x->reply says so ---- */
 
-static bool refuse(struct exchange *x, enum error error, const char *what, struct slice name)
+static bool refuse_identity_of(struct exchange *x, enum error error, const char *what,
+                               struct slice name)
 {
     buf_add_slice(&x->detail, slice_of(what));
     buf_add_slice(&x->detail, name);
@@ -23,9 +24,9 @@ static bool refuse(struct exchange *x, enum error error, const char *what, struc
     return false;
 }
 
-static bool no_memory(struct exchange *x)
+static bool refuse_without_memory(struct exchange *x)
 {
-    return refuse(x, ERROR_LIMITED, "out of memory for this request", slice_of(NULL));
+    return refuse_identity_of(x, ERROR_LIMITED, "out of memory for this request", slice_of(NULL));
 }
 
 static bool too_many_bodies(struct exchange *x)
@@ -37,14 +38,14 @@ static bool too_many_bodies(struct exchange *x)
 static bool no_slot(struct exchange *x)
 {
     limit_count(x->server, METRICS_LIMIT_CONNECTIONS);
-    return refuse(x, ERROR_LIMITED, RESPONSE_FULL, slice_of(NULL));
+    return refuse_identity_of(x, ERROR_LIMITED, RESPONSE_FULL, slice_of(NULL));
 }
 
 static bool refuse_large(struct exchange *x, const char *what)
 {
     buf_printf(&x->detail, "%s exceeds the %" PRIu64 " bytes that this route accepts", what,
                x->rule->max_request_body);
-    return refuse(x, ERROR_BODY_TOO_LARGE, NULL, slice_of(NULL));
+    return refuse_identity_of(x, ERROR_BODY_TOO_LARGE, NULL, slice_of(NULL));
 }
 
 static bool client_left(struct exchange *x)
@@ -107,7 +108,7 @@ static bool judge_result(struct exchange *x, const struct template *template,
     case TEMPLATE_OK:
         return true;
     case TEMPLATE_NO_MEMORY:
-        return no_memory(x);
+        return refuse_without_memory(x);
     case TEMPLATE_FORMAT:
         template_describe_format(template, source, x->rule->key_format, &x->detail);
         (void)reply_error(x, ERROR_KEY_MALFORMED, NULL);
@@ -139,12 +140,12 @@ static bool read_tenant(struct exchange *x)
     if (rule_hides_tenant(x->rule))
         hide_credential(x);
     else if (tenant_is_reserved(buf_slice(&x->tenant)))
-        return refuse(x, ERROR_TENANT_MISSING,
-                      "a tenant cannot begin with '" TENANT_HIDDEN
-                      "', which marks one that is stored as a hash",
-                      slice_of(NULL));
+        return refuse_identity_of(x, ERROR_TENANT_MISSING,
+                                  "a tenant cannot begin with '" TENANT_HIDDEN
+                                  "', which marks one that is stored as a hash",
+                                  slice_of(NULL));
     x->found.facts.tenant = buf_slice(&x->tenant);
-    return buf_ok(&x->tenant) || no_memory(x);
+    return buf_ok(&x->tenant) || refuse_without_memory(x);
 }
 
 /* ---- the key ---- */
@@ -155,10 +156,11 @@ static bool refuse_key(struct exchange *x, struct slice name, enum key_header re
     buf_printf(&x->detail, "%.*s: %s", SLICE_ARG(name), key_header_text(read));
     if (read == KEY_HEADER_MALFORMED && line)
         key_value_explain(line->value, x->rule->key_syntax, &x->detail);
-    return refuse(x, ERROR_KEY_MALFORMED, NULL, slice_of(NULL));
+    return refuse_identity_of(x, ERROR_KEY_MALFORMED, NULL, slice_of(NULL));
 }
 
-static bool judge_key(struct exchange *x, const struct template_part *part, struct slice key)
+static bool judge_request_key(struct exchange *x, const struct template_part *part,
+                              struct slice key)
 {
     enum template_result result =
         template_judge_key(&x->rule->key, &x->found.facts, x->arena, &key);
@@ -170,7 +172,7 @@ static bool judge_key(struct exchange *x, const struct template_part *part, stru
         return true;
     buf_add_slice(&x->key, key);
     x->client_key = headers_find(&x->request->headers, part->text)->value;
-    return buf_ok(&x->key) || no_memory(x);
+    return buf_ok(&x->key) || refuse_without_memory(x);
 }
 
 static void note_key_time(struct exchange *x, struct slice key)
@@ -192,16 +194,17 @@ static bool read_header_key(struct exchange *x, const struct template_part *part
     switch (read) {
     case KEY_HEADER_OK:
         note_key_time(x, key);
-        return !is_item || judge_key(x, part, key);
+        return !is_item || judge_request_key(x, part, key);
     case KEY_HEADER_ABSENT:
         x->keyless = !x->rule->require && x->rule->once.on;
         if (x->keyless)
             return true;
         *ret_bypass = !x->rule->require;
-        return *ret_bypass ? false
-                           : refuse(x, ERROR_KEY_MISSING, "this route requires ", part->text);
+        return *ret_bypass
+                   ? false
+                   : refuse_identity_of(x, ERROR_KEY_MISSING, "this route requires ", part->text);
     case KEY_HEADER_NO_MEMORY:
-        return no_memory(x);
+        return refuse_without_memory(x);
     default:
         return !is_item || refuse_key(x, part->text, read);
     }
@@ -216,7 +219,7 @@ static bool judge_announced(struct exchange *x)
     return bodies_would_fit(x, announced) || too_many_bodies(x);
 }
 
-static bool read_body(struct exchange *x)
+static bool read_request_body(struct exchange *x)
 {
     CHECK(!x->flight.taken && !x->met);
     CRASH_POINT(request_headers_read);
@@ -240,12 +243,14 @@ static bool read_body(struct exchange *x)
     case HTTP_READ_TOO_LARGE:
         return refuse_large(x, "the body");
     case HTTP_READ_REFUSED:
-        return refuse(x, ERROR_REQUEST_MALFORMED,
-                      http_refusal_text(x->client->session.conn.refusal), slice_of(NULL));
+        return refuse_identity_of(x, ERROR_REQUEST_MALFORMED,
+                                  http_refusal_text(x->client->session.conn.refusal),
+                                  slice_of(NULL));
     case HTTP_READ_TIMEOUT:
-        return refuse(x, ERROR_REQUEST_TIMEOUT, "the body did not arrive in time", slice_of(NULL));
+        return refuse_identity_of(x, ERROR_REQUEST_TIMEOUT, "the body did not arrive in time",
+                                  slice_of(NULL));
     case HTTP_READ_NO_MEMORY:
-        return no_memory(x);
+        return refuse_without_memory(x);
     case HTTP_READ_CLOSED:
     case HTTP_READ_BROKEN:
         return client_left(x);
@@ -257,7 +262,7 @@ static bool read_body(struct exchange *x)
 static bool take_body(struct exchange *x)
 {
     if (!x->has_body)
-        return judge_announced(x) && read_body(x);
+        return judge_announced(x) && read_request_body(x);
     return x->body.len <= x->rule->max_request_body || refuse_large(x, "the body");
 }
 
@@ -326,7 +331,7 @@ static void write_fingerprint(struct exchange *x, const struct payload_selection
     fingerprint_write(&of, &x->fingerprint);
 }
 
-static void hash_body(void *argument)
+static void hash_request_body(void *argument)
 {
     struct hashing *h = argument;
     struct exchange *x = h->x;
@@ -357,16 +362,18 @@ static bool refuse_costly(struct exchange *x, const struct arena *tried)
     if (tried->crowded && !alone)
         return too_many_bodies(x);
     if (!tried->too_large && !tried->crowded)
-        return no_memory(x);
-    return refuse(x, ERROR_BODY_TOO_LARGE,
-                  "parsing this body needs more memory than one body may use", slice_of(NULL));
+        return refuse_without_memory(x);
+    return refuse_identity_of(x, ERROR_BODY_TOO_LARGE,
+                              "parsing this body needs more memory than one body may use",
+                              slice_of(NULL));
 }
 
-static bool hash(struct exchange *x, const struct payload_selection *selection, bool marks)
+static bool hash_payload(struct exchange *x, const struct payload_selection *selection, bool marks)
 {
     struct hashing h = {.x = x, .selection = selection, .marks = marks};
-    if (!identify_takes_long(x) || !fiber_offload(x->server->config->workers, hash_body, &h))
-        hash_body(&h);
+    if (!identify_takes_long(x) ||
+        !fiber_offload(x->server->config->workers, hash_request_body, &h))
+        hash_request_body(&h);
     struct arena tried = x->payload_arena; /* for its figures alone */
     if (h.error != PAYLOAD_OK || !h.hashed)
         identify_close_payload(x);
@@ -376,17 +383,17 @@ static bool hash(struct exchange *x, const struct payload_selection *selection, 
     case PAYLOAD_TOO_LARGE:
         return refuse_large(x, "the decoded body");
     case PAYLOAD_BAD_CODING:
-        return refuse(x, ERROR_REQUEST_MALFORMED, "the body does not match its Content-Encoding",
-                      slice_of(NULL));
+        return refuse_identity_of(x, ERROR_REQUEST_MALFORMED,
+                                  "the body does not match its Content-Encoding", slice_of(NULL));
     case PAYLOAD_NO_MEMORY:
         return refuse_costly(x, &tried);
     }
     if (!h.hashed)
-        return no_memory(x);
+        return refuse_without_memory(x);
     hex_encode(x->attempt.begin.payload_hash.bytes, DIGEST_SIZE, x->payload_hex);
     return rule_target_hash(x->rule, &x->found.facts, x->found.path, x->arena,
                             &x->attempt.begin.target_hash) ||
-           no_memory(x);
+           refuse_without_memory(x);
 }
 
 static bool selects_inside(const struct payload_selection *selection)
@@ -394,16 +401,16 @@ static bool selects_inside(const struct payload_selection *selection)
     return selection->mode == PAYLOAD_INCLUDE || selection->mode == PAYLOAD_EXCLUDE;
 }
 
-static bool read_payload(struct exchange *x)
+static bool read_request_payload(struct exchange *x)
 {
-    if (!hash(x, &x->rule->payload, identify_takes_long(x)))
+    if (!hash_payload(x, &x->rule->payload, identify_takes_long(x)))
         return false;
     bool looks_inside = template_needs_body(&x->rule->key) || selects_inside(&x->rule->payload) ||
                         template_needs_body(&x->rule->probe) ||
                         template_needs_body(&x->rule->once.key);
     if (x->payload.coding_unknown && looks_inside)
-        return refuse(x, ERROR_CODING_UNSUPPORTED, "Content-Encoding is ",
-                      header_value(x, SLICE("Content-Encoding")));
+        return refuse_identity_of(x, ERROR_CODING_UNSUPPORTED, "Content-Encoding is ",
+                                  header_value(x, SLICE("Content-Encoding")));
     x->found.facts.payload_hex = slice_make(x->payload_hex, DIGEST_HEX_SIZE);
     return true;
 }
@@ -417,7 +424,7 @@ static bool read_template_key(struct exchange *x)
     if (!judge_result(x, &x->rule->key, result, missing))
         return false;
     buf_add_slice(&x->key, buf_slice(&text));
-    return buf_ok(&x->key) || no_memory(x);
+    return buf_ok(&x->key) || refuse_without_memory(x);
 }
 
 static bool read_once(struct exchange *x)
@@ -428,7 +435,8 @@ static bool read_once(struct exchange *x)
     enum template_result result =
         template_value(template, &x->found.facts, x->arena, &text, &missing);
     x->attempt.once.clocks = text.clocks;
-    return judge_result(x, template, result, missing) && (buf_ok(&x->once) || no_memory(x));
+    return judge_result(x, template, result, missing) &&
+           (buf_ok(&x->once) || refuse_without_memory(x));
 }
 
 static void name_by_once(struct exchange *x)
@@ -451,7 +459,7 @@ static int64_t longest_wait(const struct exchange *x)
     return probes && longest < RECORD_PROBE_APART_US ? RECORD_PROBE_APART_US : longest;
 }
 
-static bool fill_attempt(struct exchange *x)
+static bool fill_request_attempt(struct exchange *x)
 {
     CHECK(x->has_body && x->attempt.token == 0);
     const struct rule *rule = x->rule;
@@ -477,7 +485,7 @@ static bool fill_attempt(struct exchange *x)
     attempt->begin.hold_us = rule->hold_us;
     attempt->begin.first = rule->first;
     attempt->begin.paced = rule->probes_alone;
-    return identify_name(x) || no_memory(x);
+    return identify_name(x) || refuse_without_memory(x);
 }
 
 static void gather_facts(struct exchange *x)
@@ -499,10 +507,10 @@ static bool identify(struct exchange *x, bool *ret_bypass)
         return false;
     /* Of two lines it is not known which one the upstream decodes by. */
     if (headers_count(&x->request->headers, SLICE("Content-Encoding")) > 1)
-        return refuse(x, ERROR_REQUEST_MALFORMED, "more than one line of ",
-                      SLICE("Content-Encoding"));
-    if (!read_tenant(x) || !take_body(x) || (inbox && !receive_verify(x)) || !read_payload(x) ||
-        (inbox && !receive_is_event(x)))
+        return refuse_identity_of(x, ERROR_REQUEST_MALFORMED, "more than one line of ",
+                                  SLICE("Content-Encoding"));
+    if (!read_tenant(x) || !take_body(x) || (inbox && !receive_verify(x)) ||
+        !read_request_payload(x) || (inbox && !receive_is_event(x)))
         return false;
     if (x->rule->once.on && !read_once(x))
         return false;
@@ -516,7 +524,7 @@ static bool identify(struct exchange *x, bool *ret_bypass)
     if (x->keyless)
         name_by_once(x);
     x->found.facts.key = buf_slice(&x->key);
-    if (!fill_attempt(x))
+    if (!fill_request_attempt(x))
         return false;
     /* Only a new record keeps it: a response in the cache is replayed without. */
     if (!identify_takes_long(x) && !engine_has_copy(x->server->config->engine, &x->attempt))
@@ -544,12 +552,13 @@ static bool hash_again(struct exchange *x, struct slice recipe)
 {
     struct payload_selection selection;
     if (!recipe.at)
-        return no_memory(x);
+        return refuse_without_memory(x);
     if (!payload_recipe_read(recipe, x->arena, &selection))
-        return refuse(x, ERROR_PAYLOAD_MISMATCH,
-                      "the first request was hashed by a newer version of pawl", slice_of(NULL));
+        return refuse_identity_of(x, ERROR_PAYLOAD_MISMATCH,
+                                  "the first request was hashed by a newer version of pawl",
+                                  slice_of(NULL));
     x->attempt.recipe = recipe;
-    return hash(x, &selection, true);
+    return hash_payload(x, &selection, true);
 }
 
 enum exchange_step identify_again(struct exchange *x)

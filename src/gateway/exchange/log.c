@@ -99,8 +99,8 @@ static void add_route(struct log_line *line, const struct exchange *x)
 }
 
 /* What `log_keys: hashed` hides. */
-static void add_key(struct log_line *line, const struct exchange *x, const char *name,
-                    struct slice value)
+static void add_logged_key(struct log_line *line, const struct exchange *x, const char *name,
+                           struct slice value)
 {
     if (value.len > 0 && x->plan->settings.log_keys_hashed)
         log_line_keyed(line, name, store_digest_key(x->server->config->store), value);
@@ -115,12 +115,12 @@ static void add_identity(struct log_line *line, const struct exchange *x)
     log_line_str(line, "rule", x->rule->name);
     if (x->tenant.len > 0)
         log_line_keyed(line, "tenant_hash", key, buf_slice(&x->tenant));
-    add_key(line, x, "idempotency_key", buf_slice(&x->key));
-    add_key(line, x, "once", buf_slice(&x->once));
-    add_key(line, x, "payload_hash", slice_of(x->payload_hex));
+    add_logged_key(line, x, "idempotency_key", buf_slice(&x->key));
+    add_logged_key(line, x, "once", buf_slice(&x->once));
+    add_logged_key(line, x, "payload_hash", slice_of(x->payload_hex));
 }
 
-static const char *reason_of(enum exchange_end end)
+static const char *reason_word_of(enum exchange_end end)
 {
     return end == EXCHANGE_RESPONDED   ? "status"
            : end == EXCHANGE_NOT_SENT  ? "unreachable"
@@ -178,7 +178,7 @@ void exchange_log_retry(const struct exchange *x, int64_t wait_us, const char *e
     add_identity(&line, x);
     log_line_str(&line, "profile", retry_profile_name(x->rule->retry.profile));
     log_line_i64(&line, "attempt", exchange_tries(x));
-    log_line_str(&line, "reason", slice_of(reason_of(x->try_end)));
+    log_line_str(&line, "reason", slice_of(reason_word_of(x->try_end)));
     if (ended_by)
         log_line_str(&line, "ended_by", slice_of(ended_by));
     else

@@ -15,7 +15,7 @@ struct verifying {
     enum signature_verdict verdict;
 };
 
-static void verify(void *argument)
+static void verify_signature(void *argument)
 {
     struct verifying *verifying = argument;
     const struct inbox_verify *by = verifying->verify;
@@ -24,22 +24,22 @@ static void verify(void *argument)
 }
 
 /* Whoever is not the sender has a body of any size verified: a large one beside the loop. */
-static enum signature_verdict verdict_of(const struct exchange *x)
+static enum signature_verdict verdict_on_signature(const struct exchange *x)
 {
     const struct inbox_verify *by = &x->rule->inbox->verify;
     struct verifying verifying = {
         .verify = by,
         .received = {&x->request->headers, buf_slice(&x->body), clock_wall_us(), by->tolerance_us}};
     bool is_large = x->body.len >= OFFLOAD_LEAST;
-    if (!is_large || !fiber_offload(x->server->config->workers, verify, &verifying))
-        verify(&verifying);
+    if (!is_large || !fiber_offload(x->server->config->workers, verify_signature, &verifying))
+        verify_signature(&verifying);
     return verifying.verdict;
 }
 
 bool receive_verify(struct exchange *x)
 {
     CHECK(x->step == EXCHANGE_IDENTIFY && x->rule->inbox && x->has_body);
-    enum signature_verdict verdict = verdict_of(x);
+    enum signature_verdict verdict = verdict_on_signature(x);
     if (verdict == SIGNATURE_GOOD)
         return true;
     if (verdict == SIGNATURE_NO_MEMORY) {
@@ -107,7 +107,7 @@ static void add_field(const struct exchange *x, const char *name, struct buf *fi
 
 /* ---- RECEIVE ---- */
 
-static enum exchange_step refuse(struct exchange *x, enum store_status status)
+static enum exchange_step refuse_event(struct exchange *x, enum store_status status)
 {
     enum error error = status == STORE_LIMITED || status == STORE_NO_MEMORY
                            ? ERROR_LIMITED
@@ -137,7 +137,7 @@ enum exchange_step receive_event(struct exchange *x)
                                    ? receipt_take(config->store, fiber_parker(), &receipt, &end)
                                    : STORE_NO_MEMORY;
     if (status != STORE_DONE)
-        return refuse(x, status);
+        return refuse_event(x, status);
     switch (end) {
     case RECEIPT_STORED:
         config->has_events(config->argument);

@@ -132,14 +132,14 @@ static void show_first(const struct exchange *x, struct problem *problem)
     problem->window_ends_at = result->by_once ? result->record.once_until : result->record.gone_at;
 }
 
-static bool shows_first(enum error error)
+static bool shows_first_at(enum error error)
 {
     return error == ERROR_RESULT_EXPIRED || error == ERROR_RESULT_NOT_KEPT ||
            error == ERROR_DUPLICATE;
 }
 
 /* The outcome is not known. */
-static bool is_in_doubt(enum error error)
+static bool is_doubt_error(enum error error)
 {
     return error == ERROR_OUTCOME_UNKNOWN || error_is_lost_answer(error);
 }
@@ -252,11 +252,11 @@ static void make_exact(const struct exchange *x, struct problem *problem)
         problem->hint = error_row(ERROR_UPSTREAM_UNAVAILABLE)->hint;
         return;
     }
-    if (is_in_doubt(error))
+    if (is_doubt_error(error))
         make_doubt_exact(x, problem);
-    if (shows_first(error))
+    if (shows_first_at(error))
         show_first(x, problem);
-    if (is_in_doubt(error) || error == ERROR_IN_PROGRESS)
+    if (is_doubt_error(error) || error == ERROR_IN_PROGRESS)
         show_operation(&x->attempt.result, problem);
 }
 
@@ -328,7 +328,7 @@ static uint64_t retry_after(const struct exchange *x, const struct problem *prob
     int64_t wait = x->plan->settings.retry_after_us;
     if (x->reply.not_done)
         return (uint64_t)seconds_up(released_wait(x));
-    if (is_in_doubt(problem->error))
+    if (is_doubt_error(problem->error))
         return says_when(x, problem) ? (uint64_t)seconds_up(doubt_wait(x)) : 0;
     switch (problem->error) {
     case ERROR_IN_PROGRESS:
@@ -356,7 +356,7 @@ static bool ends_connection(enum error error)
 
 /* ---- writing ---- */
 
-static struct response respond(struct exchange *x, int status)
+static struct response response_with(struct exchange *x, int status)
 {
     x->status = status;
     return response_make(x->client, status, slice_of(NULL), x->reply.result);
@@ -372,14 +372,14 @@ static bool write_error(struct exchange *x)
         problem.key = shown_key(x);
     if (http_session_makes_room(&x->client->session)) /* as to others that do (HTTP_FULL) */
         problem.status = 503;
-    struct response response RESPONSE_AUTO = respond(x, problem.status);
+    struct response response RESPONSE_AUTO = response_with(x, problem.status);
     response.keep_alive = response.keep_alive && !ends_connection(error);
     return response_write_problem(&response, &problem, x->rule ? x->rule->errors : NULL,
                                   retry_after(x, &problem));
 }
 
 /* What the service's own response in doubt says beside it, for clients that judge by its status. */
-static void add_doubt(const struct exchange *x, struct buf *to)
+static void add_doubt_header(const struct exchange *x, struct buf *to)
 {
     bool repeats = x->reply.result == RESULT_RELEASED && x->disposition.write == WRITE_DOUBT;
     if (repeats || x->reply.result == RESULT_UNKNOWN)
@@ -394,7 +394,7 @@ static void add_upstreams_fields(const struct exchange *x, const struct upstream
     struct slice fields = buf_slice(&from->fields);
     bool not_done = x->reply.not_done;
     bool in_doubt = x->reply.result == RESULT_UNKNOWN && (may_probe(x) || hold_left(x) > 0);
-    add_doubt(x, to);
+    add_doubt_header(x, to);
     if (!not_done && !in_doubt) {
         buf_add_slice(to, fields);
         return;
@@ -415,7 +415,7 @@ static void add_upstreams_fields(const struct exchange *x, const struct upstream
 
 static bool write_upstreams(struct exchange *x, const struct upstream_response *from)
 {
-    struct response response RESPONSE_AUTO = respond(x, from->status);
+    struct response response RESPONSE_AUTO = response_with(x, from->status);
     add_upstreams_fields(x, from, &response.headers);
     bool live = !from->whole && headers_allow_body(from->status);
     if (!live)
@@ -434,14 +434,14 @@ static bool write_found(struct exchange *x)
     struct outcome ack = {.status = by_own ? x->rule->ack_status : x->rule->once.ack_status};
     const struct outcome *outcome =
         x->reply.result == RESULT_ACKED ? &ack : x->attempt.result.found;
-    struct response response RESPONSE_AUTO = respond(x, outcome->status);
+    struct response response RESPONSE_AUTO = response_with(x, outcome->status);
     buf_add_slice(&response.headers, outcome->fields);
     if (!outcome_field(outcome->fields, SLICE("Cache-Control")).at)
         headers_write_field(&response.headers, "Cache-Control", SLICE("no-store"));
     return response_write(&response, outcome->body);
 }
 
-static void send_reply(struct exchange *x)
+static void send_own_response(struct exchange *x)
 {
     CHECK(x->client_state == CLIENT_WAITS);
     x->client_state = CLIENT_SERVED;
@@ -458,7 +458,7 @@ void reply_early(struct exchange *x, enum error error, const char *detail)
     CHECK(x->step == EXCHANGE_DECIDE || x->step == EXCHANGE_SETTLE);
     (void)reply_error(x, error, detail);
     x->reply.early = true;
-    send_reply(x);
+    send_own_response(x);
 }
 
 bool reply_late(struct exchange *x, bool goes_on)
@@ -471,7 +471,7 @@ bool reply_late(struct exchange *x, bool goes_on)
     (void)reply_result(x, ERROR_UPSTREAM_TIMEOUT, "X-Request-Timeout passed", result);
     x->reply.early = goes_on;
     x->reply.late = true;
-    send_reply(x);
+    send_own_response(x);
     return true;
 }
 
@@ -479,7 +479,7 @@ enum exchange_step reply_write(struct exchange *x)
 {
     CHECK(x->client_state != CLIENT_WAITS || x->reply.step == x->before);
     if (x->client_state == CLIENT_WAITS)
-        send_reply(x);
+        send_own_response(x);
     http_call_close(&x->call);
     bodies_drop_found(x);
     return EXCHANGE_DONE;

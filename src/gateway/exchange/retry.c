@@ -79,7 +79,7 @@ struct disposition retry_keep_doubt(struct exchange *x, struct disposition dispo
 
 /* A participant completes the record under its token: it would not notice a second try under the
  * same one, so that only what was not sent is sent again. */
-static bool may_repeat(const struct exchange *x, enum exchange_end end)
+static bool may_forward_again(const struct exchange *x, enum exchange_end end)
 {
     enum disposition_write write = x->disposition.write;
     const struct record *record = &x->attempt.result.record;
@@ -120,7 +120,7 @@ static const char *ended_by(enum retry_end end)
                                         : "budget";
 }
 
-static bool plan_next(struct exchange *x, enum retry_class class, int64_t hint)
+static bool plan_next_forward(struct exchange *x, enum retry_class class, int64_t hint)
 {
     int64_t now = clock_boot_us();
     struct retry_next next = retry_plan_next(&x->course, class, hint, now);
@@ -147,8 +147,8 @@ bool retry_plans_again(struct exchange *x, enum exchange_end end)
     enum retry_class class = classify_try(x, end, &hint);
     if (class < RETRY_LATER)
         return false;
-    if (may_repeat(x, end))
-        return plan_next(x, class, hint);
+    if (may_forward_again(x, end))
+        return plan_next_forward(x, class, hint);
     enum disposition_write write = x->disposition.write;
     if ((write == WRITE_DOUBT || write == WRITE_RELEASE) && x->disposition.next != NEXT_PROBE)
         retry_ends_unknown(x);
@@ -170,7 +170,7 @@ bool retry_plans_begin(struct exchange *x)
         return false;
     int64_t now = clock_boot_us();
     bound_course(x, last_try_by(x, now));
-    return plan_next(x, RETRY_LATER, x->hint_at > now ? x->hint_at - now : RETRY_NO_HINT);
+    return plan_next_forward(x, RETRY_LATER, x->hint_at > now ? x->hint_at - now : RETRY_NO_HINT);
 }
 
 /* False: the gateway drains, or stood still for so long that no time is left. */

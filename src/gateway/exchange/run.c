@@ -6,7 +6,7 @@
 #include "gateway/exchange/steps.h"
 #include "gateway/pass/pass.h"
 
-static enum exchange_step take_step(struct exchange *x)
+static enum exchange_step take_exchange_step(struct exchange *x)
 {
     switch (x->step) {
     case EXCHANGE_IDENTIFY:
@@ -49,7 +49,7 @@ bool exchange_run(struct client *client, const struct http_request *request,
     if (!x)
         return false;
     while (x->step != EXCHANGE_DONE && x->step != EXCHANGE_BYPASS)
-        exchange_move(x, take_step(x));
+        exchange_move(x, take_exchange_step(x));
     bool bypass = x->step == EXCHANGE_BYPASS;
     CHECK(bypass ? x->client_state == CLIENT_WAITS : x->client_state != CLIENT_WAITS);
     bool keep = x->keep_alive;

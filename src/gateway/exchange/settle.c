@@ -97,7 +97,7 @@ static void respond_unwritten(struct exchange *x, struct disposition disposition
         reply_early(x, ERROR_OUTCOME_NOT_STORED, store);
 }
 
-static struct engine_act make_act(struct exchange *x, struct disposition disposition)
+static struct engine_act make_settling_act(struct exchange *x, struct disposition disposition)
 {
     struct engine_act act = engine_act_of(disposition.write, is_probe(x));
     if (act.kind == ENGINE_DOUBT && probes_at_once(x, disposition))
@@ -114,7 +114,7 @@ static enum engine_written write_disposition(struct exchange *x, struct disposit
 {
     CHECK(disposition.write != WRITE_NOTHING && x->attempt.token > 0);
     struct engine *engine = x->server->config->engine;
-    struct engine_act act = make_act(x, disposition);
+    struct engine_act act = make_settling_act(x, disposition);
     if (act.outcome)
         (void)bodies_hold(x, act.outcome); /* never refused: the effect has happened */
     engine_write(engine, &x->attempt, &act, fiber_parker());
@@ -133,7 +133,7 @@ static enum engine_written write_disposition(struct exchange *x, struct disposit
     return written;
 }
 
-static enum result result_of(const struct exchange *x, enum disposition_write write)
+static enum result result_of_settling(const struct exchange *x, enum disposition_write write)
 {
     if (write == WRITE_RELEASE || write == WRITE_DROP)
         return RESULT_RELEASED;
@@ -184,10 +184,10 @@ static enum exchange_step reply_outcome(struct exchange *x, struct disposition d
         return reply_failure(x, false);
     }
     if (disposition.error == ERROR_NONE)
-        return reply_upstream(x, &x->response, result_of(x, disposition.write));
+        return reply_upstream(x, &x->response, result_of_settling(x, disposition.write));
     const char *why =
         disposition.error == ERROR_UPSTREAM_MALFORMED ? x->malformed : x->call.tls_problem;
-    return reply_result(x, disposition.error, why, result_of(x, disposition.write));
+    return reply_result(x, disposition.error, why, result_of_settling(x, disposition.write));
 }
 
 /* Under `participant`: the service sent 2xx without having completed the record, or completed it
@@ -210,7 +210,7 @@ static void note_participant(struct exchange *x, struct disposition disposition,
 }
 
 /* Of what was surely not done nothing is lost. */
-static bool is_lost(const struct exchange *x, enum disposition_write write)
+static bool is_lost_outcome(const struct exchange *x, enum disposition_write write)
 {
     bool sent = write != WRITE_RELEASE && write != WRITE_DROP && write != WRITE_TURN;
     return x->attempt.result.is_lost && sent;
@@ -236,7 +236,7 @@ static enum exchange_step settle_once(struct exchange *x, struct disposition dis
     case ENGINE_ASKS:
         return probe_next(x, disposition);
     case ENGINE_STALE:
-        return is_lost(x, disposition.write) ? reply_lost(x, disposition) : EXCHANGE_DECIDE;
+        return is_lost_outcome(x, disposition.write) ? reply_lost(x, disposition) : EXCHANGE_DECIDE;
     case ENGINE_EARLY:
         /* "Not found" is not believed yet: another process may still be sending. */
         x->not_found_yet = true;

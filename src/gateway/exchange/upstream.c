@@ -55,7 +55,7 @@ static const struct http_request *get_request(struct exchange *x)
 
 /* The headers of the request; with `target` that of a GET of pawl's own. `authorize` is asked
  * without a key, and under a host of its own. */
-static bool write_headers(struct exchange *x, struct slice target)
+static bool write_upstream_headers(struct exchange *x, struct slice target)
 {
     const struct http_request *request = target.at ? get_request(x) : x->request;
     struct headers_extra extra = {
@@ -101,8 +101,9 @@ static bool has_time_left(const struct exchange *x, enum http_call_result result
     return result == HTTP_CALL_TIMEOUT && clock_boot_us() < x->deadline;
 }
 
-static enum http_call_result take_step(struct exchange *x,
-                                       enum http_call_result (*step)(struct http_call *, int64_t))
+static enum http_call_result take_call_step(struct exchange *x,
+                                            enum http_call_result (*step)(struct http_call *,
+                                                                          int64_t))
 {
     enum http_call_result result;
     do {
@@ -139,7 +140,7 @@ static bool is_stream(const struct exchange *x)
     return slice_eq_nocase(slice_trim(media), SLICE("text/event-stream"));
 }
 
-static enum http_call_result read_body(struct exchange *x)
+static enum http_call_result read_upstream_body(struct exchange *x)
 {
     enum http_call_result result = HTTP_CALL_DONE;
     /* A response that cannot have a body is whole, whatever its type says. */
@@ -169,7 +170,7 @@ static void keep_fields(struct exchange *x, unsigned how)
     outcome_keep_fields(&x->call.response.headers, how, &x->response.kept);
 }
 
-static void read_fields(struct exchange *x)
+static void read_upstream_fields(struct exchange *x)
 {
     struct upstream_response *response = &x->response;
     CHECK(x->call.state == HTTP_CALL_RESPONDED && response->fields.len == 0);
@@ -196,9 +197,9 @@ static void read_coding(struct exchange *x)
         exchange_log_unkept(x, coding->value);
 }
 
-static enum http_call_result read_response(struct exchange *x)
+static enum http_call_result read_upstream_response(struct exchange *x)
 {
-    enum http_call_result result = take_step(x, http_call_receive);
+    enum http_call_result result = take_call_step(x, http_call_receive);
     if (result != HTTP_CALL_DONE)
         return result;
     CRASH_POINT(after_response_headers);
@@ -206,8 +207,8 @@ static enum http_call_result read_response(struct exchange *x)
         disposition_token_is_stale(x->call.response.status, &x->call.response.headers);
     if (x->response.stale)
         return result;
-    read_fields(x);
-    result = read_body(x);
+    read_upstream_fields(x);
+    result = read_upstream_body(x);
     read_coding(x);
     bool fits = buf_ok(&x->response.fields) && buf_ok(&x->response.kept);
     return fits ? result : HTTP_CALL_NO_MEMORY;
@@ -224,7 +225,7 @@ static void upstream_response_clear(struct upstream_response *response)
     response->whole = response->stale = response->unkept = false;
 }
 
-static enum http_call_result run_call(struct exchange *x)
+static enum http_call_result run_upstream_call(struct exchange *x)
 {
     CHECK(x->call.headers.len > 0 && x->deadline > 0);
     enum http_call_result result = reach(x);
@@ -234,10 +235,10 @@ static enum http_call_result run_call(struct exchange *x)
     }
     upstream_response_clear(&x->response);
     CRASH_POINT(before_request_write);
-    result = take_step(x, http_call_send);
+    result = take_call_step(x, http_call_send);
     CRASH_POINT(after_request_write);
     if (result == HTTP_CALL_DONE)
-        result = read_response(x);
+        result = read_upstream_response(x);
     upstream_took(x->server, x->rule->name, &x->call);
     upstream_ended(x->server, &x->call, result);
     return result;
@@ -254,14 +255,14 @@ enum exchange_end upstream_exchange(struct exchange *x, struct slice target)
     x->cause = RECORD_CAUSE_NONE;
     x->call.pool = x->plan->ruled_pool;
     x->call.method = target.at ? SLICE("GET") : x->request->method;
-    if (!write_headers(x, target))
+    if (!write_upstream_headers(x, target))
         return EXCHANGE_NOT_SENT;
     x->call.headers = buf_slice(&x->headers);
     x->call.body = target.at ? slice_of(NULL) : buf_slice(&x->body);
     x->call.first_by = x->attempt.token > 0 && !authorizes ? x->attempt.send_by : 0;
-    enum http_call_result result = run_call(x);
+    enum http_call_result result = run_upstream_call(x);
     if (authorizes && http_call_again(&x->call, result))
-        result = run_call(x);
+        result = run_upstream_call(x);
     enum exchange_end end = http_call_end(&x->call, result, x->response.stale);
     x->cause = http_call_cause(&x->call, end);
     if (end == EXCHANGE_MALFORMED)

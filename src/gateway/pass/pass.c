@@ -19,7 +19,7 @@ struct pass {
     struct http_call call;   /* to the upstream */
 };
 
-static bool refuse(const struct pass *pass, enum error error)
+static bool refuse_pass(const struct pass *pass, enum error error)
 {
     struct event event = {
         .error = error,
@@ -50,7 +50,7 @@ static bool refuse_body(const struct pass *pass)
     return true;
 }
 
-static bool write_headers(const struct pass *pass, struct buf *headers)
+static bool write_passed_headers(const struct pass *pass, struct buf *headers)
 {
     const struct http_request *request = pass->request;
     struct headers_extra extra = {
@@ -84,7 +84,7 @@ static bool send_body(struct pass *pass)
 }
 
 /* Where it switches protocols, that is the end of HTTP on both connections. */
-static bool respond(struct pass *pass)
+static bool respond_passed(struct pass *pass)
 {
     const struct http_response *upstreams = &pass->call.response;
     struct client *client = pass->client;
@@ -129,7 +129,7 @@ static enum http_call_result exchange_once(struct pass *pass, bool *ret_left)
 }
 
 /* A safe request without a body may go out once more. */
-static enum http_call_result exchange(struct pass *pass, bool *ret_left)
+static enum http_call_result exchange_passed(struct pass *pass, bool *ret_left)
 {
     struct http_call *call = &pass->call;
     const struct server *server = pass->client->server;
@@ -149,27 +149,27 @@ static enum http_call_result exchange(struct pass *pass, bool *ret_left)
 static bool refuse_call(struct pass *pass, enum http_call_result result)
 {
     if (pass->call.state == HTTP_CALL_CLOSED)
-        return refuse(pass, ERROR_UPSTREAM_UNAVAILABLE);
+        return refuse_pass(pass, ERROR_UPSTREAM_UNAVAILABLE);
     http_call_close(&pass->call);
-    return refuse(pass, result == HTTP_CALL_TIMEOUT     ? ERROR_UPSTREAM_TIMEOUT
-                        : result == HTTP_CALL_MALFORMED ? ERROR_UPSTREAM_MALFORMED
-                                                        : ERROR_UPSTREAM_BROKE);
+    return refuse_pass(pass, result == HTTP_CALL_TIMEOUT     ? ERROR_UPSTREAM_TIMEOUT
+                             : result == HTTP_CALL_MALFORMED ? ERROR_UPSTREAM_MALFORMED
+                                                             : ERROR_UPSTREAM_BROKE);
 }
 
 static bool pass_on(struct pass *pass)
 {
     struct buf headers BUF_AUTO = buf_make(HEADERS_OUT_MAX);
-    if (!write_headers(pass, &headers))
-        return refuse(pass, ERROR_UPSTREAM_UNAVAILABLE);
+    if (!write_passed_headers(pass, &headers))
+        return refuse_pass(pass, ERROR_UPSTREAM_UNAVAILABLE);
     pass->call.headers = buf_slice(&headers);
     bool left = false, keep = false;
-    enum http_call_result result = exchange(pass, &left);
+    enum http_call_result result = exchange_passed(pass, &left);
     if (result != HTTP_CALL_DONE)
         return refuse_call(pass, result);
     struct event event = {.result = pass->result};
     if (!left) {
         event.status = pass->call.response.status;
-        keep = respond(pass);
+        keep = respond_passed(pass);
         http_call_name_malformed(&pass->call);
         event.malformed = pass->call.malformed;
     }
@@ -179,7 +179,7 @@ static bool pass_on(struct pass *pass)
     return keep;
 }
 
-static enum result result_of(const struct pass *pass)
+static enum result result_of_pass(const struct pass *pass)
 {
     if (pass->safe && !headers_find(&pass->request->headers, SLICE("Idempotency-Key")))
         return RESULT_PASSED;
@@ -196,7 +196,7 @@ bool pass_run(struct client *client, const struct http_request *request)
     pass->settings = &client->plan->settings;
     pass->request = request;
     pass->safe = rule_request_is_safe(&request->headers, request->method);
-    pass->result = result_of(pass);
+    pass->result = result_of_pass(pass);
     pass->tunnel = tunnel_asked_for(request);
     pass->call.pool = client->plan->pool;
     pass->call.method = request->method;

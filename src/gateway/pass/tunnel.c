@@ -46,7 +46,7 @@ enum moved {
     MOVED_BROKE,
 };
 
-static enum moved read_some(struct direction *d)
+static enum moved read_direction(struct direction *d)
 {
     char *at = buf_room(&d->bytes, READ_MOST);
     if (!at)
@@ -72,7 +72,7 @@ static enum moved write_some(struct direction *d)
     return d->to->sent > before ? MOVED_SOME : MOVED_NOTHING;
 }
 
-static enum moved end(struct direction *d)
+static enum moved end_direction(struct direction *d)
 {
     d->shut = true;
     return http_conn_end(d->to) ? MOVED_SOME : MOVED_BROKE;
@@ -84,8 +84,8 @@ static enum moved move(struct direction *d)
     if (d->bytes.len > 0)
         return d->to->io.writable ? write_some(d) : MOVED_NOTHING;
     if (!d->ended)
-        return d->from->io.readable ? read_some(d) : MOVED_NOTHING;
-    return d->shut ? MOVED_NOTHING : end(d);
+        return d->from->io.readable ? read_direction(d) : MOVED_NOTHING;
+    return d->shut ? MOVED_NOTHING : end_direction(d);
 }
 
 /* What `from` waits for at the peer it reads from, to which `to` writes: bytes, where none lie

@@ -162,8 +162,8 @@ static int64_t look_of(const struct apply *apply, const struct store_op *op)
     return apply->closed == STORE_DONE ? op->looked_at : -1;
 }
 
-static enum record_write write_record(struct apply *apply, struct store_op *op,
-                                      struct record *record)
+static enum record_write write_found_record(struct apply *apply, struct store_op *op,
+                                            struct record *record)
 {
     int64_t now = apply->world.now;
     switch (op->kind) {
@@ -380,8 +380,8 @@ static enum backend_status find_saved(const struct apply *apply, const struct st
 }
 
 /* With the record as it is by now, which may have changed since. */
-static enum backend_status report_done(const struct apply *apply, struct store_op *op,
-                                       struct store_row *row)
+static enum backend_status report_write_done(const struct apply *apply, struct store_op *op,
+                                             struct store_row *row)
 {
     if (op->kind == STORE_FORGET)
         *row = (struct store_row){.record.status = RECORD_ABSENT};
@@ -429,10 +429,10 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     rowset_find(apply->rows, &op->key_hash, op->row_hint, &row);
     enum backend_status found = find_saved(apply, op, &done);
     if (found != BACKEND_OK || done)
-        return done ? report_done(apply, op, &row) : found;
+        return done ? report_write_done(apply, op, &row) : found;
     struct record before = row.record;
     op->kept = op->kept && fits_backend(apply, op->outcome);
-    op->write = write_record(apply, op, &row.record);
+    op->write = write_found_record(apply, op, &row.record);
     CHECK(record_is_sound(&row.record));
     if (op->kind == STORE_FINISH)
         note_alone(op, &before);

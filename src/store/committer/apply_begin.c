@@ -17,7 +17,7 @@ static bool is_gone(const struct store_row *row, int64_t now)
 
 /* Finds the operation's record: under its own name or, with that one gone, under the first
  * former one that lives. The row of a gone record is its own: a new life begins under it. */
-static void find_named(struct apply *apply, struct store_op *op, struct store_row *ret_row)
+static void find_named_row(struct apply *apply, struct store_op *op, struct store_row *ret_row)
 {
     int64_t now = apply->world.now;
     op->key_hash = op->named;
@@ -40,7 +40,7 @@ static bool is_of_other_epoch(const struct apply *apply, const struct store_op *
     return op->has_epoch && op->epoch != apply->read.terms.epoch;
 }
 
-static bool may_begin(const struct apply *apply, const struct store_op *op)
+static bool may_begin_now(const struct apply *apply, const struct store_op *op)
 {
     return apply->closed == STORE_DONE && !is_of_other_epoch(apply, op);
 }
@@ -49,7 +49,7 @@ static bool may_begin(const struct apply *apply, const struct store_op *op)
  * epoch. What is there is replayed. */
 static bool refuses(const struct apply *apply, struct store_op *op)
 {
-    if (may_begin(apply, op))
+    if (may_begin_now(apply, op))
         return false;
     op->status = is_of_other_epoch(apply, op) ? STORE_MOVED : apply->closed;
     return true;
@@ -139,8 +139,8 @@ static char *copy_text(struct slice text)
 }
 
 /* To say where the result of the first response is. */
-static bool shows_first(const struct apply *apply, const struct store_op *op,
-                        const struct store_row *row)
+static bool shows_first_record(const struct apply *apply, const struct store_op *op,
+                               const struct store_row *row)
 {
     bool settled = row->record.kept && !row->record.provisional;
     return op->verdict == RECORD_DUPLICATE && row->location.len > 0 && settled &&
@@ -188,7 +188,7 @@ static enum backend_status conclude_begin(struct apply *apply, struct store_op *
         return BACKEND_NO_MEMORY;
     if (op->verdict == RECORD_REPLAY)
         return apply_read_outcome(apply, op, row);
-    if (!shows_first(apply, op, row))
+    if (!shows_first_record(apply, op, row))
         return BACKEND_OK;
     enum backend_status status = apply_read_outcome(apply, op, row);
     op->status = STORE_DONE; /* without room it is a duplicate all the same */
@@ -331,7 +331,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
                                          const struct store_row *own, bool *ret_touched)
 {
     struct store_row row;
-    if (may_begin(apply, op))
+    if (may_begin_now(apply, op))
         make_room(apply, own);
     find_holder(apply, op->once, &row);
     struct store_row held = row;
@@ -353,7 +353,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
 /* A record from before the rule had `once`, or had it as it is, is about to proceed: the value must
  * be free for it.
  * False: it is not, and `row` is the holder's. */
-static bool take_value(struct apply *apply, struct store_op *op, struct store_row *row)
+static bool take_once_value(struct apply *apply, struct store_op *op, struct store_row *row)
 {
     struct store_row holder;
     find_holder(apply, op->once, &holder);
@@ -420,7 +420,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
     if (changed && refuses(apply, op))
         return BACKEND_OK;
     bool lacks = changed && lacks_value(op, old) && record_verdict_runs(op->verdict);
-    if (changed && (!lacks || take_value(apply, op, &row))) {
+    if (changed && (!lacks || take_once_value(apply, op, &row))) {
         store_begin(apply, op, old, &row);
         note_end_of_hold(apply, op, old, &row.record);
         *ret_touched = true;
@@ -435,7 +435,7 @@ static enum backend_status decide_begin(struct apply *apply, struct store_op *op
     if (op->once && op->once->keyless)
         op->key_hash = op->named;
     else
-        find_named(apply, op, &old);
+        find_named_row(apply, op, &old);
     bool gone = is_gone(&old, apply->world.now);
     if (op->once && gone)
         return begin_by_once(apply, op, &old, ret_touched);

@@ -126,7 +126,7 @@ static bool may_wait(const struct store_op *op, int64_t boot)
 /* Begins that wait for a record that changed decide again, in the same batch and before what came
  * later: the oldest waiter proceeds, and nobody overtakes it. One of whom the batch does not know
  * all that it looks at comes first in the next, with those behind it. */
-static void wake_waiters(struct store *c, struct batch *batch, const struct digest *key)
+static void wake_key_waiters(struct store *c, struct batch *batch, const struct digest *key)
 {
     struct op_list again = {0}, later = {0};
     struct store_op *op;
@@ -178,7 +178,7 @@ static enum backend_status apply_next(struct store *c, struct batch *batch, stru
                                    : &batch->decided,
                 op);
     if (touched)
-        wake_waiters(c, batch, &op->key_hash);
+        wake_key_waiters(c, batch, &op->key_hash);
     if (!batch->apply.lags)
         note_lease(c, op, batch->boot);
     return BACKEND_OK;
@@ -249,7 +249,7 @@ static bool tries_again(struct batch *batch, struct op_list *from, struct store_
 }
 
 /* A group may have become part of another one after its operation was decided. */
-static enum group_result result_of(const struct store_op *op)
+static enum group_result group_result_of(const struct store_op *op)
 {
     const struct backend_group *group = op->group;
     while (group && group->joined)
@@ -280,9 +280,9 @@ static bool may_fail(const struct store_op *op)
  * that did not fit. */
 static void undo_op(struct batch *batch, struct op_list *from, struct store_op *op)
 {
-    bool refused = result_of(op) == GROUP_REFUSED;
-    bool locked = result_of(op) == GROUP_LOCKED || refused;
-    bool held = result_of(op) == GROUP_HELD;
+    bool refused = group_result_of(op) == GROUP_REFUSED;
+    bool locked = group_result_of(op) == GROUP_LOCKED || refused;
+    bool held = group_result_of(op) == GROUP_HELD;
     batch->refused |= refused;
     apply_forget(op);
     op->group = NULL;
@@ -314,7 +314,7 @@ static void undo_unsaved(struct batch *batch)
         struct store_op *next = NULL;
         for (struct store_op *op = lists[i]->first; op; op = next) {
             next = op->next;
-            if (result_of(op) != GROUP_OK)
+            if (group_result_of(op) != GROUP_OK)
                 undo_op(batch, lists[i], op);
         }
     }
@@ -379,7 +379,7 @@ static enum backend_status tell_back(struct store *c, struct batch *batch)
     }
     status = save_batch(c, batch);
     apply->sets = NULL;
-    c->tells = status != BACKEND_OK || result_of(&op) != GROUP_OK;
+    c->tells = status != BACKEND_OK || group_result_of(&op) != GROUP_OK;
     return status;
 }
 

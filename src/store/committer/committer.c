@@ -20,7 +20,7 @@ static void publish_time(struct store *c, const struct backend_read *read)
 }
 
 /* For those that watch the store from another thread. */
-static void note_problem(struct store *c, enum backend_status status)
+static void note_backend_problem(struct store *c, enum backend_status status)
 {
     mutex_lock(&c->mutex);
     committer_note_retry(c, status);
@@ -72,7 +72,7 @@ static void end_reads(struct store *c)
 static void handle_failure(struct store *c, struct batch *batch, enum backend_status status)
 {
     CHECK(status != BACKEND_OK);
-    note_problem(c, status);
+    note_backend_problem(c, status);
     move_state(c, event_of(status));
     switch (committer_state(c)) {
     case COMMITTER_DEAD:
@@ -221,7 +221,7 @@ static bool register_late(struct store *c, int64_t boot)
 }
 
 /* Nothing goes through, and it is not yet time to try again. */
-static bool is_held_up(const struct store *c, int64_t boot)
+static bool is_batch_held_up(const struct store *c, int64_t boot)
 {
     enum committer_state state = committer_state(c);
     return (state == COMMITTER_HELD || state == COMMITTER_AWAY) && boot < c->due[DUE_RETRY];
@@ -230,7 +230,7 @@ static bool is_held_up(const struct store *c, int64_t boot)
 bool committer_step(struct store *c)
 {
     int64_t boot = clock_boot_us();
-    if (committer_state(c) == COMMITTER_DEAD || is_held_up(c, boot))
+    if (committer_state(c) == COMMITTER_DEAD || is_batch_held_up(c, boot))
         return false;
     bool queued = false;
     int64_t next = CLOCK_NEVER;
@@ -261,7 +261,7 @@ static int64_t next_due(struct store *c, int64_t now)
         next = writes_wait ? clock_first(next, c->due[DUE_WRITE]) : now;
     if (c->tells)
         next = clock_first(next, c->due[DUE_TELL]);
-    return is_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;
+    return is_batch_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;
 }
 
 /* Until so many operations are queued, or that long. Under the mutex. */
@@ -291,7 +291,7 @@ void committer_wait(struct store *c)
 {
     mutex_lock(&c->mutex);
     int64_t now = clock_boot_us();
-    bool held_up = is_held_up(c, now) || committer_writes_wait(c, now);
+    bool held_up = is_batch_held_up(c, now) || committer_writes_wait(c, now);
     bool idle = c->queue.n == 0 ? !c->stopping || c->locked.n > 0 : held_up && !c->stopping;
     int64_t wait_us = next_due(c, now) - now;
     if (held_up && c->stopping)

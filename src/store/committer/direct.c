@@ -41,7 +41,8 @@ static enum backend_status load(struct direct *direct, const struct store_op *op
     return status == BACKEND_OK ? rowset_load(&direct->rows, backend, ret_read) : status;
 }
 
-static enum backend_status decide(struct direct *direct, struct apply *apply, struct store_op *op)
+static enum backend_status decide_direct_op(struct direct *direct, struct apply *apply,
+                                            struct store_op *op)
 {
     bool touched = false;
     rowset_open(&direct->rows);
@@ -52,8 +53,8 @@ static enum backend_status decide(struct direct *direct, struct apply *apply, st
     return status == BACKEND_OK && apply->lags ? BACKEND_BUSY : status;
 }
 
-static enum backend_status run(struct direct *direct, struct store_op *op, int64_t self,
-                               size_t sweep)
+static enum backend_status run_direct_op(struct direct *direct, struct store_op *op, int64_t self,
+                                         size_t sweep)
 {
     struct backend *backend = direct->backend;
     struct apply apply = {.backend = backend, .rows = &direct->rows, .may_write = true};
@@ -63,7 +64,7 @@ static enum backend_status run(struct direct *direct, struct store_op *op, int64
     apply.boot = apply.read.boot;
     apply_set_world(&apply, self);
     apply.closed = apply.read.terms.frozen ? STORE_FROZEN : STORE_DONE;
-    status = decide(direct, &apply, op);
+    status = decide_direct_op(direct, &apply, op);
     if (status != BACKEND_OK) {
         backend->ops->abandon(backend);
         return status;
@@ -95,7 +96,7 @@ void direct_run(struct direct *direct, struct store_op *op, int64_t self, size_t
     rowset_reset(&direct->rows);
     direct->backend->problem[0] = 0;
     op->named = op->key_hash;
-    enum backend_status status = run(direct, op, self, sweep);
+    enum backend_status status = run_direct_op(direct, op, self, sweep);
     if (status == BACKEND_OK)
         return;
     apply_forget(op);

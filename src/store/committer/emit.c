@@ -42,7 +42,8 @@ static enum backend_status find_event(struct backend *backend, const struct emit
     return backend->ops->query(backend, &query, emitted->event.created_at, &next_due);
 }
 
-static void fill(struct emitted *emitted, const struct emit_written *written, struct slice type)
+static void fill_emitted(struct emitted *emitted, const struct emit_written *written,
+                         struct slice type)
 {
     struct buf time BUF_AUTO = buf_on(emitted->time, sizeof emitted->time, TIMESTAMP_LEN);
     struct slice data = written->op->event_data;
@@ -73,7 +74,7 @@ enum backend_status emit_make(struct rowset *rows, struct backend *backend,
     struct emitted *emitted = arena_alloc(&rows->arena, sizeof *emitted);
     if (!emitted)
         return BACKEND_NO_MEMORY;
-    fill(emitted, written, origin.emit);
+    fill_emitted(emitted, written, origin.emit);
     enum backend_status status = find_event(backend, emitted, &is_there);
     if (status == BACKEND_OK && !is_there)
         *ret_change = &emitted->change;

@@ -99,7 +99,7 @@ void rowset_reset(struct rowset *set)
     set->groups = set->last_group = set->group = NULL;
 }
 
-static struct rowset_name *find_name(const struct rowset *set, const struct digest *hash)
+static struct rowset_name *find_rowset_name(const struct rowset *set, const struct digest *hash)
 {
     uint16_t slot = *slot_of_hash(set, hash);
     return slot == 0 ? NULL : &set->known[slot - 1];
@@ -177,7 +177,7 @@ bool rowset_knows(const struct rowset *set, const struct store_op *op)
 
 /* ---- rows ---- */
 
-static struct rowset_row *find_row(struct rowset *set, int64_t id)
+static struct rowset_row *find_rowset_row(struct rowset *set, int64_t id)
 {
     struct rowset_row *row = *bucket_of_id(set, id);
     while (row && row->row->id != id)
@@ -186,7 +186,7 @@ static struct rowset_row *find_row(struct rowset *set, int64_t id)
 }
 
 /* NULL: no memory. */
-static struct rowset_row *append(struct rowset *set, const struct rowset_row *row)
+static struct rowset_row *append_rowset_row(struct rowset *set, const struct rowset_row *row)
 {
     struct rowset_row *added = arena_alloc(&set->arena, sizeof *added);
     if (!added)
@@ -196,11 +196,11 @@ static struct rowset_row *append(struct rowset *set, const struct rowset_row *ro
     return set->last_row = added;
 }
 
-static struct rowset_row *add_row(struct rowset *set, struct store_row *row)
+static struct rowset_row *add_rowset_row(struct rowset *set, struct store_row *row)
 {
     struct rowset_row **first = bucket_of_id(set, row->id);
-    struct rowset_row *added =
-        append(set, &(struct rowset_row){.same_bucket = *first, .row = row, .change.row = row});
+    struct rowset_row *added = append_rowset_row(
+        set, &(struct rowset_row){.same_bucket = *first, .row = row, .change.row = row});
     *first = added ? added : *first;
     return added;
 }
@@ -208,11 +208,11 @@ static struct rowset_row *add_row(struct rowset *set, struct store_row *row)
 /* Two names may have led to it. */
 static bool take_row(struct rowset *set, struct store_row *row, struct rowset_row **ret_row)
 {
-    *ret_row = row ? find_row(set, row->id) : NULL;
+    *ret_row = row ? find_rowset_row(set, row->id) : NULL;
     if (!row || *ret_row)
         return true;
     CHECK(row->record.status != RECORD_ABSENT);
-    *ret_row = add_row(set, row);
+    *ret_row = add_rowset_row(set, row);
     if (!*ret_row)
         return false;
     (*ret_row)->change = (struct backend_change){
@@ -284,7 +284,7 @@ static void touch_row(struct rowset *set, struct rowset_row *row)
 /* A name leads to `row` from now on; NULL: nowhere. One that nobody asked for is only saved. */
 static void lead_name(struct rowset *set, const struct digest *hash, struct rowset_row *row)
 {
-    struct rowset_name *name = find_name(set, hash);
+    struct rowset_name *name = find_rowset_name(set, hash);
     if (!name)
         return;
     name->row = row;
@@ -299,7 +299,7 @@ void rowset_open(struct rowset *set)
 
 static void add_beside(struct rowset *set, const struct backend_change *change)
 {
-    struct rowset_row *added = append(set, &(struct rowset_row){.change = *change});
+    struct rowset_row *added = append_rowset_row(set, &(struct rowset_row){.change = *change});
     if (added)
         join_group(set, &added->group, true);
 }
@@ -348,7 +348,7 @@ static void show_row(struct rowset *set, struct rowset_name *name, struct rowset
 void rowset_find(struct rowset *set, const struct digest *key, int64_t hint,
                  struct store_row *ret_row)
 {
-    struct rowset_name *name = find_name(set, key);
+    struct rowset_name *name = find_rowset_name(set, key);
     CHECK(name);
     bool hinted = hint != 0 && name->hinted && name->hinted->row->record.status != RECORD_ABSENT;
     show_row(set, name, hinted ? name->hinted : name->row, ret_row);
@@ -356,35 +356,35 @@ void rowset_find(struct rowset *set, const struct digest *key, int64_t hint,
 
 void rowset_find_once(struct rowset *set, const struct digest *once, struct store_row *ret_row)
 {
-    struct rowset_name *name = find_name(set, once);
+    struct rowset_name *name = find_rowset_name(set, once);
     CHECK(name);
     show_row(set, name, name->row, ret_row);
 }
 
 void rowset_row(struct rowset *set, int64_t id, struct store_row *ret_row)
 {
-    const struct rowset_row *found = find_row(set, id);
+    const struct rowset_row *found = find_rowset_row(set, id);
     CHECK(found);
     *ret_row = *found->row;
 }
 
 struct outcome *rowset_outcome(struct rowset *set, const struct store_row *row)
 {
-    const struct rowset_row *found = find_row(set, row->id);
+    const struct rowset_row *found = find_rowset_row(set, row->id);
     CHECK(found);
     return found->outcome ? found->outcome : found->change.outcome;
 }
 
 bool rowset_has_finished(struct rowset *set, const struct store_row *row)
 {
-    const struct rowset_row *found = find_row(set, row->id);
+    const struct rowset_row *found = find_rowset_row(set, row->id);
     CHECK(found);
     return record_is_final(found->row->record.status) && !record_is_final(found->change.before);
 }
 
 void rowset_keep_outcome(struct rowset *set, const struct store_row *row, struct outcome *outcome)
 {
-    struct rowset_row *found = find_row(set, row->id);
+    struct rowset_row *found = find_rowset_row(set, row->id);
     CHECK(found && !found->outcome);
     found->outcome = outcome_ref(outcome);
 }
@@ -396,7 +396,7 @@ void rowset_insert(struct rowset *set, const struct store_row *row, const struct
     struct store_row *copy = arena_alloc(&set->arena, sizeof *copy);
     if (copy)
         *copy = *row;
-    struct rowset_row *added = copy ? add_row(set, copy) : NULL;
+    struct rowset_row *added = copy ? add_rowset_row(set, copy) : NULL;
     if (!added)
         return;
     touch_row(set, added);
@@ -409,7 +409,7 @@ void rowset_insert(struct rowset *set, const struct store_row *row, const struct
 
 void rowset_update(struct rowset *set, const struct store_row *row, struct outcome *outcome)
 {
-    struct rowset_row *found = find_row(set, row->id);
+    struct rowset_row *found = find_rowset_row(set, row->id);
     CHECK(found && row->record.status != RECORD_ABSENT);
     struct record *record = &found->row->record;
     /* It may have been compared by the hashes of a bound key; its own stay. */
@@ -429,7 +429,7 @@ void rowset_update(struct rowset *set, const struct store_row *row, struct outco
 
 void rowset_remove(struct rowset *set, const struct store_row *row, bool forgotten)
 {
-    struct rowset_row *found = find_row(set, row->id);
+    struct rowset_row *found = find_rowset_row(set, row->id);
     CHECK(found);
     found->row->record.status = RECORD_ABSENT;
     found->change.forgotten = forgotten;
@@ -442,7 +442,7 @@ void rowset_remove(struct rowset *set, const struct store_row *row, bool forgott
 void rowset_hold(struct rowset *set, const struct store_row *row, struct slice once,
                  int64_t template_id)
 {
-    struct rowset_row *found = find_row(set, row->id);
+    struct rowset_row *found = find_rowset_row(set, row->id);
     CHECK(found);
     /* Under the name of the row's own rule, as it is saved. */
     struct digest_key secret = digest_key_of(slice_make(set->backend->secret, DIGEST_SIZE));
@@ -459,8 +459,8 @@ void rowset_hold(struct rowset *set, const struct store_row *row, struct slice o
 
 void rowset_bind(struct rowset *set, const struct backend_bound *bound)
 {
-    struct rowset_name *name = find_name(set, &bound->key_hash);
-    struct rowset_row *holder = find_row(set, bound->holder);
+    struct rowset_name *name = find_rowset_name(set, &bound->key_hash);
+    struct rowset_row *holder = find_rowset_row(set, bound->holder);
     CHECK(name && holder);
     struct backend_bound *copy = arena_alloc(&set->arena, sizeof *copy);
     if (!copy)
@@ -497,8 +497,8 @@ static enum rank rank_of(const struct rowset *set, const struct rowset_row *row)
         return RANK_BROUGHT;
     /* A key that was bound, and leads elsewhere or nowhere by the end of the batch. */
     if (!row->row && change->bound)
-        return find_name(set, &change->bound->key_hash)->bound == change->bound ? RANK_BESIDE
-                                                                                : RANK_NONE;
+        return find_rowset_name(set, &change->bound->key_hash)->bound == change->bound ? RANK_BESIDE
+                                                                                       : RANK_NONE;
     if (!row->row)
         return RANK_BESIDE;
     if (row->group && row->row->record.status != RECORD_ABSENT)

@@ -29,7 +29,7 @@ bool store_is_up(const struct store *c)
            clock_boot_us() >= atomic_load(&c->full_until);
 }
 
-static void refuse(struct store_op *op, enum store_status status)
+static void refuse_op(struct store_op *op, enum store_status status)
 {
     op->status = status;
     atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
@@ -52,11 +52,11 @@ void store_submit(struct store *c, struct store_op *op)
         op->brings[i].is_stale = false;
     }
     if (committer_state(c) == COMMITTER_DEAD) {
-        refuse(op, STORE_DEAD);
+        refuse_op(op, STORE_DEAD);
         return;
     }
     if (op_may_be_refused(op) && !committer_answers(c)) {
-        refuse(op, STORE_DOWN);
+        refuse_op(op, STORE_DOWN);
         return;
     }
     mutex_lock(&c->mutex);
@@ -65,7 +65,7 @@ void store_submit(struct store *c, struct store_op *op)
     bool dead = committer_state(c) == COMMITTER_DEAD;
     if (dead || (op_may_be_refused(op) && (c->queue.n >= c->config.max_queued || stopping))) {
         mutex_unlock(&c->mutex);
-        refuse(op, dead ? STORE_DEAD : stopping ? STORE_DOWN : STORE_LIMITED);
+        refuse_op(op, dead ? STORE_DEAD : stopping ? STORE_DOWN : STORE_LIMITED);
         return;
     }
     atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);

@@ -35,7 +35,7 @@ void waiters_fini(struct waiters *waiters)
     mem_free(waiters->heap);
 }
 
-static size_t bucket_of(const struct digest *key)
+static size_t waiter_bucket_of(const struct digest *key)
 {
     uint64_t word;
     memcpy(&word, key->bytes, sizeof word);
@@ -80,7 +80,7 @@ bool waiters_add(struct waiters *waiters, struct store_op *op)
 {
     if (waiters->n >= (op->waits ? waiters->room : waiters->max))
         return false;
-    struct store_op **link = &waiters->buckets[bucket_of(&op->key_hash)];
+    struct store_op **link = &waiters->buckets[waiter_bucket_of(&op->key_hash)];
     size_t same_key = 0;
     for (; *link; link = &(*link)->key_next)
         same_key += digest_eq(&(*link)->key_hash, &op->key_hash);
@@ -95,7 +95,7 @@ bool waiters_add(struct waiters *waiters, struct store_op *op)
 
 void waiters_remove(struct waiters *waiters, struct store_op *op)
 {
-    struct store_op **link = &waiters->buckets[bucket_of(&op->key_hash)];
+    struct store_op **link = &waiters->buckets[waiter_bucket_of(&op->key_hash)];
     while (*link != op) {
         CHECK(*link);
         link = &(*link)->key_next;
@@ -121,7 +121,7 @@ static struct store_op *next_of_key(struct store_op *op, const struct digest *ke
 
 const struct store_op *waiters_first(const struct waiters *waiters, const struct digest *key)
 {
-    return waiters->n == 0 ? NULL : next_of_key(waiters->buckets[bucket_of(key)], key);
+    return waiters->n == 0 ? NULL : next_of_key(waiters->buckets[waiter_bucket_of(key)], key);
 }
 
 const struct store_op *waiters_after(const struct store_op *op)
@@ -144,7 +144,7 @@ size_t waiters_watch(const struct waiters *waiters, struct backend_watch *ret_wa
 
 struct store_op *waiters_take_key(struct waiters *waiters, const struct digest *key)
 {
-    struct store_op *op = next_of_key(waiters->buckets[bucket_of(key)], key);
+    struct store_op *op = next_of_key(waiters->buckets[waiter_bucket_of(key)], key);
     if (op)
         waiters_remove(waiters, op);
     return op;

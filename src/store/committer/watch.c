@@ -11,7 +11,7 @@ const int64_t store_commit_bounds_us[STORE_COMMIT_BUCKETS] = {
     500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 500000, 2500000};
 const int64_t store_batch_bounds[STORE_BATCH_BUCKETS] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
 
-static size_t bucket_of(const int64_t *bounds, size_t n, int64_t value)
+static size_t bound_index_of(const int64_t *bounds, size_t n, int64_t value)
 {
     size_t i = 0;
     while (i < n && value > bounds[i])
@@ -45,8 +45,9 @@ void committer_note_batch(struct store *c, const struct batch *batch)
     work->batches++;
     work->operations += operations;
     work->commit_us += (uint64_t)took_us;
-    work->commit_buckets[bucket_of(store_commit_bounds_us, STORE_COMMIT_BUCKETS, took_us)]++;
-    work->batch_buckets[bucket_of(store_batch_bounds, STORE_BATCH_BUCKETS, (int64_t)operations)]++;
+    work->commit_buckets[bound_index_of(store_commit_bounds_us, STORE_COMMIT_BUCKETS, took_us)]++;
+    work->batch_buckets[bound_index_of(store_batch_bounds, STORE_BATCH_BUCKETS,
+                                       (int64_t)operations)]++;
 }
 
 void committer_note_retry(struct store *c, enum backend_status status)

@@ -95,7 +95,7 @@ static void add_hashes(struct postgres_backend *postgres, bool once)
     postgres_array_end(params);
 }
 
-static void add_names(struct postgres_backend *postgres)
+static void add_loaded_names(struct postgres_backend *postgres)
 {
     struct postgres_params *params = &postgres->params;
     postgres_params_clear(params);
@@ -109,8 +109,8 @@ static void add_names(struct postgres_backend *postgres)
     postgres_add_number(params, OUTCOME_SMALL);
 }
 
-static struct backend_bound *read_bound(const struct postgres_backend *postgres, int row,
-                                        struct arena *arena)
+static struct backend_bound *read_loaded_bound(const struct postgres_backend *postgres, int row,
+                                               struct arena *arena)
 {
     const PGresult *found = postgres->found;
     struct backend_bound *bound = arena_alloc(arena, sizeof *bound);
@@ -147,7 +147,7 @@ static bool read_found(struct postgres_backend *postgres, int at, struct backend
         name->row = row;
     if (postgres_number(found, at, AT_BOUND) == 0)
         return true;
-    name->bound = read_bound(postgres, at, arena);
+    name->bound = read_loaded_bound(postgres, at, arena);
     if (name->bound)
         name->bound->key_hash = name->hash;
     return name->bound != NULL;
@@ -163,8 +163,9 @@ static void order_names(struct backend_name *names, size_t n, struct backend_nam
                 ret_ordered[at++] = &names[i];
 }
 
-static enum backend_status read_all(struct postgres_backend *postgres, struct backend_name *names,
-                                    size_t n, struct arena *arena)
+static enum backend_status read_loaded_rows(struct postgres_backend *postgres,
+                                            struct backend_name *names, size_t n,
+                                            struct arena *arena)
 {
     struct backend_name **ordered = arena_alloc(arena, (n + 1) * sizeof *ordered);
     if (!ordered)
@@ -190,7 +191,7 @@ enum {
     AT_REMOVALS = AT_TERMS + TERMS_COUNT
 };
 
-static struct terms read_terms(const PGresult *result, int at)
+static struct terms read_loaded_terms(const PGresult *result, int at)
 {
     struct terms terms;
 #define X(name) terms.name = postgres_number(result, 0, at++);
@@ -210,7 +211,7 @@ static enum backend_status read_drawn(struct postgres_backend *postgres, const P
     if (postgres->highest < postgres_number(drawn, 0, 1))
         postgres->highest = postgres_number(drawn, 0, 1);
     postgres->counts = postgres_read_counts(drawn, 0, AT_COUNTS);
-    ret_read->terms = read_terms(drawn, AT_TERMS);
+    ret_read->terms = read_loaded_terms(drawn, AT_TERMS);
     postgres->removals = postgres_number(drawn, 0, AT_REMOVALS);
     ret_read->now = postgres->now;
     ret_read->token = postgres->version;
@@ -237,7 +238,7 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
     }
     postgres_queue_limits(postgres, POSTGRES_READS);
     if (n > 0) {
-        add_names(postgres);
+        add_loaded_names(postgres);
         postgres_queue(postgres, "SELECT * FROM pawl.load($1, $2, $3, $4)", &postgres->params);
     }
     postgres_params_clear(&postgres->params);
@@ -260,7 +261,7 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
         return status;
     postgres->found = postgres->results[1];
     postgres->results[1] = NULL;
-    return read_all(postgres, names, n, arena);
+    return read_loaded_rows(postgres, names, n, arena);
 }
 
 /* ---- kept responses ---- */

@@ -44,8 +44,8 @@ static bool stays(const struct backend_change *change)
 /* ---- names ---- */
 
 /* As it was loaded; NULL: nobody asked for it. */
-static const struct backend_name *find_name(const struct postgres_backend *postgres,
-                                            const struct digest *hash)
+static const struct backend_name *find_saved_name(const struct postgres_backend *postgres,
+                                                  const struct digest *hash)
 {
     for (size_t i = 0; i < postgres->n_names; i++)
         if (postgres->names[i].hash.bytes[0] == hash->bytes[0] &&
@@ -84,12 +84,12 @@ static size_t uses_of(const struct postgres_backend *postgres, const struct back
     if (takes_once(change))
         ret_uses[n++] = (struct use){&change->once_name, NULL, true, true};
     for (size_t i = 0; i < n; i++)
-        ret_uses[i].name = find_name(postgres, ret_uses[i].hash);
+        ret_uses[i].name = find_saved_name(postgres, ret_uses[i].hash);
     return n;
 }
 
-static void write_names(struct postgres_backend *postgres, const struct backend_change *change,
-                        int64_t group)
+static void write_saved_names(struct postgres_backend *postgres,
+                              const struct backend_change *change, int64_t group)
 {
     struct postgres_params *params = &postgres->params;
     struct use uses[3];
@@ -139,8 +139,8 @@ static void write_seen_rows(struct postgres_backend *postgres, const struct back
 #define WRITE_TEXT(field) postgres_column_bytes(params, field);
 #define WRITE(kind, column, field) WRITE_##kind(row->field)
 
-static void write_row(struct postgres_backend *postgres, const struct backend_change *change,
-                      int64_t group)
+static void write_saved_row(struct postgres_backend *postgres, const struct backend_change *change,
+                            int64_t group)
 {
     struct postgres_params *params = &postgres->params;
     const struct store_row *row = change->row;
@@ -293,7 +293,7 @@ static void add_brought(struct postgres_backend *postgres, const struct backend_
     postgres_array_end(params);
 }
 
-static void add_values(struct postgres_backend *postgres, const struct backend_group *groups)
+static void add_saved_values(struct postgres_backend *postgres, const struct backend_group *groups)
 {
     int64_t place = 0;
     postgres_array_begin(&postgres->params, postgres->types[TYPE_saved_value]);
@@ -413,14 +413,14 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     postgres_add_number(params, postgres_test_time());
     postgres_add_number(params, postgres->version);
     postgres_add_number(params, (int64_t)count_groups(groups));
-    add_changes(postgres, groups, TYPE_seen_name, write_names);
+    add_changes(postgres, groups, TYPE_seen_name, write_saved_names);
     add_changes(postgres, groups, TYPE_seen_row, write_seen_rows);
-    add_changes(postgres, groups, TYPE_saved_row, write_row);
+    add_changes(postgres, groups, TYPE_saved_row, write_saved_row);
     add_changes(postgres, groups, TYPE_saved_outcome, write_outcome);
     add_changes(postgres, groups, TYPE_saved_bound, write_bound);
     add_changes(postgres, groups, TYPE_saved_unheld, write_unheld);
     add_brought(postgres, groups);
-    add_values(postgres, groups);
+    add_saved_values(postgres, groups);
     bool takes = add_tallies(postgres, groups);
     postgres_add_bytes(params, postgres_identity(postgres));
     add_begins(params, groups);
@@ -511,8 +511,8 @@ static bool is_for_one_group(const struct postgres_backend *postgres, enum backe
 
 /* A group that failed alone. If what it is counted in, or the mark, is held, this process has
  * another row from now on; but not of a mark under which a save was unsure. */
-static enum backend_status save_alone(struct postgres_backend *postgres,
-                                      struct backend_group *group)
+static enum backend_status save_group_alone(struct postgres_backend *postgres,
+                                            struct backend_group *group)
 {
     int64_t counted_as = postgres->counts_as;
     struct postgres_mark mark = postgres->mark, held_mark = postgres->held_mark;
@@ -544,7 +544,7 @@ static enum backend_status save_apart(struct postgres_backend *postgres,
     if (postgres->failure.blocked && ++postgres->n_blocked > BLOCKED_MOST)
         return status;
     if (n == 1)
-        return save_alone(postgres, groups);
+        return save_group_alone(postgres, groups);
     struct backend_group *last = groups;
     for (size_t i = 1; i < n / 2; i++)
         last = last->next;
