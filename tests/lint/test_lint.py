@@ -36,6 +36,10 @@ FOR_TESTS = """
 """
 GOOD = {
     "ARCHITECTURE.md": ARCHITECTURE,
+    "CONTRIBUTING.md": "checked since `00000000`",
+    "docs/decisions/README.md": "[0001](0001-a.md)\n[0002](0002-b.md)\n",
+    "docs/decisions/0001-a.md": "a\n",
+    "docs/decisions/0002-b.md": "b\n",
     "src/base/bytes.h": SPDX + """
 /* How many bytes. */
 int bytes_count(int first, void (*each)(int a, int b), ...) __attribute__((format(printf, 1, 2)));
@@ -141,6 +145,11 @@ BAD = [
     ("names", "src/base/string_utils.c", SPDX, "string_utils says nothing"),
     ("where-a-change-goes", "ARCHITECTURE.md", ARCHITECTURE.replace("bytes.c", "gone.c"),
      "base/gone.c does not exist"),
+    ("decisions", "docs/decisions/README.md", "[0002](0002-b.md)\n[0001](0001-a.md)\n",
+     "names 0002-b.md where 0001-a.md comes next"),
+    ("decisions", "docs/decisions/README.md", "[0001](0001-a.md)\n",
+     "names None where 0002-b.md comes next"),
+    ("subjects", "CONTRIBUTING.md", "# Contributing\n", "does not say"),
     ("clang-format", "src/base/bytes.c", SPDX + "int  a ;\n", "clang-format would change this"),
 ]
 FINE = [
@@ -219,6 +228,22 @@ def test_an_export_for_tests_alone_needs_a_row_or_the_hooks(tree):
     put(tree, "ARCHITECTURE.md", ARCHITECTURE)
     put(tree, "src/base/bytes.h", GOOD["src/base/bytes.h"] + HOOKED)
     assert lint(tree, "exports") == (0, "1 passed, 0 failed\n")
+
+
+def test_a_long_subject_is_found_from_the_commit_on_that_is_named(tree):
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        return subprocess.run(["git", "-C", tree, *who, *words], check=True, capture_output=True,
+                              text=True).stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "old: " + "x" * 80)
+    put(tree, "CONTRIBUTING.md", f"checked since `{git('rev-parse', 'HEAD')}`")
+    git("commit", "-q", "--allow-empty", "-m", "x" * 72)
+    assert lint(tree, "subjects") == (0, "1 passed, 0 failed\n")
+    git("commit", "-q", "--allow-empty", "-m", "x" * 73)
+    status, printed = lint(tree, "subjects")
+    assert status == 1 and "its subject has 73 characters" in printed
 
 
 def test_members_of_tables_of_functions_may_have_one_name(tree):
