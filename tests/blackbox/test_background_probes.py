@@ -41,7 +41,7 @@ def left_unknown(gateway, upstream, effect: bool = True):
     """A record whose first client has left with the failure: its own probe settled nothing."""
     upstream.then(closes(effect=effect))
     upstream.on("GET", FOUND, say(500, {}))
-    first = gateway.post("/refunds", BODY, key="k1")
+    first = gateway.post_up("/refunds", BODY, key="k1")
     assert first.mark == (502, "unknown")
     return first
 
@@ -65,7 +65,7 @@ def test_an_unknown_record_settles_while_no_client_comes(pawl, upstream, clock):
     clock.run_until(lambda: len(probes(upstream)) >= 3, step=1)
     upstream.on("GET", FOUND, say(200, {"id": 1}))
     settled(gateway, clock, "done")
-    again = gateway.post("/refunds", BODY, key="k1")
+    again = gateway.post_up("/refunds", BODY, key="k1")
     assert (again.status, again["Idempotency-Status"], again.json) == (200, "replayed", {"id": 1})
     own, *alone = probes(upstream)
     assert own["Authorization"] is None and {p["Authorization"] for p in alone} == {"Bearer p"}
@@ -88,7 +88,7 @@ def test_what_a_service_finds_that_finds_everything_settles_nothing(pawl, upstre
     assert {line["result"] for line in lines(gateway)} == {"inconclusive"}
     own, alone = upstream.trials
     assert (own["Authorization"], alone["Authorization"]) == (None, "Bearer p")
-    assert gateway.post("/refunds", BODY, key="k1").status == 409
+    assert gateway.post_up("/refunds", BODY, key="k1").status == 409
 
 
 @hooks
@@ -99,7 +99,7 @@ def test_not_found_releases_at_the_first_probe_from_quiet_at_on(pawl, upstream, 
     settled(gateway, clock, "not_done")
     done = lines(gateway)[-1]
     assert (done["to_state"], done["status"]) == ("pending", 404)
-    again = gateway.post("/refunds", BODY, key="k1")
+    again = gateway.post_up("/refunds", BODY, key="k1")
     assert again.mark == (201, "stored")
     assert upstream.effects() == 1
 
@@ -110,7 +110,7 @@ def test_without_probe_headers_nothing_is_asked_in_the_background(pawl, upstream
     left_unknown(gateway, upstream)
     for _ in range(5):
         clock.step(30)
-    assert len(probes(upstream)) == 1 and gateway.post("/refunds", BODY, key="k1").status == 409
+    assert len(probes(upstream)) == 1 and gateway.post_up("/refunds", BODY, key="k1").status == 409
 
 
 @hooks
@@ -118,7 +118,7 @@ def test_clients_ask_once_a_second_and_are_told_when_the_next_probe_is(pawl, ups
     gateway = pawl(ALONE)
     left_unknown(gateway, upstream)
     for _ in range(3):
-        again = gateway.post("/refunds", BODY, key="k1")
+        again = gateway.post_up("/refunds", BODY, key="k1")
         assert again.is_problem(409, UNKNOWN) and 1 <= int(again["Retry-After"]) <= 10
         assert again.json["retryable"] is True
     assert len(probes(upstream)) <= 2
@@ -132,7 +132,7 @@ def test_after_kill_9_the_next_process_settles_it(pawl, upstream, clock):
     upstream.on("GET", FOUND, say(200, {"id": 1}))
     gateway.start()
     settled(gateway, clock, "done")
-    assert gateway.post("/refunds", BODY, key="k1")["Idempotency-Status"] == "replayed"
+    assert gateway.post_up("/refunds", BODY, key="k1")["Idempotency-Status"] == "replayed"
 
 
 @hooks
@@ -140,12 +140,12 @@ def test_what_a_killed_owner_left_pending_settles_too(pawl, upstream, clock):
     gateway = pawl(ALONE)
     gate = upstream.hold()
     upstream.on("GET", FOUND, say(200, {"id": 1}))
-    Later(lambda: gateway.post("/refunds", BODY, key="k1"))
+    Later(lambda: gateway.post_up("/refunds", BODY, key="k1"))
     gate.wait_for()
     gateway.kill9()
     gateway.start()
     settled(gateway, clock, "done")
-    assert gateway.post("/refunds", BODY, key="k1")["Idempotency-Status"] == "replayed"
+    assert gateway.post_up("/refunds", BODY, key="k1")["Idempotency-Status"] == "replayed"
 
 
 @hooks
@@ -188,7 +188,7 @@ def unknown_of(gateway, upstream, path: str, key: str, gate=None):
     """A record of `path` in doubt, whose next probe waits at the gate, or finds the operation."""
     upstream.then(closes(effect=True))
     upstream.on("GET", f"{path}/by-key/{key}", say(500, {}))
-    assert gateway.post(path, BODY, key=key).status == 502
+    assert gateway.post_up(path, BODY, key=key).status == 502
     more = {"gate": gate} if gate else {}
     upstream.on("GET", f"{path}/by-key/{key}", say(200, {"id": 1}, **more))
 
@@ -268,7 +268,7 @@ def test_a_reload_holds_for_the_rest_of_what_was_found_due(pawl, upstream, clock
         found = f"/refunds/by-key/k{i}"
         upstream.then(closes(effect=True))
         upstream.on("GET", found, say(500, {}))
-        assert gateway.post("/refunds", BODY, key=f"k{i}").status == 502
+        assert gateway.post_up("/refunds", BODY, key=f"k{i}").status == 502
         upstream.on("GET", found, say(500, {}, gate=gate))
     n = len(probes(upstream))
     clock.advance(100)

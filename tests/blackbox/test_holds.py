@@ -28,7 +28,7 @@ hooks = pytest.mark.hooks
 def lost(gateway, upstream, key: str = "k1"):
     """It was done, and the first client is told that nobody knows."""
     upstream.then(closes(effect=True))
-    first = gateway.post("/refunds", BODY, key=key)
+    first = gateway.post_up("/refunds", BODY, key=key)
     assert first.is_problem(502, BROKE) and first["Idempotency-Status"] == "unknown"
     return first
 
@@ -51,19 +51,19 @@ def test_clients_are_told_when_it_ends_and_may_come_again_then(pawl, upstream, c
     for left in (ENDS, ENDS, 400):
         if left < ENDS:
             clock.advance(ENDS - left)
-            told = gateway.post("/refunds", BODY, key="k1")
+            told = gateway.post_up("/refunds", BODY, key="k1")
         assert (told.json["retryable"], told.json["safe_new_key"]) == (True, False)
         assert left - 3 <= int(told["Retry-After"]) <= left
-        told = gateway.post("/refunds", BODY, key="k1")
+        told = gateway.post_up("/refunds", BODY, key="k1")
         assert told.is_problem(409, UNKNOWN)
-    other = gateway.post("/refunds", {"amount": 6}, key="k1")
+    other = gateway.post_up("/refunds", {"amount": 6}, key="k1")
     assert (other.status, other.json["safe_new_key"]) == (409, False)
     assert upstream.effects() == 1
     clock.advance(int(told["Retry-After"]))
-    assert gateway.post("/refunds", {"amount": 6}, key="k1").status == 409
-    again = gateway.post("/refunds", BODY, key="k1")
+    assert gateway.post_up("/refunds", {"amount": 6}, key="k1").status == 409
+    again = gateway.post_up("/refunds", BODY, key="k1")
     assert again.status == 201 and again["Idempotency-Status"] == "stored"
-    assert gateway.post("/refunds", BODY, key="k1").body == again.body
+    assert gateway.post_up("/refunds", BODY, key="k1").body == again.body
     assert upstream.effects() == 2 and admin.value(SERIES, rule="refunds.create") == 1
     assert audit(gateway) == [("rule", "hold", "k1", "unknown", "released")]
 
@@ -92,7 +92,7 @@ def test_it_ends_without_a_request_too_and_no_command_ends_it(pawl, upstream, cl
     assert (shown["lease"], shown["cause"]) == ("released", "hold_ended"), shown
     assert sorted(audit(gateway)) == [("rule", "hold", key, "unknown", "released")
                                       for key in ("k1", "k2")]
-    assert gateway.post("/refunds", BODY, key="k1").status == 201
+    assert gateway.post_up("/refunds", BODY, key="k1").status == 201
     assert admin.value(SERIES, rule="refunds.create") == 2 and upstream.effects() == 3
 
 
@@ -109,25 +109,25 @@ def test_a_record_keeps_the_longer_hold_over_a_reload(pawl, upstream, clock):
     gateway.start()
     lost(gateway, upstream, "k3")
     clock.advance(ENDS + 5)
-    assert gateway.post("/refunds", BODY, key="k2").json["retryable"] is False
+    assert gateway.post_up("/refunds", BODY, key="k2").json["retryable"] is False
     gateway.stop()
     gateway.configure(CONFIG.replace("{hold: 10m}", "retry"))
     gateway.start()
-    told = gateway.post("/refunds", BODY, key="k1")
+    told = gateway.post_up("/refunds", BODY, key="k1")
     assert told.json["retryable"] is True and 2900 < int(told["Retry-After"]) < 3000
     gateway.stop()
     gateway.configure(CONFIG)
     gateway.start()
-    assert gateway.post("/refunds", BODY, key="k1").json["retryable"] is True
-    assert gateway.post("/refunds", BODY, key="k3").json["retryable"] is False
-    assert gateway.post("/refunds", BODY, key="k2").status == 201
+    assert gateway.post_up("/refunds", BODY, key="k1").json["retryable"] is True
+    assert gateway.post_up("/refunds", BODY, key="k3").json["retryable"] is False
+    assert gateway.post_up("/refunds", BODY, key="k2").status == 201
     assert upstream.effects() == 4
     gateway.configure(CONFIG.replace("{hold: 10m}", "retry"))
     gateway.stop()
     gateway.start()
     clock.advance(3600)
-    assert gateway.post("/refunds", BODY, key="k3").json["retryable"] is False
-    assert gateway.post("/refunds", BODY, key="k1").status == 201
+    assert gateway.post_up("/refunds", BODY, key="k3").json["retryable"] is False
+    assert gateway.post_up("/refunds", BODY, key="k1").status == 201
 
 
 @hooks
@@ -136,13 +136,13 @@ def test_what_a_killed_process_left_is_held_from_its_lapse(pawl, upstream, clock
     gateway.stop()
     gateway.start(PAWL_CRASH_AT="after_response_body")
     with pytest.raises(Broken):
-        gateway.post("/refunds", BODY, key="k1")
+        gateway.post_up("/refunds", BODY, key="k1")
     gateway.wait()
     gateway.start()
     clock.advance(ENDS - 5)
-    assert gateway.post("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
+    assert gateway.post_up("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
     clock.advance(60)
-    assert gateway.post("/refunds", BODY, key="k1").status == 201
+    assert gateway.post_up("/refunds", BODY, key="k1").status == 201
     assert upstream.effects() == 2
 
 
