@@ -126,7 +126,8 @@ def test_what_changes_under_a_bulk_act_of_the_queue_is_left_and_said(
     refuse_all(upstream)
     first, second, third = add_groups(queue, 3, 1)
     queue.drain(code=1)
-    gate = upstream.hold()
+    gate = upstream.gate()
+    upstream.default = lambda _: say(422, {"error": "no"}, gate=gate)
     drains: list[subprocess.Popen[str]] = []
 
     def overtake() -> None:
