@@ -37,9 +37,9 @@ FOR_TESTS = """
 GOOD = {
     "ARCHITECTURE.md": ARCHITECTURE,
     "CONTRIBUTING.md": "checked since `00000000`",
-    "docs/decisions/README.md": "[0001](0001-a.md)\n[0002](0002-b.md)\n",
-    "docs/decisions/0001-a.md": "a\n",
-    "docs/decisions/0002-b.md": "b\n",
+    "docs/decisions/README.md": "[0001](0001-fibers-and-parking.md)\n[0002](0002-committer.md)\n",
+    "docs/decisions/0001-fibers-and-parking.md": "a\n",
+    "docs/decisions/0002-committer.md": "b\n",
     "src/base/bytes.h": SPDX + """
 /* How many bytes. */
 int bytes_count(int first, void (*each)(int a, int b), ...) __attribute__((format(printf, 1, 2)));
@@ -145,10 +145,11 @@ BAD = [
     ("names", "src/base/string_utils.c", SPDX, "string_utils says nothing"),
     ("where-a-change-goes", "ARCHITECTURE.md", ARCHITECTURE.replace("bytes.c", "gone.c"),
      "base/gone.c does not exist"),
-    ("decisions", "docs/decisions/README.md", "[0002](0002-b.md)\n[0001](0001-a.md)\n",
-     "names 0002-b.md where 0001-a.md comes next"),
-    ("decisions", "docs/decisions/README.md", "[0001](0001-a.md)\n",
-     "names None where 0002-b.md comes next"),
+    ("decisions", "docs/decisions/README.md",
+     "[0002](0002-committer.md)\n[0001](0001-fibers-and-parking.md)\n",
+     "names 0002-committer.md where 0001-fibers-and-parking.md comes next"),
+    ("decisions", "docs/decisions/README.md", "[0001](0001-fibers-and-parking.md)\n",
+     "names None where 0002-committer.md comes next"),
     ("subjects", "CONTRIBUTING.md", "# Contributing\n", "does not say"),
     ("clang-format", "src/base/bytes.c", SPDX + "int  a ;\n", "clang-format would change this"),
 ]
