@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/audit.h"
 
-#include "base/clock.h"
 #include "base/json.h"
 
 #define PAGE_BYTES ((size_t)16 * 1024 * 1024)
-#define REASONS ((size_t)256)            /* read at once */
-#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+#define REASONS ((size_t)256) /* read at once */
 
 void audit_page_fini(struct audit_page *page)
 {
     arena_fini(&page->arena);
-}
-
-static enum store_status find_acts(struct store *store, struct parker *parker,
-                                   const struct table_query *query, struct store_found *found)
-{
-    return store_find_rows(store, query, parker, clock_after(clock_boot_us(), TIMEOUT_US), found);
 }
 
 /* Keeps it, if the act that it is about is on the page. */
@@ -38,8 +30,8 @@ static enum store_status read_reasons(struct store *store, struct parker *parker
     do {
         ARENA_AUTO struct arena arena = arena_make(PAGE_BYTES);
         const struct table_query query = {.table = &reason_table, .after = after, .limit = REASONS};
-        found = (struct store_found){.arena = &arena};
-        status = find_acts(store, parker, &query, &found);
+        struct rows rows = {.store = store, .parker = parker, .arena = &arena};
+        status = rows_find(&rows, &query, &found);
         for (size_t i = 0; i < found.n && status == STORE_DONE; i++) {
             const struct store_reason *reason = (const struct store_reason *)found.rows[i];
             keep_reason(page, reason);
@@ -58,8 +50,8 @@ enum store_status audit_read(struct store *store, struct parker *parker, struct 
     struct store_found *acts = &page->acts;
     audit_page_fini(page);
     page->arena = arena_make(PAGE_BYTES);
-    *acts = (struct store_found){.arena = &page->arena};
-    enum store_status status = find_acts(store, parker, &query, acts);
+    struct rows rows = {.store = store, .parker = parker, .arena = &page->arena};
+    enum store_status status = rows_find(&rows, &query, acts);
     page->next = 0;
     if (status != STORE_DONE || acts->n == 0)
         return status;

@@ -7,7 +7,7 @@
 #define PAWL_OPERATOR_AUDIT_H
 
 #include "store/audit.h"
-#include "store/find.h"
+#include "store/rows.h"
 
 #define AUDIT_PAGE_MOST ((size_t)256)
 

@@ -148,7 +148,7 @@ static sigset_t blocked_signals(void)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGUSR1); /* run_loop: it has ended */
+    sigaddset(&signals, SIGUSR1); /* run_drain_loop: it has ended */
     return signals;
 }
 
