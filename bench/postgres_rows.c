@@ -9,8 +9,8 @@
  */
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 
 #include <libpq-fe.h>
 #include <stdio.h>

@@ -8,8 +8,8 @@
  * Prints one JSON object a line and a number in flight.
  */
 #include "base/check.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "store/store.h"
 
 #include <errno.h>

@@ -9,10 +9,10 @@
  * Prints one JSON object a line and a figure.
  */
 #include "base/check.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "store/store.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -10,7 +10,7 @@
  *   save:   lock | compare it again | look at the name again, commit
  *   of another epoch: read the identity; another one, or one that is about to change: 503
  *
- * A change waits for saves that hold their lock, and they for it (src/store/terms.h).
+ * A change waits for saves that hold their lock, and they for it (src/store/tables/terms.h).
  */
 
 /* ---- what is checked: chosen with spin -D ---------------------------------------------------- */

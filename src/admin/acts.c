@@ -3,8 +3,8 @@
  * GET of the record shows; or a rule and a time, for all of its records that are in doubt. */
 #include "admin/admin_priv.h"
 #include "base/check.h"
-#include "base/json.h"
-#include "base/timestamp.h"
+#include "base/json/json.h"
+#include "base/time/timestamp.h"
 #include "operator/keys.h"
 
 #define ARENA_MAX ((size_t)128 * 1024 * 1024) /* understood JSON takes up to 64 times its text */

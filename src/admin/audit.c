@@ -2,7 +2,7 @@
 /* What operators did to records, in the JSON of `pawl keys audit --json`. */
 #include "operator/audit.h"
 #include "admin/admin_priv.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define PAGE 32 /* acts copied while the store is held */
 #define ID_MOST ((uint64_t)INT64_MAX)

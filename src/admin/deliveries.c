@@ -2,7 +2,7 @@
 /* Deliveries of events, and events that were received, in the JSON of `pawl webhook --json` and
  * `pawl inbox --json`, and acts on them. */
 #include "admin/admin_priv.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "operator/tasks.h"
 
 #define QUERY_MAX ((size_t)64 * 1024)

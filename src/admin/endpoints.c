@@ -2,9 +2,9 @@
 /* /endpoints: who is told of events, in the JSON of `pawl webhook endpoint --json`, and acts. */
 #include "operator/endpoints.h"
 #include "admin/admin_priv.h"
-#include "base/duration.h"
-#include "base/json.h"
-#include "base/percent.h"
+#include "base/json/json.h"
+#include "base/text/percent.h"
+#include "base/time/duration.h"
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /events: events for the outbox, one as JSON or several as NDJSON, in one commit. */
 #include "admin/admin_priv.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "webhook/event.h"
 
 #define ARENA_MAX ((size_t)256 * 1024 * 1024) /* understood JSON takes up to 64 times its text */

@@ -2,7 +2,7 @@
 /* Records, in the JSON of `pawl keys --json`. */
 #include "operator/keys.h"
 #include "admin/admin_priv.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MOST 1000

@@ -3,9 +3,9 @@
 #include "admin/admin_priv.h"
 
 #include "base/check.h"
-#include "base/json.h"
-#include "base/percent.h"
-#include "core/query.h"
+#include "base/json/json.h"
+#include "base/text/percent.h"
+#include "core/request/query.h"
 #include "http/headers_out.h"
 #include "operator/keys.h"
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /* /inbox/sources/NAME/remove: a source that no config has any more. */
 #include "operator/sources.h"
 #include "admin/admin_priv.h"
-#include "base/percent.h"
+#include "base/text/percent.h"
 
 #define ARENA_MAX ((size_t)1024 * 1024) /* understood JSON takes up to 64 times its text */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/headers.h"
-#include "base/ascii.h"
 #include "base/check.h"
-#include "base/word.h"
+#include "base/text/ascii.h"
+#include "base/text/word.h"
 
 /* RFC 9110 5.6.1.2: empty elements are passed over, but not in any number. */
 static bool add_hops(struct headers *headers, struct slice list)

@@ -2,10 +2,10 @@
 #include "base/log.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -9,7 +9,7 @@
 #define PAWL_BASE_LOG_H
 
 #include "base/buf.h"
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 
 #define LOG_LINE_MAX (16 * 1024)        /* bytes; a longer line is dropped and counted */
 #define LOG_FLUSH_US (INT64_C(2000000)) /* how long log_free waits for a slow reader */

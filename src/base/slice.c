@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/slice.h"
-#include "base/ascii.h"
 #include "base/check.h"
+#include "base/text/ascii.h"
 
 bool bytes_eq_nocase(const char *a, const char *b, size_t n)
 {

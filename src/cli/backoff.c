@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pawl backoff`: the delays of a retry profile (core/retry.h). */
+/* `pawl backoff`: the delays of a retry profile (core/retry/retry.h). */
 #include "base/check.h"
-#include "base/random.h"
+#include "base/crypto/random.h"
 #include "cli/command/command.h"
 #include "cli/command/profile.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl errors`: the table of core/errors.h, for people and programs. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/command/command.h"
 #include <stdio.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/command/command.h"
 #include "cli/lib/input.h"
-#include "core/key_header.h"
-#include "core/payload.h"
+#include "core/request/key_header.h"
+#include "core/request/payload.h"
 #include <stdio.h>
 
-/* JSON takes up to 32 times its size to read (base/json.h). */
+/* JSON takes up to 32 times its size to read (base/json/json.h). */
 #define HASH_ARENA_MAX (INPUT_MAX * 40)
 
 struct hash_options {

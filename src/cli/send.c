@@ -2,10 +2,10 @@
 /* `pawl send`: one request, sent until it is done, and once (src/client, src/runner). */
 #include "base/arena.h"
 #include "base/check.h"
-#include "base/json.h"
+#include "base/crypto/random.h"
+#include "base/json/json.h"
 #include "base/mem.h"
-#include "base/random.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "cli/lib/again.h"
 #include "cli/lib/opener.h"
 #include "cli/lib/print.h"

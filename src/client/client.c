@@ -3,8 +3,8 @@
 #include <pawl/client.h>
 
 #include "base/check.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "client/http.h"
 #include "client/request.h"
 #include "client/run.h"

@@ -8,7 +8,7 @@
 #define PAWL_CLIENT_HTTP_H
 
 #include "client/operation.h"
-#include "http/origins.h"
+#include "http/call/origins.h"
 #include "runner/runner.h"
 
 /* In a fiber of the loop of `origins`. Large, and zeroed by the caller. */

@@ -2,9 +2,9 @@
 #include "client/operation.h"
 
 #include "base/clock.h"
-#include "base/random.h"
-#include "core/path.h"
-#include "core/rule.h"
+#include "base/crypto/random.h"
+#include "core/request/path.h"
+#include "core/request/rule.h"
 
 #define PREFIX_MAX ((size_t)1024)
 

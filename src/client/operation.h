@@ -4,15 +4,15 @@
  * send` and the queue keep the same record of it, so that what one of them has done the other one
  * does not do again. A record has no tenant, and counts
  *
- *      payload hash    of the body, as the gateway's (core/payload.h)
+ *      payload hash    of the body, as the gateway's (core/request/payload.h)
  *      target hash     of method, URL, media type and If-Match, as the gateway's, save that the
  *                      origin of the URL counts, too
  */
 #ifndef PAWL_CLIENT_OPERATION_H
 #define PAWL_CLIENT_OPERATION_H
 
-#include "base/url.h"
-#include "base/uuid.h"
+#include "base/text/url.h"
+#include "base/text/uuid.h"
 #include "engine/engine.h"
 
 /* Slices are borrowed. */

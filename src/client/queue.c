@@ -2,11 +2,11 @@
 #include "client/queue.h"
 
 #include "base/check.h"
-#include "base/compress.h"
+#include "base/compress/compress.h"
 #include "base/mem.h"
 #include "client/operation.h"
 #include "store/find.h"
-#include "store/orders.h"
+#include "store/tables/orders.h"
 #include <stdio.h>
 
 #define TIMEOUT_US (30 * CLOCK_US_PER_S) /* for one operation of the store */

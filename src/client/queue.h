@@ -9,11 +9,11 @@
 #ifndef PAWL_CLIENT_QUEUE_H
 #define PAWL_CLIENT_QUEUE_H
 
-#include "base/json.h"
-#include "core/key_header.h"
+#include "base/json/json.h"
+#include "core/request/key_header.h"
 #include "store/same.h"
 #include "store/store.h"
-#include "store/task_audit.h"
+#include "store/tables/task_audit.h"
 
 /* An operation as it is given. Slices are borrowed. */
 struct queue_operation {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a list that is added is one that was added before. Declared in queue.h. */
-#include "base/compress.h"
-#include "base/url.h"
+#include "base/compress/compress.h"
+#include "base/text/url.h"
 #include "client/operation.h"
 #include "client/queue.h"
 #include "client/undo.h"

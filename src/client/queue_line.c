@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/duration.h"
 #include "base/headers.h"
-#include "base/url.h"
+#include "base/text/url.h"
+#include "base/time/duration.h"
 #include "client/fields.h"
 #include "client/operation.h"
 #include "client/queue.h"
 #include "client/request.h"
-#include "core/canonical.h"
+#include "core/request/canonical.h"
 
 #define PROBLEM_SHOWN 60
 #define GROUP_MAX ((size_t)255)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether an operation that sends the same was added a short while ago under another key. */
-#include "base/compress.h"
+#include "base/compress/compress.h"
 #include "client/fields.h"
 #include "client/operation.h"
 #include "client/queue.h"
 #include "client/request.h"
 #include "store/rows.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 #include <stdio.h>
 
 #define NAMING_MAX (CLIENT_BODY_MAX * 42) /* client_name_record */

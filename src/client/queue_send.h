@@ -10,7 +10,7 @@
 #include "client/credentials.h"
 #include "courier/courier.h"
 #include "engine/engine.h"
-#include "http/origins.h"
+#include "http/call/origins.h"
 
 struct queue_sender {
     struct store *store;

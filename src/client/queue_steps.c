@@ -3,11 +3,11 @@
 
 #include "base/check.h"
 #include "base/headers.h"
-#include "base/url.h"
+#include "base/text/url.h"
 #include "client/fields.h"
 #include "client/queue_steps_priv.h"
 #include "store/find.h"
-#include "store/orders.h"
+#include "store/tables/orders.h"
 
 #define STORE_US (10 * CLOCK_US_PER_S)
 #define LANE_MAX ((size_t)1024)

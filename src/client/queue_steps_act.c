@@ -2,7 +2,7 @@
 /* What people do to lists of the queue, and to their tasks. Declared in queue_steps.h. */
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/url.h"
+#include "base/text/url.h"
 #include "client/operation.h"
 #include "client/queue_steps_priv.h"
 #include "store/find.h"

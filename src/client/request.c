@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/request.h"
 
-#include "base/ascii.h"
-#include "base/base64.h"
-#include "base/percent.h"
+#include "base/text/ascii.h"
+#include "base/text/base64.h"
+#include "base/text/percent.h"
 
 #define ARENA_MAX (CLIENT_BODY_MAX * 41) /* client_name_record */
 #define USER_MAX ((size_t)8 * 1024)

@@ -7,7 +7,7 @@
 #define PAWL_CLIENT_REQUEST_H
 
 #include "client/operation.h"
-#include "http/origins.h"
+#include "http/call/origins.h"
 
 #define CLIENT_BODY_MAX ((size_t)64 * 1024 * 1024) /* of a request, and of a response */
 

@@ -2,13 +2,13 @@
 #include "client/undo.h"
 
 #include "base/headers.h"
-#include "base/json.h"
-#include "base/url.h"
+#include "base/json/json.h"
+#include "base/text/url.h"
 #include "client/fields.h"
 #include "client/queue.h"
-#include "core/canonical.h"
-#include "core/filled.h"
-#include "core/path.h"
+#include "core/request/canonical.h"
+#include "core/request/filled.h"
+#include "core/request/path.h"
 
 #define ORIGIN_MAX ((size_t)16 * 1024) /* and a Location behind it */
 #define PROBLEM_MAX ((size_t)512)

@@ -9,8 +9,9 @@
  *
  * {response:/POINTER} is a value of its body. Under `json` a string that is nothing else keeps the
  * value's type; everywhere else it is text, a number its digits as they came. A URL is judged
- * (core/filled.h), and no value may be in front of its path. {location} is its Location, of the
- * step's own origin alone and without dot segments: a response cannot send the reverse elsewhere.
+ * (core/request/filled.h), and no value may be in front of its path. {location} is its Location, of
+ * the step's own origin alone and without dot segments: a response cannot send the reverse
+ * elsewhere.
  */
 #ifndef PAWL_CLIENT_UNDO_H
 #define PAWL_CLIENT_UNDO_H

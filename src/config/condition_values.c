@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of what tells responses apart: their statuses, and conditions on their JSON bodies. */
-#include "base/json.h"
-#include "base/number.h"
+#include "base/json/json.h"
+#include "base/text/number.h"
 #include "config/option.h"
 #include "config/reader.h"
 #include "config/scalar.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/config.h"
 #include "base/check.h"
-#include "base/container.h"
+#include "base/compress/container.h"
 #include "base/mem.h"
 #include "config/explain.h"
 #include "config/option.h"
 #include "config/reader.h"
-#include "core/policy.h"
+#include "core/request/policy.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #ifndef PAWL_CONFIG_CONTENTS_H
 #define PAWL_CONFIG_CONTENTS_H
 
-#include "base/url.h"
+#include "base/text/url.h"
 #include "gateway/settings.h"
 #include "store/settings.h"
 #include "webhook/settings.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of `errors`: the bodies of pawl's own errors in an API's own words. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "config/option.h"
 #include "config/reader.h"
 #include "core/error_text.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/explain.h"
 
-#include "base/json.h"
-#include "base/nearest.h"
+#include "base/json/json.h"
+#include "base/text/nearest.h"
 #include "config/option.h"
 #include "config/reader.h"
 #include "config/scalar.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `inbox:`, whose events are received, and who handles them (contract section 9): what the file
  * says of each source, and the rules that it makes of them. */
-#include "base/ascii.h"
-#include "base/url.h"
+#include "base/text/ascii.h"
+#include "base/text/url.h"
 #include "config/option.h"
 #include "config/reader.h"
 

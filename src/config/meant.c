@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/meant.h"
-#include "base/ascii.h"
 #include "base/clock.h"
+#include "base/text/ascii.h"
 
 #define WORD_MAX 16
 #define NUMBER_MAX UINT64_C(1000000000000)

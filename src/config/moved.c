@@ -3,7 +3,7 @@
 
 #include "base/buf.h"
 #include "config/warnings.h"
-#include "core/rule_index.h"
+#include "core/request/rule_index.h"
 
 #define LINES_MAX 32
 #define TEXT_MAX ((size_t)64 * 1024)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `once:`, the second identity of a rule (contract section 3). */
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "config/option.h"
 #include "config/reader.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one table of options: parser, defaults, suggestions and the printed reference come from it.
- * A new option is a line here, a field where it is used (core/rule.h, a module's header of values
- * that contents.h embeds), and, where no reader fits, a reader.
+ * A new option is a line here, a field where it is used (core/request/rule.h, a module's header of
+ * values that contents.h embeds), and, where no reader fits, a reader.
  *
  * X(name, where it is allowed, owner, field, reader, lowest, highest, default, help)
  *   owner, field: what the reader fills, `config` or `rule_draft`
@@ -16,7 +16,7 @@
 #ifndef PAWL_CONFIG_OPTIONS_H
 #define PAWL_CONFIG_OPTIONS_H
 
-#include "base/url.h"
+#include "base/text/url.h"
 #include "config/node.h"
 
 /* Where an option is allowed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/reader.h"
-#include "base/json.h"
-#include "base/nearest.h"
+#include "base/json/json.h"
+#include "base/text/nearest.h"
 #include "config/meant.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `retry:`, the further tries of the gateway's own (contract section 6). */
-#include "base/duration.h"
+#include "base/time/duration.h"
 #include "config/option.h"
 #include "config/reader.h"
 
@@ -9,7 +9,7 @@
 #define PROFILES "user_facing|api|background|scheduled|webhook"
 #define A_MAP "{profile: api, try_timeout: 5s, schedule: [1s, 5s]}"
 /* Those that rules may have, in their order; `queue` has no end of its own. */
-_Static_assert(RETRY_PROFILE_webhook == 4, "in the order of core/retry_profiles.h");
+_Static_assert(RETRY_PROFILE_webhook == 4, "in the order of core/retry/retry_profiles.h");
 
 OPTION_READER(retry_profile)
 {

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "config/option.h"
 #include "config/reader.h"
-#include "core/trial.h"
+#include "core/request/trial.h"
 
 static void check_rule_names(struct reader *reader, const struct rule_draft *earlier,
                              const struct rule_draft *later)

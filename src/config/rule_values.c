@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of what only rules have. */
-#include "base/duration.h"
+#include "base/time/duration.h"
 #include "config/option.h"
 #include "config/reader.h"
 

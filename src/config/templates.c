@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates of options, and the time zones that they need (base/zones.h). */
-#include "base/nearest.h"
+/* Templates of options, and the time zones that they need (base/time/zones.h). */
+#include "base/text/nearest.h"
 #include "config/reader.h"
 
 /* Read when the first template asks for one. NULL: no memory. */

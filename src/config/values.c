@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of plain values: durations, sizes, numbers, choices. */
 #include "base/check.h"
-#include "base/container.h"
-#include "base/duration.h"
+#include "base/compress/container.h"
+#include "base/time/duration.h"
 #include "config/meant.h"
 #include "config/option.h"
 #include "config/reader.h"

@@ -3,12 +3,12 @@
 #include "config/webhook_values.h"
 
 #include "base/check.h"
-#include "base/duration.h"
-#include "base/url.h"
+#include "base/text/url.h"
+#include "base/time/duration.h"
 #include "config/option.h"
 #include "config/reader.h"
 #include "core/event_type.h"
-#include "core/public_address.h"
+#include "core/web/public_address.h"
 
 #define ENDPOINTS_MAX 1000
 #define SOURCE_MAX ((size_t)255)

@@ -10,7 +10,7 @@
 #define PAWL_CORE_COPIED_H
 
 #include "base/buf.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define COPIED_MAX 4                    /* members */
 #define COPIED_VALUE_MAX ((size_t)1024) /* bytes of one, as it is written */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/emit.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define PREFIX "evt_"
 #define ID_BYTES 16

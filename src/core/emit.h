@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * emit: an operation whose success is published as an event (`emit:` of a rule). The claim says so
- * in its record (core/origin.h), so that whoever completes it with 2xx writes the event in the same
- * transaction, be it a gateway, a probe, an operator or a participant. Pure.
+ * in its record (core/web/origin.h), so that whoever completes it with 2xx writes the event in the
+ * same transaction, be it a gateway, a probe, an operator or a participant. Pure.
  */
 #ifndef PAWL_CORE_EMIT_H
 #define PAWL_CORE_EMIT_H
 
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 
 /* What the event says. */
 enum emit_data {

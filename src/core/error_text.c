@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/error_text.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 struct slice error_text_name(enum error error)
 {

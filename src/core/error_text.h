@@ -7,7 +7,7 @@
 #ifndef PAWL_CORE_ERROR_TEXT_H
 #define PAWL_CORE_ERROR_TEXT_H
 
-#include "core/problem.h"
+#include "core/web/problem.h"
 
 #define ERROR_TEXTS_MAX 64
 #define ERROR_TEXT_MAX 4096 /* bytes of a template */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/identity.h"
 
-#include "base/ascii.h"
-#include "base/digest.h"
+#include "base/crypto/digest.h"
+#include "base/text/ascii.h"
 
 /* To be raised whenever a template gives another text than it did. */
 #define TEXTS "1"

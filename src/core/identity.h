@@ -18,7 +18,7 @@
 #ifndef PAWL_CORE_IDENTITY_H
 #define PAWL_CORE_IDENTITY_H
 
-#include "core/rule.h"
+#include "core/request/rule.h"
 
 #define IDENTITY_DIGEST_SIZE 9 /* hex digits and a NUL */
 

@@ -6,8 +6,8 @@
  * `fields` are header lines ready for the wire ("Name: value\r\n" each, in the first response's
  * order), already filtered by outcome_keep_fields.
  *
- * A store keeps the body packed (base/compress.h) where that is smaller. It neither packs nor
- * unpacks: both take 1 to 4 ms a MiB, and everybody waits for its one thread.
+ * A store keeps the body packed (base/compress/compress.h) where that is smaller. It neither packs
+ * nor unpacks: both take 1 to 4 ms a MiB, and everybody waits for its one thread.
  *
  *      outcome_new, outcome_pack -> finish -> outcome_drop_packed         its owner
  *      outcome_new_packed -> shared -> outcome_unpack -> its body is sent  store; whoever sends it
@@ -16,7 +16,7 @@
 #define PAWL_CORE_OUTCOME_H
 
 #include "base/buf.h"
-#include "base/compress.h"
+#include "base/compress/compress.h"
 #include "base/headers.h"
 #include "base/thread.h"
 #include <stdatomic.h>

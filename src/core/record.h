@@ -28,8 +28,8 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/digest.h"
-#include "core/cause.h"
+#include "base/crypto/digest.h"
+#include "core/retry/cause.h"
 
 enum record_status {
     RECORD_ABSENT,
@@ -187,7 +187,7 @@ struct record_begin {
     int64_t overtakes; /*   of which the caller knows that nothing is left; 0: none */
     bool replaces;     /* it takes the place of another operation that was released without a doubt:
                           the record starts a new life. Not with a once value */
-    bool paced;        /* its rule probes in the background, too (core/probe_due.h) */
+    bool paced;        /* its rule probes in the background, too (core/retry/probe_due.h) */
     int64_t probes_token; /* it is such a probe: it acquires only for a probe, and only the record
                              that has this token; 0: it is none */
     enum record_unknown unknown; /* the rule's policy of today */

@@ -21,7 +21,7 @@
 #ifndef PAWL_CORE_TASK_H
 #define PAWL_CORE_TASK_H
 
-#include "core/retry.h"
+#include "core/retry/retry.h"
 
 enum task_state { TASK_WAITING, TASK_SENDING, TASK_DONE, TASK_DEAD, TASK_DROPPED };
 #define TASK_STATE_COUNT 5

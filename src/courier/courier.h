@@ -19,7 +19,7 @@
 
 #include "base/buf.h"
 #include "courier/lanes.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 
 #define COURIER_ANSWER_MAX ((size_t)4096) /* bytes of a response that are kept */
 

@@ -5,7 +5,7 @@
 #include "courier/courier_priv.h"
 #include "courier/kind.h"
 #include "fiber/fiber.h"
-#include "store/orders.h"
+#include "store/tables/orders.h"
 #include <limits.h>
 
 #define ATTEMPTS_KEPT 20

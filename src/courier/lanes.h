@@ -16,7 +16,7 @@
 #ifndef PAWL_COURIER_LANES_H
 #define PAWL_COURIER_LANES_H
 
-#include "core/retry.h"
+#include "core/retry/retry.h"
 
 #define LANES_OVERALL 256   /* attempts under way in one process */
 #define LANES_IN_FLIGHT 4   /* in one lane, where its kind does not say another number */

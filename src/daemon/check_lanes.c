@@ -5,10 +5,10 @@
 #include "base/thread.h"
 #include "config/warnings.h"
 #include "store/find.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
+#include "webhook/endpoints/registry.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
-#include "webhook/registry.h"
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define PROBLEM_MAX ((size_t)1024)

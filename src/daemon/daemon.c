@@ -2,7 +2,7 @@
 #include "daemon/daemon.h"
 
 #include "base/check.h"
-#include "base/container.h"
+#include "base/compress/container.h"
 #include "base/crash.h"
 #include "base/mem.h"
 #include "config/moved.h"

@@ -4,7 +4,7 @@
 #define PAWL_DAEMON_RESOLVE_H
 
 #include "config/config.h"
-#include "http/pool.h"
+#include "http/call/pool.h"
 
 /* Resolves host and port to listen on. Blocks: start-up only. False: `*ret_problem` (mem_free) is
  * one line that says why.

@@ -2,7 +2,7 @@
 #include "demo/ledger.h"
 
 #include "base/check.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "demo/receiver.h"
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "demo/listener.h"
 #include "http/headers_out.h"
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef PAWL_DEMO_RECEIVER_H
 #define PAWL_DEMO_RECEIVER_H
 
-#include "core/signature.h"
+#include "core/web/signature.h"
 
 struct receiver_config {
     const char *listen; /* as in demo/server.h */

@@ -2,8 +2,8 @@
 #include "demo/service.h"
 
 #include "base/clock.h"
-#include "base/json.h"
-#include "base/percent.h"
+#include "base/json/json.h"
+#include "base/text/percent.h"
 #include "http/headers_out.h"
 
 #define FIELDS_MAX ((size_t)4096)

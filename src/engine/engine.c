@@ -3,8 +3,8 @@
 
 #include "base/check.h"
 #include "base/crash.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "engine/cache.h"
 
 #define CACHE_TRUST_US (INT64_C(100) * 1000) /* how old the look at other processes may be */

@@ -19,7 +19,7 @@
 #ifndef PAWL_ENGINE_ENGINE_H
 #define PAWL_ENGINE_ENGINE_H
 
-#include "core/disposition.h"
+#include "core/retry/disposition.h"
 #include "store/store.h"
 
 struct engine;
@@ -88,7 +88,7 @@ struct attempt {
     const struct fingerprint *fingerprint; /* of the request; NULL: none */
     struct fingerprint
         *found_fingerprint;      /* gets the first request's, with a mismatch; NULL: none */
-    struct slice origin;         /* which request this is (core/origin.h); may be empty */
+    struct slice origin;         /* which request this is (core/web/origin.h); may be empty */
     bool has_epoch;              /* its names are of a config's rule (engine/identities.h), */
     int64_t epoch;               /* as compared with the store in this epoch */
     struct record_begin begin;   /* hashes and policies; attempt_id is engine_begin's to fill */

@@ -2,11 +2,11 @@
 #include "engine/identities.h"
 
 #include "base/mem.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "core/identity.h"
 #include "engine/engine.h"
 #include "store/find.h"
-#include "store/identity.h"
+#include "store/tables/identity.h"
 
 #define ARENA_MAX ((size_t)256 * 1024 * 1024)
 #define TEXT_MAX ((size_t)64 * 1024)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * identities: the rules of a config beside what the store says that their records are named by
- * (store/identity.h). One identity of a rule at a time, in all processes on the store:
+ * (store/tables/identity.h). One identity of a rule at a time, in all processes on the store:
  *
  *  - Start, reload: identities_settle writes what is new, changes what no record is left of, or
  * what its rule accepts (`moved:`), and refuses any other change.
@@ -14,7 +14,7 @@
 #ifndef PAWL_ENGINE_IDENTITIES_H
 #define PAWL_ENGINE_IDENTITIES_H
 
-#include "core/rule.h"
+#include "core/request/rule.h"
 #include "store/store.h"
 
 /* The store has this set's identities from now on, and set->epoch is theirs. False: `*ret_problem`

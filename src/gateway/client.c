@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/ascii.h"
 #include "base/check.h"
-#include "core/path.h"
+#include "base/text/ascii.h"
+#include "core/request/path.h"
 #include "gateway/events.h"
 #include "gateway/exchange/exchange.h"
 #include "gateway/pass/pass.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/events.h"
-#include "core/path.h"
+#include "core/request/path.h"
 
 #include "base/check.h"
 #include <errno.h>

@@ -8,7 +8,7 @@
 
 #include "gateway/result.h"
 #include "gateway/server.h"
-#include "http/call.h"
+#include "http/call/call.h"
 
 #define METHOD_SHOWN 64 /* bytes of what has no limit but the headers's: no line is too long */
 #define PATH_SHOWN 2048

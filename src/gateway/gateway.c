@@ -2,7 +2,7 @@
 #include "gateway/gateway.h"
 
 #include "base/check.h"
-#include "base/container.h"
+#include "base/compress/container.h"
 #include "base/mem.h"
 #include "gateway/events.h"
 #include <errno.h>

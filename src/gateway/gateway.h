@@ -13,7 +13,7 @@
 
 #include "gateway/config.h"
 #include "gateway/settings.h"
-#include "http/pool.h"
+#include "http/call/pool.h"
 
 struct gateway;
 

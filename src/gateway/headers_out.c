@@ -2,7 +2,7 @@
 #include "gateway/headers_out.h"
 
 #include "base/check.h"
-#include "core/cors.h"
+#include "core/web/cors.h"
 #include "gateway/certificates.h"
 #include "gateway/server.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "core/policy.h"
+#include "core/request/policy.h"
 
 #define TAG_BYTES 16
 

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "gateway/settings.h"
-#include "http/pool.h"
+#include "http/call/pool.h"
 
 #define PLAN_IDLE_MAX 256 /* kept upstream connections a loop */
 

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/crash.h"
-#include "base/uuid.h"
+#include "base/text/uuid.h"
 #include "core/outcome.h"
 #include "gateway/stream.h"
 #include <stdio.h>

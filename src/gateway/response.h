@@ -10,12 +10,12 @@
 #ifndef PAWL_GATEWAY_RESPONSE_H
 #define PAWL_GATEWAY_RESPONSE_H
 
-#include "core/problem.h"
+#include "core/web/problem.h"
 #include "gateway/events.h"
 #include "gateway/headers_out.h"
 #include "gateway/result.h"
 #include "gateway/server.h"
-#include "http/call.h"
+#include "http/call/call.h"
 
 struct response {
     struct client *client;

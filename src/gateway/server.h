@@ -6,9 +6,9 @@
 #ifndef PAWL_GATEWAY_SERVER_H
 #define PAWL_GATEWAY_SERVER_H
 
-#include "base/compress.h"
+#include "base/compress/compress.h"
 #include "base/thread.h"
-#include "core/retry.h"
+#include "core/retry/retry.h"
 #include "gateway/certificates.h"
 #include "gateway/config.h"
 #include "gateway/plan.h"

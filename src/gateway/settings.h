@@ -3,9 +3,9 @@
 #ifndef PAWL_GATEWAY_SETTINGS_H
 #define PAWL_GATEWAY_SETTINGS_H
 
-#include "core/cors.h"
-#include "core/networks.h"
-#include "core/rule.h"
+#include "core/request/rule.h"
+#include "core/web/cors.h"
+#include "core/web/networks.h"
 #include "http/settings.h"
 
 /* Durations are microseconds. All but `threads` and `max_connections` may change by a reload. */

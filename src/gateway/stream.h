@@ -4,7 +4,7 @@
 #ifndef PAWL_GATEWAY_STREAM_H
 #define PAWL_GATEWAY_STREAM_H
 
-#include "http/call.h"
+#include "http/call/call.h"
 
 #define STREAM_RATE_LEAST 1024 /* bytes a second, of a body whose end is known */
 

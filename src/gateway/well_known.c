@@ -2,7 +2,7 @@
 #include "gateway/well_known.h"
 
 #include "base/check.h"
-#include "core/problem.h"
+#include "core/web/problem.h"
 #include "gateway/events.h"
 #include "gateway/response.h"
 

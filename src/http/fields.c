@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/fields.h"
 
-#include "base/ascii.h"
 #include "base/check.h"
-#include "base/word.h"
+#include "base/text/ascii.h"
+#include "base/text/word.h"
 
 bool http_is_load_bearing(struct slice name)
 {

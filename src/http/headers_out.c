@@ -2,7 +2,7 @@
 #include "http/headers_out.h"
 
 #include "base/clock.h"
-#include "base/http_date.h"
+#include "base/time/http_date.h"
 
 void headers_write_status(struct buf *buf, int status, struct slice reason)
 {

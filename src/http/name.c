@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "fiber/fiber.h"
-#include "http/resolver.h"
+#include "http/call/resolver.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

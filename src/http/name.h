@@ -9,7 +9,7 @@
 #ifndef PAWL_HTTP_NAME_H
 #define PAWL_HTTP_NAME_H
 
-#include "http/guard.h"
+#include "http/call/guard.h"
 #include <sys/socket.h>
 
 #define HTTP_ADDRESSES_MAX 8 /* more are left out */

@@ -4,8 +4,8 @@
 #include "http/peers.h"
 
 #include "base/check.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "base/thread.h"
 #include <netinet/in.h>
 #include <string.h>

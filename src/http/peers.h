@@ -7,7 +7,7 @@
 #ifndef PAWL_HTTP_PEERS_H
 #define PAWL_HTTP_PEERS_H
 
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

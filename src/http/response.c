@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The headers of a response: RFC 9112 sections 4 and 6, and what is odd but clear. */
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "http/fields.h"
 
 #define BLANKS_MAX 8      /* in a status line */

@@ -4,8 +4,8 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/crypto/openssl.h"
 #include "base/mem.h"
-#include "base/openssl.h"
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/uio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inside/extension.h"
 
-#include "base/duration.h"
 #include "base/mem.h"
+#include "base/time/duration.h"
 #include <stdio.h>
 
 /* The program's functions, through which every other source of the extension calls SQLite. */

@@ -45,7 +45,8 @@ int extension_code(enum pawl_error error);
  * string would be another key, or another tenant's. PAWL_NO_MEMORY: it cannot be read. */
 enum pawl_error extension_check(sqlite3_value *value);
 
-/* A span: `24h`, `7d` (base/duration.h), a number of seconds, `forever` or NULL. False: none. */
+/* A span: `24h`, `7d` (base/time/duration.h), a number of seconds, `forever` or NULL. False: none.
+ */
 bool extension_span(sqlite3_value *value, int64_t *ret_ms);
 
 /* Called by SQLite when pawl.so is loaded. */

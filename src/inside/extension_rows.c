@@ -4,7 +4,7 @@
 #include "inside/extension.h"
 
 #include "base/mem.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 
 #define ARGUMENTS_MAX 10
 

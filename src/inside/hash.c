@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/payload.h"
+#include "core/request/payload.h"
 #include "inside/inside.h"
 
 enum pawl_error pawl_payload_hash(const void *body, size_t size, char ret_hash[PAWL_HASH_SIZE])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inside/headers.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "core/outcome.h"
 
 static const char *add_json_line(struct slice name, const struct json *value, struct buf *lines)

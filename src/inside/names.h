@@ -3,7 +3,7 @@
 #ifndef PAWL_INSIDE_NAMES_H
 #define PAWL_INSIDE_NAMES_H
 
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include <stdint.h>
 
 /* `tenant` NULL: none. NULL: nothing is wrong; else a sentence. */

@@ -4,7 +4,7 @@
  * times come as text, bodies go and come as bytes in hex. */
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "base/mem.h"
 #include "inside/inside.h"
 #include "store/postgres/libpq.h"

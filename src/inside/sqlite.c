@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inside/sqlite.h"
 
+#include "base/crypto/random.h"
 #include "base/headers.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "inside/headers.h"
 #include "inside/names.h"
-#include "store/events.h"
-#include "store/inbox.h"
-#include "store/machines.h"
 #include "store/sqlite/guest.h"
+#include "store/tables/events.h"
+#include "store/tables/inbox.h"
+#include "store/tables/machines.h"
 
 #define RECIPE SLICE(PAYLOAD_RECIPE_ALL) /* of payload hashes as `pawl hash` makes them */
 #define LEASE_US CLOCK_US_PER_S

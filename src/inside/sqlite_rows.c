@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* On SQLite: state machines and events, as rows of modules. */
 #include "base/clock.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "inside/names.h"
 #include "inside/sqlite.h"
 #include "store/finding.h"
-#include "store/inbox.h"
-#include "store/machines.h"
+#include "store/tables/inbox.h"
+#include "store/tables/machines.h"
 #include "webhook/event.h"
 
 #define KEEP_MS (INT64_C(7) * 86400 * 1000)

@@ -2,7 +2,7 @@
 #include "job/host.h"
 
 #include "base/clock.h"
-#include "core/origin.h"
+#include "core/web/origin.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -18,7 +18,7 @@
 void host_write(struct buf *buf);
 
 /* Whether an attempt was begun on this host since it booted, by the origin that its claim stored
- * (core/origin.h), and the process that began it still lives, which may have been stopped, or
+ * (core/web/origin.h), and the process that began it still lives, which may have been stopped, or
  * something that it started does. */
 bool host_goes_on(struct slice origin, struct slice key, int64_t token);
 

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <inttypes.h>
 

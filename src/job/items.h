@@ -28,14 +28,14 @@
  * An item of more than ITEMS_LONGEST bytes is malformed in every form.
  *
  * Cost: each byte is looked at once, to find the end of its item, and again when the item is taken,
- * however the input was cut (JSON: base/json.h). Of an unfinished item at most ITEMS_LONGEST bytes
- * are held, twice that with what was taken before it and not dropped yet; to it come the header and
- * what was fed but not taken: feed what read(2) gave, then take items until ITEMS_MORE.
+ * however the input was cut (JSON: base/json/json.h). Of an unfinished item at most ITEMS_LONGEST
+ * bytes are held, twice that with what was taken before it and not dropped yet; to it come the
+ * header and what was fed but not taken: feed what read(2) gave, then take items until ITEMS_MORE.
  */
 #ifndef PAWL_JOB_ITEMS_H
 #define PAWL_JOB_ITEMS_H
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 /* Bytes of one item, without the end of its line. */
 #define ITEMS_LONGEST ((size_t)1024 * 1024)

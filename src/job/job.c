@@ -2,10 +2,10 @@
 #include "job/job.h"
 
 #include "base/check.h"
-#include "base/random.h"
-#include "base/shell.h"
-#include "core/origin.h"
-#include "core/payload.h"
+#include "base/crypto/random.h"
+#include "base/text/shell.h"
+#include "core/request/payload.h"
+#include "core/web/origin.h"
 
 #define ORIGIN_BYTES ((size_t)16 * 1024)
 #define COMMAND_SHOWN ((size_t)1024)      /* bytes of a command line, for people, */

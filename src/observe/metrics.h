@@ -13,7 +13,7 @@
 #define PAWL_OBSERVE_METRICS_H
 
 #include "base/buf.h"
-#include "core/retry_profiles.h"
+#include "core/retry/retry_profiles.h"
 
 #define METRICS_RULES_MAX 256 /* names with series of their own */
 

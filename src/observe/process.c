@@ -2,7 +2,7 @@
 /* The process_* series that every Prometheus client library has. /proc is memory: no read waits. */
 #include "observe/page.h"
 
-#include "base/container.h"
+#include "base/compress/container.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/resource.h>

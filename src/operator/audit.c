@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/audit.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define PAGE_BYTES ((size_t)16 * 1024 * 1024)
 #define REASONS ((size_t)256) /* read at once */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * audit: what operators did by hand, to records (store/audit.h) or to tasks, lanes and endpoints
- * (store/task_audit.h), with the reasons that they gave, page by page.
+ * audit: what operators did by hand, to records (store/tables/audit.h) or to tasks, lanes and
+ * endpoints (store/tables/task_audit.h), with the reasons that they gave, page by page.
  */
 #ifndef PAWL_OPERATOR_AUDIT_H
 #define PAWL_OPERATOR_AUDIT_H
 
-#include "store/audit.h"
 #include "store/rows.h"
+#include "store/tables/audit.h"
 
 #define AUDIT_PAGE_MOST ((size_t)256)
 

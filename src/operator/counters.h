@@ -5,7 +5,7 @@
 
 #include "observe/page.h"
 #include "store/find.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 
 #define COUNTERS_MOST 256 /* sums */
 #define COUNTERS_ROWS ((size_t)COUNTERS_MOST * STORE_COUNTER_SLOTS)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/endpoints.h"
 
-#include "base/base64.h"
 #include "base/check.h"
-#include "base/json.h"
-#include "base/random.h"
-#include "core/canonical.h"
-#include "webhook/census.h"
+#include "base/crypto/random.h"
+#include "base/json/json.h"
+#include "base/text/base64.h"
+#include "core/request/canonical.h"
+#include "webhook/endpoints/census.h"
 
 #define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define TRIES_MOST 100                   /* somebody else was first each time */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * endpoints: those that the store knows (webhook/registry.h), as operators see them and act on
- * them: made, rotated, removed, enabled and disabled by a command or over HTTP, each act written
- * down with what it changed. What is in a config is declared there and nowhere else: of it there is
- * only the state.
+ * endpoints: those that the store knows (webhook/endpoints/registry.h), as operators see them and
+ * act on them: made, rotated, removed, enabled and disabled by a command or over HTTP, each act
+ * written down with what it changed. What is in a config is declared there and nowhere else: of it
+ * there is only the state.
  *
  * Secrets are shown once, where one is made, and afterwards as their last four characters.
  */
 #ifndef PAWL_OPERATOR_ENDPOINTS_H
 #define PAWL_OPERATOR_ENDPOINTS_H
 
-#include "store/task_audit.h"
-#include "webhook/registry.h"
+#include "store/tables/task_audit.h"
+#include "webhook/endpoints/registry.h"
 
 #define ENDPOINTS_OVERLAP_US (INT64_C(86400) * CLOCK_US_PER_S) /* where nobody says otherwise */
 

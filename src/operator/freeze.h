@@ -4,9 +4,9 @@
  *
  *      open --freeze_set--> frozen, and what began goes on --> nothing is in flight --> open again
  *
- * In a frozen store nothing is begun, claimed or added, by any process (store/terms.h; STORE_FROZEN
- * says so). What began before ends as it ends, and is stored; what is stored is replayed; what
- * people do, sweeps and beats go on. docs/decisions/0051-freeze.md has the table.
+ * In a frozen store nothing is begun, claimed or added, by any process (store/tables/terms.h;
+ * STORE_FROZEN says so). What began before ends as it ends, and is stored; what is stored is
+ * replayed; what people do, sweeps and beats go on. docs/decisions/0051-freeze.md has the table.
  *
  * What is in flight only becomes less: once it is nothing, no process of pawl is about to have an
  * effect. Transactions of applications (PostgreSQL) are not among it: nobody sees them.
@@ -15,7 +15,7 @@
 #define PAWL_OPERATOR_FREEZE_H
 
 #include "store/store.h"
-#include "store/task_audit.h"
+#include "store/tables/task_audit.h"
 
 /* Freezes the store, or thaws it, and writes it into the audit. `*ret_changed`: it was not so
  * already; a store that was frozen stays frozen since then. */

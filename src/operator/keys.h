@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "core/errors.h"
-#include "core/origin.h"
+#include "core/web/origin.h"
 #include "engine/engine.h"
 
 #define KEYS_TOKEN_MOST ((INT64_C(1) << 53) - 1)
@@ -114,8 +114,8 @@ struct slice keys_tenant_hash(const struct keys_view *view, char ret_hex[LOG_KEY
 /* Which request claimed it last. False: its outcome is known, or that was never stored. */
 bool keys_origin(const struct keys_view *view, struct origin *ret_origin);
 
-/* When a record in doubt is probed next (core/probe_due.h), if its rule probes in the background;
- * 0: it is not in doubt, or under another policy, or somebody holds it. */
+/* When a record in doubt is probed next (core/retry/probe_due.h), if its rule probes in the
+ * background; 0: it is not in doubt, or under another policy, or somebody holds it. */
 int64_t keys_probe_due(const struct keys_view *view);
 
 /* A pending record's "live", "lapsed" or "released"; of others NULL. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
-#include "base/json.h"
-#include "base/random.h"
-#include "core/payload.h"
+#include "base/crypto/random.h"
+#include "base/json/json.h"
+#include "core/request/payload.h"
 #include "job/host.h"
 #include "operator/keys.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records for programs: one JSON object; what does not apply is null. */
-#include "base/json.h"
-#include "core/probe_due.h"
+#include "base/json/json.h"
+#include "core/retry/probe_due.h"
 #include "operator/keys.h"
 
 #define CAUSE_MAX ((size_t)64)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/percent.h"
+#include "base/text/percent.h"
 #include "operator/keys.h"
 
 #define FOUND_MAX ((size_t)256 * 1024 * 1024)

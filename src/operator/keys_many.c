@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Acts on all records of a rule that are in doubt, in the order of their rows. */
 #include "base/check.h"
-#include "base/nearest.h"
+#include "base/text/nearest.h"
 #include "operator/keys.h"
 
 #define NAMES_MOST 1000 /* records looked at for a rule of a similar name */

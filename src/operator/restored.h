@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * restored: an operator says that a store lacks what it had acknowledged since some time: a backup
- * was put in its place, or it went back (store/terms.h). That opens a store that is closed since it
- * went back, and is kept in its terms: restored_since, restored_at, restored_until.
+ * was put in its place, or it went back (store/tables/terms.h). That opens a store that is closed
+ * since it went back, and is kept in its terms: restored_since, restored_at, restored_until.
  */
 #ifndef PAWL_OPERATOR_RESTORED_H
 #define PAWL_OPERATOR_RESTORED_H
 
 #include "store/store.h"
-#include "store/task_audit.h"
+#include "store/tables/task_audit.h"
 
 struct restored_mark {
     int64_t since; /* store time; 0: the mark is taken back */

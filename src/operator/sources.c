@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/sources.h"
 
-#include "webhook/census.h"
+#include "webhook/endpoints/census.h"
 #include "webhook/handler.h"
 
 #define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */

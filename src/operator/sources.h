@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sources: those of `inbox:`, as operators act on them. They are declared in configs and nowhere
- * else; what the store has of one is a row of the roster (webhook/census.h).
+ * else; what the store has of one is a row of the roster (webhook/endpoints/census.h).
  */
 #ifndef PAWL_OPERATOR_SOURCES_H
 #define PAWL_OPERATOR_SOURCES_H
 
 #include "store/store.h"
-#include "store/task_audit.h"
+#include "store/tables/task_audit.h"
 
 enum sources_end {
     SOURCES_REMOVED,

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "store/find.h"
-#include "store/task_audit.h"
+#include "store/tables/task_audit.h"
 
 #define TASKS_TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 

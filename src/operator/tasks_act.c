@@ -3,9 +3,9 @@
 #include "base/crash.h"
 #include "base/mem.h"
 #include "operator/tasks.h"
-#include "store/events.h"
-#include "store/orders.h"
 #include "store/rows.h"
+#include "store/tables/events.h"
+#include "store/tables/orders.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
 

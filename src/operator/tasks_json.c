@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks for programs: one JSON object; what does not apply is null. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "operator/tasks.h"
 
 /* A moment that may be never. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/compress.h"
+#include "base/compress/compress.h"
 #include "base/mem.h"
 #include "operator/tasks.h"
-#include "store/orders.h"
+#include "store/tables/orders.h"
 
 #define PAGE_MAX ((size_t)64 * 1024 * 1024)
 #define WHOLE_MAX ((size_t)256 * 1024 * 1024)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * terms_act: an operator sets the terms of a store (store/terms.h), in one commit with the row of
- * the audit that says who did it. Somebody else may set others meanwhile: then it is decided again
- * under those.
+ * terms_act: an operator sets the terms of a store (store/tables/terms.h), in one commit with the
+ * row of the audit that says who did it. Somebody else may set others meanwhile: then it is decided
+ * again under those.
  */
 #ifndef PAWL_OPERATOR_TERMS_ACT_H
 #define PAWL_OPERATOR_TERMS_ACT_H
 
 #include "store/store.h"
-#include "store/task_audit.h"
+#include "store/tables/task_audit.h"
 
 #define TERMS_ACT_KIND "store" /* store_task_audit.kind of such acts */
 

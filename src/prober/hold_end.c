@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "prober/hold_end.h"
-#include "base/random.h"
-#include "store/audit.h"
+#include "base/crypto/random.h"
+#include "store/tables/audit.h"
 
 bool hold_end(struct store *store, const struct rule *rule, const struct keys_row *row, int64_t now,
               struct parker *parker)

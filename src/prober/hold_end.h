@@ -8,7 +8,7 @@
 #ifndef PAWL_PROBER_HOLD_END_H
 #define PAWL_PROBER_HOLD_END_H
 
-#include "core/rule.h"
+#include "core/request/rule.h"
 #include "operator/keys.h"
 
 /* Whether the rule holds what is in doubt, and not for ever. */

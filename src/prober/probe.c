@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "prober/probe.h"
 #include "base/mem.h"
-#include "core/origin.h"
+#include "core/web/origin.h"
 
 #define HEAD_MAX ((size_t)96 * 1024)
 #define ARENA_MAX ((size_t)1024 * 1024)

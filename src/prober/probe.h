@@ -13,11 +13,11 @@
 #ifndef PAWL_PROBER_PROBE_H
 #define PAWL_PROBER_PROBE_H
 
-#include "base/url.h"
-#include "core/disposition.h"
-#include "core/rule.h"
+#include "base/text/url.h"
+#include "core/request/rule.h"
+#include "core/retry/disposition.h"
 #include "engine/engine.h"
-#include "http/call.h"
+#include "http/call/call.h"
 
 struct probe {
     const struct rule *rule;

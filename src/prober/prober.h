@@ -13,11 +13,11 @@
 #define PAWL_PROBER_PROBER_H
 
 #include "base/log.h"
-#include "base/url.h"
-#include "core/rule.h"
+#include "base/text/url.h"
+#include "core/request/rule.h"
 #include "engine/engine.h"
 #include "fiber/service.h"
-#include "http/pool.h"
+#include "http/call/pool.h"
 #include "observe/metrics.h"
 
 /* Outlives the prober. */

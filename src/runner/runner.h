@@ -21,7 +21,7 @@
 #ifndef PAWL_RUNNER_RUNNER_H
 #define PAWL_RUNNER_RUNNER_H
 
-#include "core/retry.h"
+#include "core/retry/retry.h"
 #include "engine/engine.h"
 #include "runner/tally.h"
 

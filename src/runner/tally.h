@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tally: what an attempt adds to the store's counters (store/tasks.h), in the commit that stores
- * its end. No `serve` sees what commands do: they count there, and `pawl stats` and every `serve`
- * on that store show it (operator/counters.h).
+ * tally: what an attempt adds to the store's counters (store/tables/tasks.h), in the commit that
+ * stores its end. No `serve` sees what commands do: they count there, and `pawl stats` and every
+ * `serve` on that store show it (operator/counters.h).
  */
 #ifndef PAWL_RUNNER_TALLY_H
 #define PAWL_RUNNER_TALLY_H
 
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 
 #define TALLY_MOST                                                                                 \
     3 /* an operation begins or is tried again, is exhausted, and a job has ended                  \

@@ -25,7 +25,7 @@
 #include "store/counts.h"
 #include "store/op.h"
 #include "store/settings.h"
-#include "store/terms.h"
+#include "store/tables/terms.h"
 #include "store/weakness.h"
 
 enum backend_status {

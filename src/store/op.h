@@ -7,13 +7,13 @@
 #define PAWL_STORE_OP_H
 
 #include "base/park.h"
-#include "core/fingerprint.h"
 #include "core/once.h"
 #include "core/outcome.h"
 #include "core/record.h"
-#include "core/template.h"
+#include "core/request/fingerprint.h"
+#include "core/template/template.h"
 #include "store/table.h"
-#include "store/terms.h"
+#include "store/tables/terms.h"
 
 struct backend_group;
 
@@ -64,13 +64,14 @@ struct store_row {
     struct slice rule;
     struct slice key;
     struct slice recipe;
-    struct slice fingerprint; /* core/fingerprint.h; may be empty */
-    struct slice origin;   /* pending, unknown: of the last attempt (core/origin.h); may be empty */
-    struct slice location; /* result_ref of a final record */
-    struct slice once;     /* its once value; empty: it has none */
-    int64_t once_template; /* by which it was made (struct store_once) */
-    int64_t bound;         /* found by a bound key: that one's id, and its hashes; else 0 */
-    int64_t bound_until;   /* of that key: then it is gone */
+    struct slice fingerprint; /* core/request/fingerprint.h; may be empty */
+    struct slice
+        origin; /* pending, unknown: of the last attempt (core/web/origin.h); may be empty */
+    struct slice location;   /* result_ref of a final record */
+    struct slice once;       /* its once value; empty: it has none */
+    int64_t once_template;   /* by which it was made (struct store_once) */
+    int64_t bound;           /* found by a bound key: that one's id, and its hashes; else 0 */
+    int64_t bound_until;     /* of that key: then it is gone */
     bool bound_acknowledges; /* of that key: its duplicates are acknowledged, not replayed */
     struct record record;
 };
@@ -148,7 +149,7 @@ struct store_op {
     const struct fingerprint *fingerprint; /* begin: kept with a new record; NULL: none */
     struct fingerprint *found_fingerprint; /* begin, NULL: not asked for: gets the record's, with
                                               a mismatch under its own key */
-    struct slice origin;                   /* core/origin.h; with begin */
+    struct slice origin;                   /* core/web/origin.h; with begin */
     struct record_begin begin; /* with begin, ask and end_hold; of an act its attempt id */
     bool has_epoch;            /* begin: it was named by what identities were made of in `epoch` */
     int64_t epoch;

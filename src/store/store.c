@@ -4,12 +4,12 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "store/committer/committer.h"
-#include "store/events.h"
-#include "store/identity.h"
-#include "store/receipts.h"
-#include "store/roster.h"
 #include "store/same.h"
-#include "store/task_audit.h"
+#include "store/tables/events.h"
+#include "store/tables/identity.h"
+#include "store/tables/receipts.h"
+#include "store/tables/roster.h"
+#include "store/tables/task_audit.h"
 #include <stdio.h>
 #include <stdlib.h>
 

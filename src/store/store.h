@@ -23,10 +23,10 @@
 #ifndef PAWL_STORE_STORE_H
 #define PAWL_STORE_STORE_H
 
-#include "store/audit.h"
 #include "store/counts.h"
 #include "store/op.h"
 #include "store/settings.h"
+#include "store/tables/audit.h"
 #include "store/weakness.h"
 
 struct backend;

@@ -2,7 +2,7 @@
 #include "store/table.h"
 
 #include "base/check.h"
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 
 static const char *field(const struct table_column *column, const void *row)
 {

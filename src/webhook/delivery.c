@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "courier/kind.h"
 #include "store/rows.h"
-#include "webhook/endpoint.h"
+#include "webhook/endpoints/endpoint.h"
 #include "webhook/fanout.h"
 #include "webhook/post.h"
 

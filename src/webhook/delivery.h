@@ -3,17 +3,17 @@
  * delivery: how the courier tells an endpoint of an event: kind `webhook`, its lane the endpoint's
  * name, its key the event's id. The request is made from the event at each attempt: the same bytes,
  * under the time and the secrets of that attempt (Standard Webhooks 1.0). Where it goes, the guard
- * judges (http/guard.h). 410 disables the endpoint, and so does a failure 7 days after the first
- * one with no success since, in the commit of the delivery's end.
+ * judges (http/call/guard.h). 410 disables the endpoint, and so does a failure 7 days after the
+ * first one with no success since, in the commit of the delivery's end.
  */
 #ifndef PAWL_WEBHOOK_DELIVERY_H
 #define PAWL_WEBHOOK_DELIVERY_H
 
 #include "courier/courier.h"
 #include "courier/series.h"
-#include "webhook/census.h"
+#include "webhook/endpoints/census.h"
+#include "webhook/endpoints/told.h"
 #include "webhook/plan.h"
-#include "webhook/told.h"
 
 struct webhook_sender {
     struct store *store;

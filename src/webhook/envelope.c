@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/envelope.h"
 
-#include "base/json.h"
-#include "store/events.h"
+#include "base/json/json.h"
 #include "store/rows.h"
+#include "store/tables/events.h"
 
 #define ARENA_MAX ((size_t)1024 * 1024)
 

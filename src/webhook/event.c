@@ -2,9 +2,9 @@
 #include "webhook/event.h"
 
 #include "base/check.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "store/rows.h"
 #include <stdio.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event: events on their way into the outbox (store/events.h). One that has an id which is there
- * already is the same event, if it says the same: its type, tenant and data (JSON values, however
- * they are spelled); its time does not count.
+ * event: events on their way into the outbox (store/tables/events.h). One that has an id which is
+ * there already is the same event, if it says the same: its type, tenant and data (JSON values,
+ * however they are spelled); its time does not count.
  */
 #ifndef PAWL_WEBHOOK_EVENT_H
 #define PAWL_WEBHOOK_EVENT_H
 
 #include "base/arena.h"
-#include "store/events.h"
 #include "store/store.h"
+#include "store/tables/events.h"
 
 #define WEBHOOK_BATCH_MOST ((size_t)TABLE_BRINGS_MAX) /* events of one commit */
 #define WEBHOOK_ID_SIZE 37                            /* of a minted one: `evt_` and 32 digits */

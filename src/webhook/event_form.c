@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an event may be, and whether two say the same. */
-#include "core/canonical.h"
 #include "core/event_type.h"
+#include "core/request/canonical.h"
 #include "core/tenant.h"
 #include "webhook/event.h"
 

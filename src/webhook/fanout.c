@@ -5,7 +5,7 @@
 #include "base/crash.h"
 #include "base/mem.h"
 #include "store/rows.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 
 #define ARENA_MAX ((size_t)256 * 1024 * 1024)
 #define PAGE 64

@@ -9,7 +9,7 @@
 #ifndef PAWL_WEBHOOK_FANOUT_H
 #define PAWL_WEBHOOK_FANOUT_H
 
-#include "webhook/audience.h"
+#include "webhook/endpoints/audience.h"
 
 struct fanout {
     struct store *store;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/handler.h"
 
-#include "core/key_header.h"
+#include "core/request/key_header.h"
 #include "courier/kind.h"
 #include "courier/series.h"
 #include "store/rows.h"

@@ -8,10 +8,10 @@
 #ifndef PAWL_WEBHOOK_PLAN_H
 #define PAWL_WEBHOOK_PLAN_H
 
-#include "core/rule.h"
-#include "http/origins.h"
+#include "core/request/rule.h"
+#include "http/call/origins.h"
+#include "webhook/endpoints/roster.h"
 #include "webhook/envelope.h"
-#include "webhook/roster.h"
 
 /* What a reload may change. Texts and lists are those of `rules`. */
 struct webhook_wanted {

@@ -8,7 +8,7 @@
 #define PAWL_WEBHOOK_POST_H
 
 #include "courier/courier.h"
-#include "http/origins.h"
+#include "http/call/origins.h"
 #include "store/store.h"
 
 struct webhook_post {

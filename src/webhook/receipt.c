@@ -4,9 +4,9 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/crash.h"
-#include "core/retry_profiles.h"
+#include "core/retry/retry_profiles.h"
 #include "store/rows.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 #include "webhook/handler.h"
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)

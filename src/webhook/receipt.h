@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * receipt: takes an event in, once: its row, the handler's task and the body to send are written in
- * one commit (store/receipts.h), after which the sender may forget it. The handler is called by
- * handler.h.
+ * one commit (store/tables/receipts.h), after which the sender may forget it. The handler is called
+ * by handler.h.
  */
 #ifndef PAWL_WEBHOOK_RECEIPT_H
 #define PAWL_WEBHOOK_RECEIPT_H
 
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "base/park.h"
-#include "store/receipts.h"
 #include "store/store.h"
+#include "store/tables/receipts.h"
 #include "webhook/settings.h"
 
 /* What came in, of a sender that was verified. */

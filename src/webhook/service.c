@@ -2,13 +2,13 @@
 #include "webhook/service.h"
 
 #include "base/check.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
-#include "webhook/declaration.h"
 #include "webhook/delivery.h"
+#include "webhook/endpoints/declaration.h"
+#include "webhook/endpoints/unserved.h"
 #include "webhook/fanout.h"
 #include "webhook/handler.h"
-#include "webhook/unserved.h"
 
 #define POLL_US CLOCK_US_PER_S
 #define SWEEP_US (INT64_C(60) * CLOCK_US_PER_S)

@@ -4,10 +4,10 @@
 #ifndef PAWL_WEBHOOK_SETTINGS_H
 #define PAWL_WEBHOOK_SETTINGS_H
 
-#include "core/networks.h"
-#include "core/retry.h"
-#include "core/rule.h"
-#include "core/signature.h"
+#include "core/request/rule.h"
+#include "core/retry/retry.h"
+#include "core/web/networks.h"
+#include "core/web/signature.h"
 
 #define WEBHOOK_TYPES_MAX 16
 #define WEBHOOK_TENANTS_MAX 16
@@ -99,7 +99,8 @@ struct inbox_source {
     size_t in_flight;
 };
 
-/* Texts and lists are of the config's rules (core/rule.h): whoever keeps them keeps those. */
+/* Texts and lists are of the config's rules (core/request/rule.h): whoever keeps them keeps those.
+ */
 struct webhook_settings {
     struct networks allow; /* addresses that are not public, and may be sent to all the same */
     bool allow_http;

@@ -3,7 +3,7 @@
  * knows the rule, and is written into the audit. */
 #include "once_bed.h"
 
-#include "store/audit.h"
+#include "store/tables/audit.h"
 
 #define AT_ONCE 1 /* microsecond: over by the next batch */
 

@@ -3,7 +3,7 @@
 #include "store_bed.h"
 
 #include "base/mem.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 #include <stdio.h>
 
 #define KEPT 20000 /* rows: an index of them takes some 400 KB */

@@ -3,8 +3,8 @@
 #include "store_bed.h"
 
 #include "store/find.h"
-#include "store/orders.h"
-#include "store/tasks.h"
+#include "store/tables/orders.h"
+#include "store/tables/tasks.h"
 
 #define KIND SLICE("queue")
 

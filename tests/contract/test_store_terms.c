@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The terms of a store (store/terms.h): read by every batch, set by one at a time, and compared by
- * what begins. Where a load takes no lock, what another process sets between load and save is
- * noticed. */
+/* The terms of a store (store/tables/terms.h): read by every batch, set by one at a time, and
+ * compared by what begins. Where a load takes no lock, what another process sets between load and
+ * save is noticed. */
 #include "between_bed.h"
 #include <libpq-fe.h>
 #include <stdlib.h>

@@ -142,7 +142,7 @@ def test_the_changelog_has_what_is_to_come_and_then_this_version():
 
 
 def test_the_page_on_security_names_every_header_that_counts_as_a_credential():
-    source = (ROOT / "src/core/template_source.c").read_text("utf-8")
+    source = (ROOT / "src/core/template/template_source.c").read_text("utf-8")
     function = source.partition("static bool is_credential(")[2].partition("\n}")[0]
     names = re.findall(r'\{"([\w-]+)", \d+\}', function)
     page = (ROOT / "docs/security.md").read_text("utf-8")

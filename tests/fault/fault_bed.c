@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_bed.h"
 
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "store/store.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 
 #define SECOND CLOCK_US_PER_S
 #define LEASE (30 * SECOND)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "key_worker.h"
 
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "store/sqlite/faults.h"
 #include <signal.h>
 #include <string.h>

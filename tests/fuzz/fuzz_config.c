@@ -5,11 +5,11 @@
  * `config explain` tells of it is a config again, of which it tells the same.
  */
 #include "base/check.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "config/config.h"
 #include "config/explain.h"
-#include "core/policy.h"
+#include "core/request/policy.h"
 #include "fuzz.h"
 #include <stdio.h>
 

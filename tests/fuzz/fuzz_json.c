@@ -5,7 +5,7 @@
  * pointer; what is refused counts raw.
  */
 #include "base/check.h"
-#include "core/payload.h"
+#include "core/request/payload.h"
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * either get a reason or a regex that can be asked.
  */
 #include "base/check.h"
-#include "core/key_header.h"
-#include "core/template.h"
+#include "core/request/key_header.h"
+#include "core/template/template.h"
 #include "fuzz.h"
 
 static void check_quoted(struct slice key, struct arena *arena)

@@ -8,7 +8,7 @@
  */
 #include "../unit/eager_path.h"
 #include "base/check.h"
-#include "core/rule_index.h"
+#include "core/request/rule_index.h"
 #include "fuzz.h"
 
 /* Nothing in it is left for the eager reading to resolve. */

@@ -5,7 +5,7 @@
  * changes nothing; a recipe comes back as it was.
  */
 #include "base/check.h"
-#include "core/payload.h"
+#include "core/request/payload.h"
 #include "fuzz.h"
 
 #define ROOM (256U << 20)

@@ -5,8 +5,8 @@
  * code, or none.
  */
 #include "base/check.h"
-#include "base/http_date.h"
-#include "core/retry.h"
+#include "base/time/http_date.h"
+#include "core/retry/retry.h"
 #include "fuzz.h"
 
 #define WALL (INT64_C(1795338000) * CLOCK_US_PER_S)

@@ -4,9 +4,9 @@
  * the body. Nothing but what the scheme signs with that secret is verified; what it signs is, and
  * base64 that is read is written as the same bytes.
  */
-#include "base/base64.h"
 #include "base/check.h"
-#include "core/signature.h"
+#include "base/text/base64.h"
+#include "core/web/signature.h"
 #include "fuzz.h"
 
 static void check_base64(struct slice text)

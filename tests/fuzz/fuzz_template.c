@@ -7,8 +7,8 @@
  * was given, and raw or in a URL it is filled in or lacks a value.
  */
 #include "base/check.h"
-#include "core/rule.h"
-#include "core/template.h"
+#include "core/request/rule.h"
+#include "core/template/template.h"
 #include "fuzz.h"
 
 #define VALUES 3

@@ -5,7 +5,7 @@
  */
 #include "base/check.h"
 #include "fuzz.h"
-#include "http/origins.h"
+#include "http/call/origins.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * only between two changes that it lists.
  */
 #include "base/check.h"
-#include "base/zone.h"
+#include "base/time/zone.h"
 #include "fuzz.h"
 
 #define BOUND_S (27 * 3600)

@@ -210,6 +210,17 @@ def test_what_just_keeps_a_rule_passes(tree, rule, path, text):
     assert lint(tree, rule) == (0, "1 passed, 0 failed\n")
 
 
+def test_a_folder_of_more_than_14_headers_wants_rooms(tree):
+    for n in range(13):
+        put(tree, f"src/base/bytes_{n}.h", SPDX)
+    assert lint(tree, "modules")[0] == 0
+    put(tree, "src/base/room/bytes_13.h", SPDX)
+    assert lint(tree, "modules")[0] == 0
+    put(tree, "src/base/bytes_13.h", SPDX)
+    status, printed = lint(tree, "modules")
+    assert status == 1 and "src/base: 15 modules, at most 14" in printed
+
+
 def test_each_part_of_an_assertion_is_a_belief(tree):
     put(tree, "ARCHITECTURE.md", ARCHITECTURE + ASSERTED.format(300))
     put(tree, "src/base/bytes.c", SUM.replace("    object.", "    CHECK(a && b(c && d));\n    o."))
@@ -287,4 +298,4 @@ def test_a_header_uses_an_export_by_a_macro_or_a_body(tree, header):
 
 def test_every_rule_has_a_breach_here(tree):
     _, printed = lint(tree, "no-such-rule")
-    assert set(printed.split("rules: ")[1].split()) == {case[0] for case in BAD}
+    assert set(printed.split("rules: ")[1].split()) == {"modules"} | {case[0] for case in BAD}

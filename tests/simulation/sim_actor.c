@@ -3,8 +3,8 @@
  * then further tries under the same token, the write, and again while the record says so. */
 #include "sim.h"
 
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include <stdio.h>
 
 #define LEASE (3 * SECOND)

@@ -13,7 +13,7 @@
 #include "courier_world.h"
 #include "fiber/fiber.h"
 #include "store/find.h"
-#include "store/orders.h"
+#include "store/tables/orders.h"
 
 #ifndef MUTANT
 #define MUTANT 0 /* 1: claims without the version; 2: counts an attempt after it was sent */

@@ -12,7 +12,7 @@
 #include "courier/courier.h"
 #include "fiber/fiber.h"
 #include "store/store.h"
-#include "store/tasks.h"
+#include "store/tables/tasks.h"
 
 #define S CLOCK_US_PER_S
 #define WALL (INT64_C(1795338000) * S)

@@ -11,7 +11,7 @@
 #include "core/identity.h"
 #include "core/outcome.h"
 #include "engine/identities.h"
-#include "store/identity.h"
+#include "store/tables/identity.h"
 #include "toy/toy.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #include "toy_rows.h"
 
 #include "base/check.h"
-#include "base/random.h"
+#include "base/crypto/random.h"
 #include "base/thread.h"
 #include <stdlib.h>
 

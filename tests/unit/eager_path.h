@@ -3,8 +3,8 @@
 #ifndef PAWL_TESTS_UNIT_EAGER_PATH_H
 #define PAWL_TESTS_UNIT_EAGER_PATH_H
 
-#include "core/path.h"
-#include "core/rule.h"
+#include "core/request/path.h"
+#include "core/request/rule.h"
 
 /* With all that servers read in different ways resolved, and without ";parameters". In `arena`;
  * `.at` NULL: no memory. */

@@ -3,7 +3,7 @@
 #ifndef PAWL_TESTS_PAYLOAD_READING_H
 #define PAWL_TESTS_PAYLOAD_READING_H
 
-#include "core/payload.h"
+#include "core/request/payload.h"
 
 #define ROOM (64U << 20)
 #define JSON_TYPE SLICE("application/json")

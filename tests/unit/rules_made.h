@@ -3,7 +3,7 @@
 #ifndef PAWL_TESTS_UNIT_RULES_MADE_H
 #define PAWL_TESTS_UNIT_RULES_MADE_H
 
-#include "core/rule.h"
+#include "core/request/rule.h"
 
 #define ARENA_MAX (1024 * 1024)
 #define SET_MAX (32 * ARENA_MAX)

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_TEMPLATE_REQUEST_H
 #define TESTS_UNIT_TEMPLATE_REQUEST_H
 
-#include "core/template.h"
+#include "core/template/template.h"
 
 #define ARENA_MAX (1024 * 1024)
 

@@ -9,10 +9,10 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "base/headers.h"
 #include "base/mem.h"
-#include "base/percent.h"
+#include "base/text/percent.h"
 
 #define assert_slice(s, literal) assert_true(slice_eq((s), SLICE(literal)))
 

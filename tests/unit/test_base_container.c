@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/container.h"
+#include "base/compress/container.h"
 
 #include <stdbool.h>
 #include <stdio.h>

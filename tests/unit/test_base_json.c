@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/json.h"
-#include "base/json_scan.h"
-#include "base/utf8.h"
+#include "base/json/json.h"
+#include "base/json/json_scan.h"
+#include "base/text/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,11 +7,11 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "base/compress.h"
-#include "base/inflate.h"
+#include "base/compress/compress.h"
+#include "base/compress/inflate.h"
 #include "base/mem.h"
 
 #include <zlib.h>

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/duration.h"
-#include "base/shell.h"
-#include "base/timestamp.h"
+#include "base/text/shell.h"
+#include "base/time/duration.h"
+#include "base/time/timestamp.h"
 
 static void durations_are_read_in_every_unit(void **state)
 {

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/crypto/random.h"
 #include "base/park.h"
-#include "base/random.h"
 
 #include <sched.h>
 #include <string.h>

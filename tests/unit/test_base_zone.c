@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "base/zones.h"
+#include "base/time/zones.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/nearest.h"
+#include "base/text/nearest.h"
 #include "config/option.h"
 #include "config/options.h"
 

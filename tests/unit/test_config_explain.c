@@ -3,11 +3,11 @@
 #include "config_texts.h"
 
 #include "base/clock.h"
-#include "base/duration.h"
+#include "base/time/duration.h"
 #include "config/explain.h"
 #include "config/option.h"
 #include "config/reader.h"
-#include "core/retry.h"
+#include "core/retry/retry.h"
 
 #define ROOM ((size_t)1 << 20)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
-#include "core/payload.h"
+#include "core/request/payload.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

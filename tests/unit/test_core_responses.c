@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "core/disposition.h"
 #include "core/outcome.h"
-#include "core/problem.h"
+#include "core/retry/disposition.h"
+#include "core/web/problem.h"
 
 /* ---- errors ---- */
 

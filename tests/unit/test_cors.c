@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/cors.h"
+#include "core/web/cors.h"
 
 #define EXPOSE                                                                                     \
     "Access-Control-Expose-Headers: Idempotency-Status, Idempotent-Replayed, Error-Code, "         \

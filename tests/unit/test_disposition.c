@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/disposition.h"
+#include "core/retry/disposition.h"
 
 static const enum remember remembers[] = {REMEMBER_FINAL, REMEMBER_SUCCESS, REMEMBER_ALL};
 static const enum record_unknown unknowns[] = {RECORD_UNKNOWN_HOLD, RECORD_UNKNOWN_RETRY,

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "webhook/endpoint.h"
+#include "webhook/endpoints/endpoint.h"
 
 static const struct store_event event = {.id = {"e1", 2},
                                          .type = {"refund.created", 14},

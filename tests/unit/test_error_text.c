@@ -2,7 +2,7 @@
 /* error_text and `errors:`: what a template may say, and what comes of it. */
 #include "config_texts.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "core/error_text.h"
 
 #define TEMPLATES(text) HEAD "defaults: {errors: {templates: {" text "}}}\n"

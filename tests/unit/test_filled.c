@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/filled.h"
+#include "core/request/filled.h"
 
 #define STRICT (FILLED_WANTS_VALUES | FILLED_KEEPS_ORIGIN)
 

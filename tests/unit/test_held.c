@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "webhook/endpoint.h"
-#include "webhook/held.h"
+#include "webhook/endpoints/endpoint.h"
+#include "webhook/endpoints/held.h"
 
 static const struct store_event event = {.type = {"refund.created", 14}, .tenant = {"m1", 2}};
 

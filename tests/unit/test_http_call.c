@@ -5,7 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "http/call.h"
+#include "http/call/call.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/http_date.h"
+#include "base/time/http_date.h"
 
 #define S CLOCK_US_PER_S
 #define NOW (INT64_C(1795338000) * S) /* 2026-11-22 */

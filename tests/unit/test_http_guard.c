@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that are answered with what the file $PAWL_TEST_HOSTS says at that moment. */
 #include "base/mem.h"
-#include "http/origins.h"
+#include "http/call/origins.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

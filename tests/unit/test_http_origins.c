@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each test is a fiber that plays both ends, as in test_http_pool.c. */
 #include "base/mem.h"
-#include "http/origins.h"
+#include "http/call/origins.h"
 
 #include <netinet/in.h>
 #include <setjmp.h>

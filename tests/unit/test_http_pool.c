@@ -3,7 +3,7 @@
  * One fiber plays both ends: a connection to a listening socket succeeds before it is accepted.
  */
 #include "base/clock.h"
-#include "http/pool.h"
+#include "http/call/pool.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "store/sqlite/key_filter.h"
 #include "store/sqlite/key_run.h"
 

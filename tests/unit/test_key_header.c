@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "core/key_header.h"
-#include "core/template.h"
+#include "core/request/key_header.h"
+#include "core/template/template.h"
 
 #define FORMAT_MAX ((size_t)512 * 1024)
 

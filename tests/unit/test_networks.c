@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/networks.h"
+#include "core/web/networks.h"
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>

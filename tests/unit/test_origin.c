@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/origin.h"
+#include "core/web/origin.h"
 
 static const struct origin whole = {.method = {"POST", 4},
                                     .path = {"/refunds", 8},

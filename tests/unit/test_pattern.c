@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/pattern.c, beside what glibc's regexec says of the same patterns and texts. */
+/* core/request/pattern.c, beside what glibc's regexec says of the same patterns and texts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/pattern.h"
+#include "core/request/pattern.h"
 
 #define COMPILED_MAX ((size_t)1024 * 1024)
 #define TEXTS 40

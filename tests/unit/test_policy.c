@@ -2,8 +2,8 @@
 /* The published policy, and that it says what the config said. */
 #include "config_texts.h"
 
-#include "base/json.h"
-#include "core/policy.h"
+#include "base/json/json.h"
+#include "core/request/policy.h"
 
 /* The document of a config (mem_free). */
 static char *published(const char *text)

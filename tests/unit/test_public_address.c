@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/public_address.h"
+#include "core/web/public_address.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

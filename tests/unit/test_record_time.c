@@ -2,7 +2,7 @@
 /* Expiry, the settle time, leases, tokens and store time of one record. */
 #include "record_states.h"
 
-#include "core/probe_due.h"
+#include "core/retry/probe_due.h"
 
 #include "store/backend.h"
 

@@ -18,7 +18,7 @@
 
 #include "base/buf.h"
 #include "base/check.h"
-#include "core/retry.h"
+#include "core/retry/retry.h"
 
 #define MS CLOCK_US_PER_MS
 #define S 1000 /* in milliseconds, as all times below */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/retry.h"
+#include "core/retry/retry.h"
 
 #define SEEDS 10000
 #define MS CLOCK_US_PER_MS

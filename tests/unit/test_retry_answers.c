@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/retry.h"
+#include "core/retry/retry.h"
 
 #define S CLOCK_US_PER_S
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "base/base64.h"
-#include "base/json.h"
-#include "core/signature.h"
+#include "base/json/json.h"
+#include "base/text/base64.h"
+#include "core/web/signature.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "core/template.h"
+#include "core/template/template.h"
 
 #include "template_request.h"
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "template_request.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/template.h"
+#include "core/template/template.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "http/call.h"
+#include "http/call/call.h"
 
 #include <netinet/in.h>
 #include <openssl/pem.h>

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "client/undo.h"
 
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/url.h"
+#include "base/text/url.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

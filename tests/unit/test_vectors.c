@@ -16,7 +16,7 @@
 
 #include "base/headers.h"
 #include "client/operation.h"
-#include "core/retry.h"
+#include "core/retry/retry.h"
 #include "payload_reading.h"
 #include "responses.h"
 

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/slice.h"
 #include "cli/command/command.h"
-#include "core/signature.h"
+#include "core/web/signature.h"
 #include "operator/keys.h"
 #include "operator/tasks.h"
 

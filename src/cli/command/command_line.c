@@ -2,9 +2,9 @@
 /* Command lines, read by the table. The one user of getopt_long. */
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/duration.h"
-#include "base/nearest.h"
-#include "base/timestamp.h"
+#include "base/text/nearest.h"
+#include "base/time/duration.h"
+#include "base/time/timestamp.h"
 #include "cli/command/command.h"
 #include "cli/command/help.h"
 #include "cli/command/profile.h"

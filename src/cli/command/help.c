@@ -2,7 +2,7 @@
 #include "cli/command/help.h"
 
 #include "base/buf.h"
-#include "base/nearest.h"
+#include "base/text/nearest.h"
 
 #define COLUMNS 79
 #define FLAG_COLUMN_MOST 26 /* a longer flag has a line to itself */

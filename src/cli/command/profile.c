@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/command/profile.h"
 
-#include "base/nearest.h"
+#include "base/text/nearest.h"
 #include "cli/command/command.h"
 
 #define NAMES_MAX ((size_t)1024)

@@ -9,7 +9,7 @@
 
 #include "cli/jobs/jobs.h"
 #include "cli/lib/request.h"
-#include "http/origins.h"
+#include "http/call/origins.h"
 #include "job/each.h"
 #include <stdio.h>
 

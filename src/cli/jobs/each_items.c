@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From an item to its key, group and texts. */
 #include "base/mem.h"
-#include "base/nearest.h"
+#include "base/text/nearest.h"
 #include "cli/jobs/each.h"
 
 #define TEXT_MAX ((size_t)4 * 1024 * 1024) /* a text that was filled in */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl each`: what is written of each item, and of all of them. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
-#include "base/shell.h"
-#include "base/timestamp.h"
+#include "base/text/shell.h"
+#include "base/time/timestamp.h"
 #include "cli/jobs/each.h"
 #include "cli/lib/print.h"
 #include "cli/lib/store_path.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/jobs/jobs.h"
 
-#include "base/duration.h"
 #include "base/mem.h"
-#include "base/nearest.h"
-#include "base/shell.h"
-#include "base/timestamp.h"
+#include "base/text/nearest.h"
+#include "base/text/shell.h"
+#include "base/time/duration.h"
+#include "base/time/timestamp.h"
 #include "cli/lib/opener.h"
 #include "job/host.h"
 #include <stdarg.h>

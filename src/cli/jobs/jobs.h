@@ -4,7 +4,7 @@
 #define PAWL_CLI_JOBS_H
 
 #include "cli/command/command.h"
-#include "core/template.h"
+#include "core/template/template.h"
 #include "job/job.h"
 
 /* A member of the options of a command; zeroed. Large: not for the stack. */

@@ -2,7 +2,7 @@
 /* `pawl run`: a command, run once per key (src/job, src/runner). */
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "cli/jobs/jobs.h"
 #include "cli/lib/again.h"
 #include "fiber/fiber.h"

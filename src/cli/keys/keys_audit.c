@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who did what to records by hand. */
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "cli/command/command.h"
 #include "cli/keys/keys.h"
 #include "cli/lib/print.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl store`: freezes a store, thaws it, and says how it is (operator/freeze.h). */
-#include "base/json.h"
-#include "base/timestamp.h"
+#include "base/json/json.h"
+#include "base/time/timestamp.h"
 #include "cli/command/command.h"
 #include "cli/keys/keys.h"
 #include "cli/lib/actor.h"

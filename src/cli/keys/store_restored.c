@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl store restored`: an operator says that a store lacks what it had acknowledged. */
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "cli/command/command.h"
 #include "cli/keys/keys.h"
 #include "cli/lib/actor.h"

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/headers.h"
-#include "base/timestamp.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
+#include "base/time/timestamp.h"
 #include "cli/command/command.h"
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 
 #include "cli/command/command.h"
 #include "client/request.h"
-#include "core/retry.h"
+#include "core/retry/retry.h"
 
 /* A member of the options of a command; zeroed. Large: not for the stack. */
 struct request_options {

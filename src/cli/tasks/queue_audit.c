@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who did what by hand to the tasks of a kind, to where they go, and to endpoints. */
-#include "base/json.h"
-#include "base/timestamp.h"
+#include "base/json/json.h"
+#include "base/time/timestamp.h"
 #include "cli/lib/print.h"
 #include "cli/tasks/queue.h"
 #include "operator/audit.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl queue drain`: the courier in the foreground, with the caller's network and credentials. */
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "base/thread.h"
 #include "cli/tasks/queue.h"
 #include "client/queue_send.h"

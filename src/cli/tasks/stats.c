@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl stats`: what commands counted in a store: no `serve` has seen it. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/tasks/queue.h"
 #include "observe/page.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pawl webhook sign`, `verify` and `listen`: core/signature.h on a command line. */
-#include "base/base64.h"
+/* `pawl webhook sign`, `verify` and `listen`: core/web/signature.h on a command line. */
 #include "base/clock.h"
+#include "base/text/base64.h"
 #include "cli/command/command.h"
 #include "cli/lib/input.h"
-#include "core/signature.h"
+#include "core/web/signature.h"
 #include "demo/receiver.h"
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl webhook endpoint`: who is told of events, beside those of a config, and how it goes. */
-#include "base/json.h"
-#include "base/timestamp.h"
+#include "base/json/json.h"
+#include "base/time/timestamp.h"
 #include "cli/lib/input.h"
 #include "cli/lib/print.h"
 #include "cli/tasks/queue.h"

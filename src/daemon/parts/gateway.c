@@ -2,8 +2,8 @@
 /* The part of the daemon that starts, reloads and stops the gateway. */
 #include "gateway/gateway.h"
 #include "base/mem.h"
-#include "base/timestamp.h"
-#include "core/trial.h"
+#include "base/time/timestamp.h"
+#include "core/request/trial.h"
 #include "daemon/check.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"

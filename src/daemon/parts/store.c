@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store, and the engine upon it. */
 #include "store/store.h"
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "base/mem.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "daemon/check.h"
 #include "daemon/fail_stop.h"
 #include "daemon/parts/parts.h"

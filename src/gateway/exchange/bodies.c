@@ -2,7 +2,7 @@
 #include "gateway/exchange/bodies.h"
 
 #include "base/check.h"
-#include "base/inflate.h"
+#include "base/compress/inflate.h"
 #include "fiber/offload.h"
 #include "gateway/stream.h"
 

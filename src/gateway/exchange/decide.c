@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "engine/identities.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"

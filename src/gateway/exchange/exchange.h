@@ -23,12 +23,12 @@
 #ifndef PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
 #define PAWL_GATEWAY_EXCHANGE_EXCHANGE_H
 
-#include "core/disposition.h"
-#include "core/fingerprint.h"
-#include "core/retry.h"
+#include "core/request/fingerprint.h"
+#include "core/retry/disposition.h"
+#include "core/retry/retry.h"
 #include "gateway/result.h"
 #include "gateway/server.h"
-#include "http/call.h"
+#include "http/call/call.h"
 
 #define OFFLOAD_LEAST ((size_t)64 * 1024) /* bytes of a body that a worker hashes or verifies */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
 #include "base/crash.h"
-#include "base/uuid.h"
-#include "core/trial.h"
+#include "base/text/uuid.h"
+#include "core/request/trial.h"
 #include "fiber/offload.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/retry.h"

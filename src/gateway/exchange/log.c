@@ -2,8 +2,8 @@
 #include "gateway/exchange/exchange.h"
 
 #include "base/check.h"
-#include "base/timestamp.h"
-#include "core/origin.h"
+#include "base/time/timestamp.h"
+#include "core/web/origin.h"
 #include "gateway/events.h"
 
 #define MATCH_MAX ((size_t)64 * 1024)

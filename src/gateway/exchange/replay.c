@@ -2,7 +2,7 @@
 #include "gateway/exchange/replay.h"
 
 #include "base/check.h"
-#include "core/condition.h"
+#include "core/request/condition.h"
 #include "fiber/offload.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/steps.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/exchange/retry.h"
 #include "base/check.h"
-#include "base/random.h"
+#include "base/crypto/random.h"
 #include "gateway/events.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/committer/apply.h"
 #include "base/check.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
-#include "store/audit.h"
 #include "store/committer/emit.h"
+#include "store/tables/audit.h"
 
 /* At most: a record's, a second life's, a bound key's, an act's, its reason's, an event's. */
 #define TOKENS_OF_OP 6

@@ -3,7 +3,7 @@
  */
 #include "base/check.h"
 #include "base/mem.h"
-#include "core/origin.h"
+#include "core/web/origin.h"
 #include "store/committer/apply.h"
 
 /* ---- the record of a key ---- */

@@ -9,8 +9,8 @@
  * Where a weaker store is accepted, the process only counts it, and goes on under another epoch.
  */
 #include "base/check.h"
-#include "base/shell.h"
-#include "base/timestamp.h"
+#include "base/text/shell.h"
+#include "base/time/timestamp.h"
 #include "store/committer/state.h"
 #include "store/store.h"
 #include <inttypes.h>

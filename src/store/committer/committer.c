@@ -3,8 +3,8 @@
 
 #include "base/check.h"
 #include "base/crash.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "store/committer/batch.h"
 
 /* Of a block, or of what one batch may draw. */

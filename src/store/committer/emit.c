@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/committer/emit.h"
 
-#include "base/timestamp.h"
+#include "base/time/timestamp.h"
 #include "core/emit.h"
-#include "core/origin.h"
-#include "store/events.h"
+#include "core/web/origin.h"
+#include "store/tables/events.h"
 
 /* In the batch's arena until it is saved. */
 struct emitted {

@@ -89,7 +89,7 @@ void rowset_hold(struct rowset *set, const struct store_row *row, struct slice o
 /* A key leads to the row of another one from now on. Copies what `bound` points to. */
 void rowset_bind(struct rowset *set, const struct backend_bound *bound);
 /* What the operation under way changes, be it nothing, is saved only under the terms that were
- * loaded (store/terms.h). */
+ * loaded (store/tables/terms.h). */
 void rowset_begin(struct rowset *set);
 /* A row of a table, saved with what else the operation under way changes; borrowed. */
 void rowset_bring(struct rowset *set, struct table_change *change);

@@ -9,7 +9,7 @@
  * Each save writes another value, whatever becomes of it: of one that was not seen committed it may
  * be there, or any one before it down to `low`.
  */
-#include "base/random.h"
+#include "base/crypto/random.h"
 #include "store/postgres/postgres.h"
 
 /* pawl.fold removes marks that were not written for seven days. */

@@ -106,7 +106,7 @@
     X(INT, key_closed, marks->closed)                                                              \
     X(INT, key_bucket, marks->bucket)
 
-/* The same row: fields of a struct terms (store/terms.h). */
+/* The same row: fields of a struct terms (store/tables/terms.h). */
 #define STATE_TERM(name) #name ", "
 #define STATE_TERM_SET(name) #name "=?, "
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/sqlite/guest.h"
 
+#include "base/crypto/random.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "store/sqlite/sqlite.h"
 #include <stdio.h>
 

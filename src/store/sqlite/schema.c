@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/random.h"
+#include "base/crypto/random.h"
 #include "store/sqlite/sqlite.h"
 #include <stdio.h>
 
@@ -62,11 +62,11 @@ static const char schema_key_log[] =
     "ALTER TABLE pawl_state ADD COLUMN key_closed INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_state ADD COLUMN key_bucket INTEGER NOT NULL DEFAULT 65536;";
 
-/* cause: enum record_cause. origin: core/origin.h. doubt: an earlier try may have had its effect.
- * Of what was released under `retry` before this column it is not known: it counts as in doubt.
- * once, pawl_bound: the second names of a record (core/once.h); the index of keys leads from a once
- * value to its row, and from a bound key to its row of pawl_bound. fingerprint:
- * core/fingerprint.h. */
+/* cause: enum record_cause. origin: core/web/origin.h. doubt: an earlier try may have had its
+ * effect. Of what was released under `retry` before this column it is not known: it counts as in
+ * doubt. once, pawl_bound: the second names of a record (core/once.h); the index of keys leads from
+ * a once value to its row, and from a bound key to its row of pawl_bound. fingerprint:
+ * core/request/fingerprint.h. */
 static const char schema_4[] =
     "ALTER TABLE pawl_pending ADD COLUMN doubt INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE pawl_pending ADD COLUMN least_us INTEGER NOT NULL DEFAULT 0;"

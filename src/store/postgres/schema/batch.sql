@@ -143,7 +143,7 @@ CREATE OR REPLACE FUNCTION pawl.is_other(s pawl.store, identity bytea) RETURNS b
 SELECT sha256(CASE s.format WHEN 2 THEN s.secret ELSE s.secret || int4send(s.format) END)
     <> coalesce(identity, sha256(s.secret)) $$;
 
--- What src/store/terms.h lists, in that order.
+-- What src/store/tables/terms.h lists, in that order.
 CREATE OR REPLACE FUNCTION pawl.terms(s pawl.store) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS
 $$ SELECT ARRAY[s.frozen::integer, s.frozen_at, s.epoch, s.roster, s.went_back_at,
     s.restored_since, s.restored_at, s.restored_until] $$;

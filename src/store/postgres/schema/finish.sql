@@ -73,7 +73,7 @@ BEGIN
     END IF;
 END $$;
 
--- The event that tells of its success, where its claim said so (core/origin.h, core/emit.h).
+-- The event that tells of its success, where its claim said so (core/web/origin.h, core/emit.h).
 CREATE OR REPLACE FUNCTION pawl.emit(r pawl.record, http_code integer, body bytea, now bigint)
     RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable

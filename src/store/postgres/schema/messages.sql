@@ -98,9 +98,10 @@ END $$;
 
 -- ---- events ----
 
--- pawl.event is a table of the courier (store/events.h): its texts are bytes. pawl.inbox has the
--- events that applications handle in their own transactions (pawl.receive); those that the gateway
--- received are in pawl.receipt, and both are in the view pawl.inbox_events (store/receipts.c).
+-- pawl.event is a table of the courier (store/tables/events.h): its texts are bytes. pawl.inbox
+-- has the events that applications handle in their own transactions (pawl.receive); those that the
+-- gateway received are in pawl.receipt, and both are in the view pawl.inbox_events
+-- (store/tables/receipts.c).
 CREATE TABLE IF NOT EXISTS pawl.inbox(
     source text, event_id text, payload_hash bytea NOT NULL, recipe text NOT NULL,
     received_at bigint NOT NULL, processed_at bigint, result text, task_id bigint, gone_at bigint,

@@ -18,8 +18,8 @@ SELECT 'CREATE INDEX CONCURRENTLY record_token ON pawl.record(token) WHERE token
 BEGIN;
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
--- Behind those that it always had: frozen to frozen_at: src/store/terms.h. revision: what was added
--- within the format, and a pawl that needs it asks for; an older one goes on.
+-- Behind those that it always had: frozen to frozen_at: src/store/tables/terms.h. revision: what
+-- was added within the format, and a pawl that needs it asks for; an older one goes on.
 SET pawl.columns = 'revision integer NOT NULL DEFAULT 0, frozen boolean NOT NULL DEFAULT false,'
     ' epoch bigint NOT NULL DEFAULT 0, roster bigint NOT NULL DEFAULT 0,'
     ' went_back_at bigint NOT NULL DEFAULT 0, restored_since bigint NOT NULL DEFAULT 0,'

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/request/condition.h"
+
+#include "base/text/number.h"
+
+#define ARENA_MAX ((size_t)64 * 1024)
+#define NUMBER_MAX ((size_t)2 * NUMBER_EXPONENT_MAX)
+
+bool condition_is_of_body(const struct condition *condition)
+{
+    return condition->place.at[0] == '/';
+}
+
+bool condition_read(struct slice text, struct condition *ret_condition)
+{
+    bool is_pointer = text.len > 0 && text.at[0] == '/';
+    struct slice place, value = slice_cut(text, is_pointer ? '=' : ':', &place);
+    *ret_condition = (struct condition){place, is_pointer ? value : slice_trim(value)};
+    if (!value.at || place.len > CONDITION_PLACE_MAX || !header_is_text(text))
+        return false;
+    return is_pointer ? json_pointer_valid(place) : header_is_valid(place, ret_condition->value);
+}
+
+static bool is_same_number(struct slice one, struct slice other)
+{
+    BUF_AUTO struct buf a = buf_make(NUMBER_MAX), b = buf_make(NUMBER_MAX);
+    return number_add_canonical(&a, one) && number_add_canonical(&b, other) &&
+           slice_eq(buf_slice(&a), buf_slice(&b));
+}
+
+static bool is_value(const struct json *found, struct slice value)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct json *wanted;
+    bool is_scalar =
+        json_parse(&arena, value, &wanted, NULL) == JSON_OK && wanted->type <= JSON_STRING;
+    if (!is_scalar)
+        return found->type == JSON_STRING && slice_eq(found->text, value);
+    if (found->type != wanted->type)
+        return false;
+    if (found->type == JSON_NUMBER)
+        return is_same_number(found->text, wanted->text);
+    return found->type != JSON_STRING || slice_eq(found->text, wanted->text);
+}
+
+bool condition_holds(const struct condition *condition, const struct headers *headers,
+                     const struct json *body)
+{
+    if (condition_is_of_body(condition)) {
+        const struct json *found = body ? json_at(body, condition->place) : NULL;
+        return found && is_value(found, condition->value);
+    }
+    for (size_t i = 0; i < headers->n; i++)
+        if (slice_eq_nocase(headers->at[i].name, condition->place) &&
+            slice_eq(slice_trim(headers->at[i].value), condition->value))
+            return true;
+    return false;
+}
+
+const struct json *condition_read_body(const struct headers *headers, struct slice body,
+                                       struct arena *arena)
+{
+    struct json *root;
+    if (body.len == 0 || !json_is_body_of(headers) ||
+        json_parse(arena, body, &root, NULL) != JSON_OK)
+        return NULL;
+    return root;
+}
+
+/* ---- of rules ---- */
+
+static bool part_holds(const struct condition_part *part, const struct json *body)
+{
+    if (part->absent)
+        return !json_at(body, part->pointer);
+    for (size_t i = 0; i < part->n; i++) {
+        struct condition one = {part->pointer, part->values[i]};
+        if (condition_holds(&one, NULL, body))
+            return true;
+    }
+    return false;
+}
+
+static bool is_about(const struct response_condition *condition, int status)
+{
+    return condition->status == status ||
+           (condition->status == 0 && (!condition->of_success || status / 100 == 2));
+}
+
+bool response_conditions_hold(const struct response_conditions *conditions, int status,
+                              const struct json *body)
+{
+    for (size_t i = 0; body && i < conditions->n; i++) {
+        const struct response_condition *one = &conditions->at[i];
+        size_t held = 0;
+        if (!is_about(one, status))
+            continue;
+        while (held < one->n && part_holds(&one->parts[held], body))
+            held++;
+        if (held == one->n)
+            return true;
+    }
+    return false;
+}
