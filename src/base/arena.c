@@ -28,11 +28,11 @@ static bool add_to_total(struct arena *arena, unsigned long long size)
 
 static void block_free(struct arena *arena, struct arena_block *block)
 {
-    arena->held -= sizeof(*block) + block->size;
+    arena->held -= sizeof *block + block->size;
     if (arena->counted)
-        atomic_fetch_sub(arena->counted, sizeof(*block) + block->size);
+        atomic_fetch_sub(arena->counted, sizeof *block + block->size);
     if (arena->is_secret)
-        mem_secret_free(block, sizeof(*block) + block->size);
+        mem_secret_free(block, sizeof *block + block->size);
     else if (block->size == BLOCK_FIRST)
         mem_block_free(MEM_BLOCK_ARENA, block);
     else
@@ -65,7 +65,7 @@ void arena_reset(struct arena *arena)
 #endif
     arena_fini(arena);
     if (kept) {
-        arena->held = sizeof(*kept) + kept->size;
+        arena->held = sizeof *kept + kept->size;
         kept->next = NULL;
         kept->used = 0;
         arena->blocks = kept;
@@ -85,13 +85,13 @@ static struct arena_block *block_add(struct arena *arena, size_t size)
         return NULL;
     if (!add_to_total(arena, sizeof(struct arena_block) + size))
         return NULL;
-    struct arena_block *block = block_new(arena, sizeof(*block) + size);
+    struct arena_block *block = block_new(arena, sizeof *block + size);
     if (!block) {
         if (arena->counted)
-            atomic_fetch_sub(arena->counted, sizeof(*block) + size);
+            atomic_fetch_sub(arena->counted, sizeof *block + size);
         return NULL;
     }
-    arena->held += sizeof(*block) + size;
+    arena->held += sizeof *block + size;
     block->next = arena->blocks;
     block->size = size;
     block->used = 0;

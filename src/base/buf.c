@@ -88,12 +88,12 @@ void buf_add_growing(struct buf *buf, const void *at, size_t n)
 void buf_add_u64(struct buf *buf, uint64_t value)
 {
     char digits[20];
-    size_t first = sizeof(digits);
+    size_t first = sizeof digits;
     do {
         digits[--first] = (char)('0' + value % 10);
         value /= 10;
     } while (value);
-    buf_add(buf, digits + first, sizeof(digits) - first);
+    buf_add(buf, digits + first, sizeof digits - first);
 }
 
 void buf_add_i64(struct buf *buf, int64_t value)

@@ -24,8 +24,8 @@ __attribute__((constructor)) static void test_clock_map(void)
         return;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     CHECK(fd >= 0);
-    CHECK(fstat(fd, &status) == 0 && status.st_size >= (off_t)sizeof(*test_offset));
-    void *at = mmap(NULL, sizeof(*test_offset), PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(fstat(fd, &status) == 0 && status.st_size >= (off_t)sizeof *test_offset);
+    void *at = mmap(NULL, sizeof *test_offset, PROT_READ, MAP_SHARED, fd, 0);
     CHECK(at != MAP_FAILED);
     close(fd);
     test_offset = at;
@@ -97,7 +97,7 @@ int64_t clock_boot_id(void)
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
-    ssize_t n = read(fd, text, sizeof(text) - 1);
+    ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     if (n <= 0)
         return 0;

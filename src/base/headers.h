@@ -57,7 +57,7 @@ bool headers_is_dashed(struct slice name, struct slice wanted);
 
 /* Whether it is so one of an array's names. */
 bool headers_is_among(struct slice name, const struct slice *list, size_t n);
-#define HEADERS_AMONG(name, list) headers_is_among(name, list, sizeof(list) / sizeof(list)[0])
+#define HEADERS_AMONG(name, list) headers_is_among(name, list, COUNT_OF(list))
 
 /* Whether `s` is a token (RFC 9110 5.6.2), as names of fields are. */
 bool header_is_token(struct slice s);

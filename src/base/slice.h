@@ -11,13 +11,16 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Elements of an array. */
+#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
+
 struct slice {
     const char *at;
     size_t len;
 };
 
 /* A slice over a string literal, usable in initialisers. */
-#define SLICE(literal) ((struct slice){"" literal, sizeof(literal) - 1})
+#define SLICE(literal) ((struct slice){"" literal, sizeof literal - 1})
 /* Two printf arguments for "%.*s". */
 #define SLICE_ARG(s) (int)(s).len, (s).at ? (s).at : ""
 /* The same of its first 60 bytes, as a text from outside is quoted in a sentence. */
@@ -59,7 +62,7 @@ static inline bool slice_eq_nocase(struct slice a, struct slice b)
 
 /* Whether `s` is one of an array's slices, case ignored. */
 bool slice_is_among(struct slice s, const struct slice *list, size_t n);
-#define SLICE_AMONG(s, list) slice_is_among(s, list, sizeof(list) / sizeof(list)[0])
+#define SLICE_AMONG(s, list) slice_is_among(s, list, COUNT_OF(list))
 
 /* Whether `s` begins with `prefix`. */
 bool slice_starts(struct slice s, struct slice prefix);

@@ -96,7 +96,7 @@ static void *thread_main(void *given)
 bool thread_start(struct thread *thread, const char *name, void (*run)(void *), void *argument)
 {
     CHECK(strlen(name) < NAME_SIZE);
-    struct start *start = mem_alloc(sizeof(*start));
+    struct start *start = mem_alloc(sizeof *start);
     if (!start)
         return false;
     *start = (struct start){.run = run, .argument = argument};

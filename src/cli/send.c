@@ -196,7 +196,7 @@ static struct said read_said(const struct client_http *http, struct arena *arena
     const struct json *instance = json_at_as(root, SLICE("/instance"), JSON_STRING);
     if (instance)
         said.instance = instance->text;
-    said.safe_new_key = json_at_as(root, SLICE("/safe_new_key"), JSON_TRUE) != NULL;
+    said.safe_new_key = json_at_as(root, SLICE("/safe_new_key"), JSON_TRUE);
     return said;
 }
 

@@ -121,8 +121,9 @@ static bool tells_that_it_dedupes(const struct undo_response *response)
     if (!response || !client_fields_split(response->fields, &fields))
         return false;
     const struct header *status = headers_find(&fields, SLICE("Idempotency-Status"));
-    return status ? !slice_eq_nocase(slice_trim(status->value), SLICE("bypassed"))
-                  : headers_find(&fields, SLICE("Idempotent-Replayed")) != NULL;
+    if (!status)
+        return headers_find(&fields, SLICE("Idempotent-Replayed"));
+    return !slice_eq_nocase(slice_trim(status->value), SLICE("bypassed"));
 }
 
 static void note_that_it_dedupes(struct walk *walk, struct slice lane)

@@ -64,8 +64,8 @@ void complaints_add_list(struct complaints *complaints, struct place place, stru
     memcpy(text, key.at, n); /* not by printf: it may hold a NUL */
     memcpy(text + n, ": ", 2);
     n += 2;
-    n += (size_t)vsnprintf(text + n, sizeof(text) - n, format, args);
-    size_t len = n < sizeof(text) ? n : sizeof(text) - 1;
+    n += (size_t)vsnprintf(text + n, sizeof text - n, format, args);
+    size_t len = n < sizeof text ? n : sizeof text - 1;
     make_printable(text, len);
     add_complaint(complaints, place, slice_make(text, len));
 }
@@ -93,7 +93,7 @@ char *complaints_print(struct complaints *complaints)
     BUF_AUTO struct buf buf = buf_make(PRINT_MAX);
     if (complaints->arena.failed)
         return NULL;
-    qsort(complaints->at, complaints->n, sizeof(complaints->at[0]), by_place);
+    qsort(complaints->at, complaints->n, sizeof complaints->at[0], by_place);
     for (size_t i = 0; i < complaints->n; i++) {
         const struct complaint *one = &complaints->at[i];
         buf_printf(&buf, "%s:%zu:%zu: ", complaints->path, one->place.line, one->place.column);

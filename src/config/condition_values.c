@@ -76,7 +76,7 @@ static void read_values(struct reader *reader, const struct node *node, struct c
         reader_not_a_list(reader, node, CONDITION_VALUES_MAX, A_VALUE);
         return;
     }
-    struct slice *values = arena_alloc(reader->texts, node->count * sizeof(*values));
+    struct slice *values = arena_alloc(reader->texts, node->count * sizeof *values);
     for (const struct node *one = node->first; values && one; one = one->next)
         if (read_condition_value(reader, one, &values[part->n]))
             part->n++;
@@ -131,7 +131,7 @@ static void read_others(struct reader *reader, const struct node *node,
 static void read_condition(struct reader *reader, const struct node *map,
                            struct response_condition *condition)
 {
-    read_condition_part(reader, map, sizeof(members) / sizeof(members[0]), condition);
+    read_condition_part(reader, map, COUNT_OF(members), condition);
     for (const struct node *one = map->first; one; one = one->next) {
         if (slice_eq(one->key, members[3]))
             (void)read_status(reader, one, A_STATUS, &condition->status);
@@ -184,7 +184,7 @@ OPTION_READER(answers)
         return;
     }
     struct response_condition *conditions =
-        arena_alloc(reader->texts, (n + 1) * sizeof(*conditions));
+        arena_alloc(reader->texts, (n + 1) * sizeof *conditions);
     if (conditions)
         read_items(reader, option, node, conditions, &list);
     *(struct draft_statuses *)field = list;

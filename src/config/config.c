@@ -210,10 +210,10 @@ static void read_config_text(struct reader *reader, struct slice text)
                        "not a map (expected options such as upstream:)");
         return;
     }
-    reader->draft = arena_alloc(reader->scratch, sizeof(*reader->draft));
+    reader->draft = arena_alloc(reader->scratch, sizeof *reader->draft);
     if (!reader->draft)
         return;
-    memset(reader->draft, 0, sizeof(*reader->draft));
+    memset(reader->draft, 0, sizeof *reader->draft);
     reader->base = reader->draft;
     options_read_fallbacks(reader);
     struct rule_draft *base = reader->draft;
@@ -224,7 +224,7 @@ static void read_config_text(struct reader *reader, struct slice text)
 
 static struct config *config_new(const struct config_sections *sections)
 {
-    struct config *config = mem_zalloc(1, sizeof(*config));
+    struct config *config = mem_zalloc(1, sizeof *config);
     if (!config)
         return NULL;
     if (sections)
@@ -367,12 +367,12 @@ bool explain_text(const struct explain *explain, const char *path, struct slice 
 {
     struct config *config = parse_config(path, text, NULL, explain, ret_complaints);
     config_free(config);
-    return config != NULL;
+    return config;
 }
 
 bool explain_config(const struct explain *explain, const char *path, char **ret_complaints)
 {
     struct config *config = read_and_parse(path, &explain->sections, explain, ret_complaints);
     config_free(config);
-    return config != NULL;
+    return config;
 }

@@ -107,7 +107,7 @@ OPTION_READER(errors)
         return;
     if (texts.n == 0 && errors == reader->errors->n)
         reader_complain(reader, node, "has no templates (expected " ERRORS ")");
-    struct error_texts *kept = arena_alloc(reader->texts, sizeof(*kept));
+    struct error_texts *kept = arena_alloc(reader->texts, sizeof *kept);
     if (!kept)
         return;
     *kept = texts;

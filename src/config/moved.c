@@ -89,7 +89,7 @@ static void choose_value(const struct telling *telling, struct buf *value)
     bool as_it_is =
         !is_held_by_rule(telling, true, SLICE("a")) && !is_held_by_rule(telling, true, SLICE("e"));
     size_t at = 0;
-    while (at + 2 < sizeof(edges) && is_held_by_rule(telling, true, slice_make(edges + at, 1)))
+    while (at + 2 < sizeof edges && is_held_by_rule(telling, true, slice_make(edges + at, 1)))
         at++;
     buf_printf(value, as_it_is ? "any-value" : "%cany-value%c", edges[at], edges[at]);
     while (buf_ok(value) && is_held_by_rule(telling, false, buf_slice(value)))
@@ -211,7 +211,7 @@ static bool tell_methods(struct telling *telling, const struct rule *before,
                    {RULE_PATCH, {"PATCH", 5}},
                    {RULE_DELETE, {"DELETE", 6}},
                    {RULE_OTHER, {"REPORT", 6}}}; /* one of the others */
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(methods); i++)
         if (met(telling->before, methods[i].bit, path) == before &&
             met(telling->after, methods[i].bit, path) == after) {
             tell_path(telling, before, after, methods[i].name, path);

@@ -119,7 +119,7 @@ static bool is_null_event(const yaml_event_t *event)
 static struct node *add_node(struct tree *tree, enum node_kind kind, yaml_mark_t mark)
 {
     struct frame *top = top_of(tree);
-    struct node *node = arena_alloc(tree->arena, sizeof(*node));
+    struct node *node = arena_alloc(tree->arena, sizeof *node);
     if (!node)
         return NULL;
     *node = (struct node){.kind = kind, .place = place_of_mark(mark), .key = name_here(tree)};

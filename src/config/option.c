@@ -127,7 +127,7 @@ bool option_add_where(const struct option *option, struct buf *buf)
         {OPTION_TOP, "at the top"}, {OPTION_RULE, "in a rule"}, {OPTION_DEFAULTS, "in defaults"}};
     int n = 0,
         all = __builtin_popcount(option->where & (OPTION_TOP | OPTION_DEFAULTS | OPTION_RULE));
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(places); i++) {
         if (!(option->where & places[i].where))
             continue;
         buf_add_str(buf, n == 0 ? "" : n + 1 < all ? ", " : " or ");

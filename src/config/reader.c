@@ -272,7 +272,7 @@ void reader_warn(struct reader *reader, enum warning warning, const struct node 
     if (!node || warning_is_allowed(reader->draft->allowed, warning))
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     complaints_add(reader->warnings, node->place, node->key, "%s [%s]", text,
                    warning_name(warning));

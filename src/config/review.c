@@ -222,8 +222,6 @@ static const struct {
     {"subscriptions", {"cancellations", "cancel"}},
     {"grants", {"revocations", "revoke"}},
 };
-#define N_REVERSES (sizeof(reverses) / sizeof(reverses[0]))
-
 /* POST .../payments */
 static bool makes(const struct rule *rule, const char *noun)
 {
@@ -280,8 +278,8 @@ void rules_review(struct reader *reader, struct rule_draft *const *drafts, size_
         if (drafts[later]->rule.protect)
             rule_review(reader, drafts[later]);
     }
-    for (size_t row = 0; row < N_REVERSES; row++)
+    for (size_t row = 0; row < COUNT_OF(reverses); row++)
         note_reverse(reader, drafts, n, row);
-    for (size_t i = 0; i < sizeof(rule_notes) / sizeof(rule_notes[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(rule_notes); i++)
         note_rules(reader, drafts, n, &rule_notes[i]);
 }

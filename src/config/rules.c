@@ -134,7 +134,7 @@ static void check_first(struct reader *reader)
 static bool may_find_nothing(int status)
 {
     static const int others[] = {401, 403, 407, 408, 425, 429};
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(others); i++)
         if (status == others[i])
             return false;
     return status / 100 == 4;
@@ -334,7 +334,7 @@ static struct rule_draft *read_rule_draft(struct reader *reader, const struct no
                            "not a map (expected name:, match: and more)");
         return NULL;
     }
-    struct rule_draft *draft = arena_alloc(reader->scratch, sizeof(*draft));
+    struct rule_draft *draft = arena_alloc(reader->scratch, sizeof *draft);
     if (!draft)
         return NULL;
     *draft = *base;
@@ -385,7 +385,7 @@ static void finish(struct reader *reader, struct rule_draft *draft)
 static void build_rules(struct reader *reader, struct rule_draft *const *drafts, size_t n)
 {
     struct rule_set *set = reader->config->gateway.rules;
-    set->rules = arena_alloc(&set->arena, n * sizeof(*set->rules));
+    set->rules = arena_alloc(&set->arena, n * sizeof *set->rules);
     if (!set->rules)
         return;
     for (size_t i = 0; i < n; i++) {
@@ -405,7 +405,7 @@ void rules_compile(struct reader *reader, const struct node *node, const struct 
         reader_complain(reader, node, "more than %d rules", RULES_MAX);
         return;
     }
-    struct rule_draft **drafts = arena_alloc(reader->scratch, (node->count + 1) * sizeof(*drafts));
+    struct rule_draft **drafts = arena_alloc(reader->scratch, (node->count + 1) * sizeof *drafts);
     if (!drafts)
         return;
     for (const struct node *one = node->first; one; one = one->next) {

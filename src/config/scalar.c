@@ -7,7 +7,7 @@ static bool add_exponent_word(struct slice text, struct buf *buf)
         {"", "null"},       {"~", "null"},      {"null", "null"},  {"Null", "null"},
         {"NULL", "null"},   {"true", "true"},   {"True", "true"},  {"TRUE", "true"},
         {"false", "false"}, {"False", "false"}, {"FALSE", "false"}};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
         if (slice_eq(text, slice_of(words[i][0]))) {
             buf_add_str(buf, words[i][1]);
             return true;

@@ -9,7 +9,7 @@ static struct zones *zones_of(struct reader *reader)
     struct rule_set *set = reader->config->gateway.rules;
     if (set->zones)
         return set->zones;
-    set->zones = arena_alloc(&set->arena, sizeof(*set->zones));
+    set->zones = arena_alloc(&set->arena, sizeof *set->zones);
     if (set->zones)
         set->zones->n = 0;
     return set->zones;

@@ -36,7 +36,7 @@ static size_t insert_copied_part(struct part *parts, size_t n, struct part part)
         i--;
     if (i > 0 && parts[i - 1].old.at == part.old.at)
         return n;
-    memmove(&parts[i + 1], &parts[i], (n - i) * sizeof(*parts));
+    memmove(&parts[i + 1], &parts[i], (n - i) * sizeof *parts);
     parts[i] = part;
     return n + 1;
 }

@@ -56,7 +56,7 @@ static struct slice error_fact_text(const struct error_facts *facts, struct slic
         {SLICE("trace_id"), facts->trace_id},
     };
     *ret_found = false;
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
         if (slice_eq(texts[i].name, name)) {
             *ret_found = true;
             return texts[i].text;

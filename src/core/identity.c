@@ -8,7 +8,7 @@
 #define TEXTS "1"
 
 static const struct slice labels[] = {
-#define X(name, label) [IDENTITY_##name] = {label, sizeof(label) - 1},
+#define X(name, label) [IDENTITY_##name] = {label, sizeof label - 1},
     IDENTITY_PARTS(X)
 #undef X
 };

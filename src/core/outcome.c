@@ -16,7 +16,7 @@ struct outcome *outcome_new(int status, bool failed, struct slice fields, struct
 {
     struct outcome *outcome = NULL;
     if (fields.len <= SIZE_MAX / 4 && body.len <= SIZE_MAX / 4)
-        outcome = mem_alloc(sizeof(*outcome) + fields.len + body.len);
+        outcome = mem_alloc(sizeof *outcome + fields.len + body.len);
     if (!outcome)
         return NULL;
     atomic_init(&outcome->refs, 1);
@@ -160,7 +160,7 @@ bool outcome_eq(struct outcome *a, struct outcome *b)
 
 size_t outcome_size(const struct outcome *outcome)
 {
-    return sizeof(*outcome) + outcome->fields.len + outcome->body.len;
+    return sizeof *outcome + outcome->fields.len + outcome->body.len;
 }
 
 static bool starts_nocase(struct slice name, struct slice prefix)

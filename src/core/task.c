@@ -8,7 +8,7 @@ static const struct {
     struct slice name;
     const char *text;
 } reasons[TASK_REASON_COUNT] = {
-#define X(name, word, text) {{word, sizeof(word) - 1}, text},
+#define X(name, word, text) {{word, sizeof word - 1}, text},
     TASK_REASONS(X)
 #undef X
 };

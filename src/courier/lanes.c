@@ -50,7 +50,7 @@ struct lanes {
 struct lanes *lanes_new(int overall)
 {
     CHECK(overall > 0);
-    struct lanes *lanes = mem_zalloc(1, sizeof(*lanes));
+    struct lanes *lanes = mem_zalloc(1, sizeof *lanes);
     if (lanes)
         lanes->overall = overall;
     return lanes;
@@ -107,7 +107,7 @@ static void forget_some(struct lanes *lanes, int64_t now)
 
 static struct lane *make_lane(struct slice kind, struct slice name, int64_t now)
 {
-    struct lane *lane = mem_zalloc(1, sizeof(*lane) + kind.len + name.len);
+    struct lane *lane = mem_zalloc(1, sizeof *lane + kind.len + name.len);
     if (!lane)
         return NULL;
     char *text = (char *)(lane + 1);

@@ -53,7 +53,7 @@ static unsigned long long mappings_allowed(void)
     FILE *file = fopen(MAP_COUNT, "re");
     if (!file)
         return 0;
-    bool got = fgets(text, sizeof text, file) != NULL;
+    bool got = fgets(text, sizeof text, file);
     fclose(file);
     return got ? strtoull(text, NULL, 10) : 0;
 }

@@ -23,7 +23,7 @@ static const struct kind {
     const char *subject;
 } kinds[KIND_COUNT] = {
 #define X(name, text, prefix, subject)                                                             \
-    {{text, sizeof(text) - 1}, {prefix, sizeof(prefix) - 1}, subject},
+    {{text, sizeof text - 1}, {prefix, sizeof prefix - 1}, subject},
     LEDGER_KINDS(X)
 #undef X
 };
@@ -68,13 +68,13 @@ static struct ledger_entry *ledger_entry_new(const struct ledger *ledger,
     struct ledger_entry *entry = ledger->n < LEDGER_ENTRIES_MAX
                                      ? mem_alloc(sizeof *entry + from->line.len + from->key.len)
                                      : NULL;
-    if (entry == NULL)
+    if (!entry)
         return NULL;
     char *text = (char *)(entry + 1);
     *entry = *from;
     memcpy(text, from->line.at, from->line.len);
     entry->line.at = text;
-    if (from->key.at != NULL) {
+    if (from->key.at) {
         entry->key.at = text + from->line.len;
         memcpy(text + from->line.len, from->key.at, from->key.len);
     }
@@ -95,7 +95,7 @@ static void enter_entry(struct ledger *ledger, struct ledger_entry *entry)
 static bool read_kind(const struct json *root, enum ledger_kind *ret_kind)
 {
     const struct json *kind = json_at_as(root, SLICE("/kind"), JSON_STRING);
-    for (int i = 0; kind != NULL && i < KIND_COUNT; i++) {
+    for (int i = 0; kind && i < KIND_COUNT; i++) {
         if (slice_eq(kind->text, kinds[i].name)) {
             *ret_kind = (enum ledger_kind)i;
             return true;
@@ -113,7 +113,7 @@ static bool read_line(struct slice line, struct arena *arena, struct ledger_entr
     struct ledger_entry entry = {.line = line};
     const struct json *id = json_at_as(root, SLICE("/id"), JSON_STRING);
     const struct json *key = json_at(root, SLICE("/key"));
-    if (id == NULL || key == NULL || !read_kind(root, &entry.kind) ||
+    if (!id || !key || !read_kind(root, &entry.kind) ||
         !ledger_read_id(entry.kind, id->text, &entry.number))
         return false;
     if (key->type == JSON_STRING)
@@ -130,15 +130,15 @@ static bool take_ledger_line(struct ledger *ledger, struct slice line)
     struct ledger_entry read;
     struct ledger_entry *entry =
         read_line(line, &arena, &read) ? ledger_entry_new(ledger, &read) : NULL;
-    if (entry != NULL)
+    if (entry)
         enter_entry(ledger, entry);
-    return entry != NULL;
+    return entry;
 }
 
 static bool read_ledger_bytes(int fd, size_t size, struct buf *bytes)
 {
     char *at = buf_room(bytes, size);
-    while (at != NULL && bytes->len < size) {
+    while (at && bytes->len < size) {
         ssize_t got = pread(fd, at + bytes->len, size - bytes->len, (off_t)bytes->len);
         if (got < 0 && errno == EINTR)
             continue;
@@ -146,7 +146,7 @@ static bool read_ledger_bytes(int fd, size_t size, struct buf *bytes)
             return false;
         buf_added(bytes, (size_t)got);
     }
-    return at != NULL;
+    return at;
 }
 
 static bool read_entries(struct ledger *ledger, size_t size, struct buf *problem)
@@ -199,7 +199,7 @@ struct ledger *ledger_open(const char *path, struct buf *problem)
 {
     size_t size = 0;
     struct ledger *ledger = mem_zalloc(1, sizeof *ledger);
-    if (ledger == NULL) {
+    if (!ledger) {
         buf_add_str(problem, "out of memory");
         return NULL;
     }
@@ -212,7 +212,7 @@ struct ledger *ledger_open(const char *path, struct buf *problem)
 
 void ledger_close(struct ledger *ledger)
 {
-    if (ledger == NULL)
+    if (!ledger)
         return;
     if (ledger->fd >= 0)
         close(ledger->fd);
@@ -231,7 +231,7 @@ static void write_json(struct buf *buf, const struct ledger_order *order, uint64
     ledger_add_id(buf, order->kind, number);
     buf_add_char(buf, '"');
     json_add_text(buf, "kind", kinds[order->kind].name);
-    if (order->key.at != NULL)
+    if (order->key.at)
         json_add_text(buf, "key", order->key);
     else
         json_add_null(buf, "key");
@@ -266,7 +266,7 @@ const struct ledger_entry *ledger_append(struct ledger *ledger, const struct led
         return NULL;
     made.line = slice_make(line.at, line.len - 1);
     struct ledger_entry *entry = ledger_entry_new(ledger, &made);
-    if (entry == NULL || !write_ledger_line(ledger, buf_slice(&line))) {
+    if (!entry || !write_ledger_line(ledger, buf_slice(&line))) {
         mem_free(entry);
         return NULL;
     }
@@ -285,7 +285,7 @@ const struct ledger_entry *ledger_by_key(const struct ledger *ledger, enum ledge
                                          struct slice key)
 {
     const struct ledger_entry *entry = ledger->first;
-    while (entry && !(entry->kind == kind && entry->key.at != NULL && slice_eq(entry->key, key)))
+    while (entry && !(entry->kind == kind && entry->key.at && slice_eq(entry->key, key)))
         entry = entry->next;
     return entry;
 }

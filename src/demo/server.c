@@ -72,7 +72,7 @@ static bool choose_faults(const struct http_session *session, struct demo_faults
     if (!slice_eq(request->method, SLICE("POST")))
         return true;
     const struct header *header = headers_find(&request->headers, SLICE("Demo-Fault"));
-    if (header != NULL)
+    if (header)
         return demo_faults_read(header->value, ret_faults);
     *ret_faults = demo->faults;
     return true;
@@ -164,7 +164,7 @@ static bool open_ledger(struct demo *demo, const char *path)
 {
     BUF_AUTO struct buf problem = buf_make(1024);
     demo->ledger = ledger_open(path, &problem);
-    if (demo->ledger != NULL)
+    if (demo->ledger)
         return true;
     fprintf(stderr, "pawl demo: ledger %s: %.*s\n", path, SLICE_ARG(buf_slice(&problem)));
     return false;
@@ -178,7 +178,7 @@ static bool start_demo(struct demo *demo, const struct demo_config *config)
     if (!open_ledger(demo, config->ledger))
         return false;
     demo->workers = workers_new(WORKERS, LISTENER_CONNECTIONS_MAX);
-    if (demo->workers == NULL)
+    if (!demo->workers)
         return report_failure("cannot start", "no resources");
     if (!listener_start(&demo->listener, &address))
         return false;

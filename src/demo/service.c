@@ -27,7 +27,7 @@ void service_refuse(struct service_response *response, int status, const char *e
 static void respond_entry(struct service_response *response, int status,
                           const struct ledger_entry *entry)
 {
-    if (entry == NULL) {
+    if (!entry) {
         service_refuse(response, 404, "no such entry");
         return;
     }
@@ -43,7 +43,7 @@ static struct slice unquote(struct slice value, struct arena *arena)
 {
     char *text = value.len > 0 && value.at[0] == '"' ? arena_alloc(arena, value.len) : NULL;
     size_t n = 0;
-    for (size_t i = 1; text != NULL && i < value.len; i++) {
+    for (size_t i = 1; text && i < value.len; i++) {
         if (value.at[i] == '"')
             return slice_make(text, n);
         if (value.at[i] == '\\' && ++i == value.len)
@@ -56,7 +56,7 @@ static struct slice unquote(struct slice value, struct arena *arena)
 static struct slice read_demo_key(const struct http_request *request, struct arena *arena)
 {
     const struct header *key = headers_find(&request->headers, SLICE("Idempotency-Key"));
-    return key != NULL ? unquote(key->value, arena) : slice_make(NULL, 0);
+    return key ? unquote(key->value, arena) : slice_make(NULL, 0);
 }
 
 /* ---- effects ---- */
@@ -68,10 +68,10 @@ static const char *read_order_body(const struct json *root, struct ledger_order 
         return "the body is not an object";
     const struct json *subject = json_at_as(root, ledger_subject(order->kind), JSON_STRING);
     const struct json *amount = json_at_as(root, SLICE("/amount"), JSON_NUMBER);
-    if (subject == NULL || subject->text.len == 0)
+    if (!subject || subject->text.len == 0)
         return order->kind == LEDGER_REFUND ? "charge_id must be a string, not empty"
                                             : "order_id must be a string, not empty";
-    if (amount == NULL || !slice_to_u64(amount->text, LEDGER_AMOUNT_MAX, &order->amount) ||
+    if (!amount || !slice_to_u64(amount->text, LEDGER_AMOUNT_MAX, &order->amount) ||
         order->amount == 0)
         return "amount must be an integer above 0";
     order->subject = subject->text;
@@ -108,12 +108,12 @@ static void create(const struct call *call, enum ledger_kind kind, struct slice 
     struct ledger_order order = {
         .kind = kind, .key = read_demo_key(call->request, call->arena), .at_us = clock_wall_us()};
     const char *problem = read_order_body(root, &order);
-    if (problem != NULL) {
+    if (problem) {
         service_refuse(call->response, 422, problem);
         return;
     }
     const struct ledger_entry *entry = ledger_append(call->ledger, &order);
-    if (entry == NULL) {
+    if (!entry) {
         service_refuse(call->response, 507, "the ledger is full");
         return;
     }
@@ -127,7 +127,7 @@ static void create(const struct call *call, enum ledger_kind kind, struct slice 
 static void show_by_key(const struct call *call, enum ledger_kind kind, struct slice text)
 {
     struct slice key = percent_decode(text, false, call->arena);
-    if (key.at == NULL || !percent_is_valid(text))
+    if (!key.at || !percent_is_valid(text))
         service_refuse(call->response, 400, "broken percent-encoding");
     else
         respond_entry(call->response, 200, ledger_by_key(call->ledger, kind, key));

@@ -354,7 +354,7 @@ static void wait_for_more(struct child *child)
     if (child->state < EXITED)
         sources[n++] = (struct fiber_source){&child->process, FIBER_READ};
     CHECK(n > 0 || !reads);
-    fiber_block(sources, n, child->due_us, child->spec->listener != NULL);
+    fiber_block(sources, n, child->due_us, child->spec->listener);
 }
 
 /* ---- end ---- */
@@ -396,7 +396,7 @@ int child_run(const struct child_spec *spec, struct child_result *ret_result, ch
     struct child_result result = {.output.bytes = buf_make(spec->output_max),
                                   .error.bytes = buf_make(spec->output_max)};
     struct child child = child_of(spec);
-    CHECK(fiber_self() != NULL && spec->grace_us >= 0);
+    CHECK(fiber_self() && spec->grace_us >= 0);
     keep_exit_statuses();
     tell_pid(&child, 0);
     int error = start_child(&child, ret_problem);

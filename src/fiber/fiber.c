@@ -8,7 +8,7 @@
 static struct fiber *fiber_running(void)
 {
     struct fiber *self = fiber_self();
-    CHECK(self != NULL);
+    CHECK(self);
     return self;
 }
 
@@ -95,7 +95,7 @@ static void fiber_watch(struct fiber *self)
 {
     for (size_t i = 0; i < self->n_sources; i++) {
         struct fiber_io *io = self->sources[i].io;
-        CHECK(io->fd >= 0 && io->loop == self->loop && io->waiter == NULL);
+        CHECK(io->fd >= 0 && io->loop == self->loop && !io->waiter);
         io->waiter = self;
     }
 }
@@ -126,7 +126,7 @@ enum fiber_wake fiber_block(const struct fiber_source *sources, size_t n, int64_
                             bool wakeable)
 {
     struct fiber *self = fiber_running();
-    CHECK(n <= FIBER_SOURCES_MAX && (n == 0 || sources != NULL));
+    CHECK(n <= FIBER_SOURCES_MAX && (n == 0 || sources));
     self->sources = sources;
     self->n_sources = n;
     self->wakeable = wakeable;

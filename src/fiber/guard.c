@@ -15,7 +15,7 @@
 
 void guard_stack_use(char *signal_stack)
 {
-    CHECK(signal_stack != NULL);
+    CHECK(signal_stack);
 }
 
 void guard_stack_leave(void)
@@ -51,7 +51,7 @@ static void guard_hit(int signal, siginfo_t *info, void *registers)
 {
     (void)registers;
     const struct fiber *fiber = fiber_self();
-    if (info->si_code > 0 && fiber != NULL && stack_guards(&fiber->stack, info->si_addr)) {
+    if (info->si_code > 0 && fiber && stack_guards(&fiber->stack, info->si_addr)) {
         struct iovec line[] = {iovec_of("fiber '"), iovec_of(fiber->name),
                                iovec_of("' ran out of stack\n")};
         ssize_t ignored = writev(STDERR_FILENO, line, sizeof line / sizeof *line);

@@ -24,7 +24,7 @@ void io_event(struct fiber_io *io, uint32_t events)
         io->readable = true;
     if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
         io->writable = true;
-    if (io->waiter != NULL && fiber_sources_ready(io->waiter))
+    if (io->waiter && fiber_sources_ready(io->waiter))
         loop_ready(io->waiter);
 }
 
@@ -48,7 +48,7 @@ static void make_nonblocking(int fd)
 bool fiber_io_open(struct fiber_io *io, int fd)
 {
     struct loop *loop = loop_current();
-    CHECK(loop != NULL && fd >= 0);
+    CHECK(loop && fd >= 0);
     make_nonblocking(fd);
     struct epoll_event event = {.events = IO_EVENTS, .data.ptr = io};
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
@@ -71,7 +71,7 @@ void fiber_io_close(struct fiber_io *io)
 {
     if (io->fd < 0)
         return;
-    CHECK(io->waiter == NULL);
+    CHECK(!io->waiter);
     CHECK(epoll_ctl(io->loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL) == 0);
     close(io->fd);
     *io = (struct fiber_io){.fd = -1};
@@ -91,7 +91,7 @@ static int io_wait(struct fiber_io *io, unsigned want, int64_t deadline_us)
 static int io_give_way(int64_t deadline_us)
 {
     struct fiber *self = fiber_self();
-    CHECK(self != NULL);
+    CHECK(self);
     if (++self->run_calls < FIBER_RUN_CALLS)
         return 0;
     fiber_yield();
@@ -181,7 +181,7 @@ int fiber_write(struct fiber_io *io, struct iovec *parts, size_t n_parts, int64_
             failed = -errno;
         }
     }
-    if (ret_sent != NULL)
+    if (ret_sent)
         *ret_sent = sent;
     return failed;
 }
@@ -221,7 +221,7 @@ int fiber_accept(struct fiber_io *listener, struct sockaddr_storage *ret_peer, i
         int fd =
             accept4(listener->fd, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            if (ret_peer != NULL)
+            if (ret_peer)
                 *ret_peer = peer;
             return fd;
         }

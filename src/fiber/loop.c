@@ -28,7 +28,7 @@ struct loop *loop_current(void)
 
 struct fiber *fiber_self(void)
 {
-    return loop_of_thread == NULL ? NULL : loop_of_thread->running;
+    return !loop_of_thread ? NULL : loop_of_thread->running;
 }
 
 /* ---- birth and death ---- */
@@ -45,13 +45,12 @@ static bool loop_watch(struct loop *loop)
 struct loop *loop_new(size_t max_fibers)
 {
     struct loop *loop = mem_zalloc(1, sizeof *loop);
-    if (loop == NULL)
+    if (!loop)
         return NULL;
     loop->max_fibers = max_fibers;
     loop->epoll_fd = loop->event_fd = -1;
     loop->signal_stack = mem_alloc(GUARD_STACK_BYTES);
-    if (loop->signal_stack == NULL || !timers_init(&loop->timers, max_fibers) ||
-        !loop_watch(loop)) {
+    if (!loop->signal_stack || !timers_init(&loop->timers, max_fibers) || !loop_watch(loop)) {
         loop_free(loop);
         return NULL;
     }
@@ -60,10 +59,10 @@ struct loop *loop_new(size_t max_fibers)
 
 void loop_free(struct loop *loop)
 {
-    if (loop == NULL)
+    if (!loop)
         return;
     CHECK(loop->n_live == 0 && !loop->entered);
-    while (loop->idle != NULL) {
+    while (loop->idle) {
         struct fiber *fiber = loop->idle;
         loop->idle = fiber->queue_next;
         fiber_fini(fiber);
@@ -107,7 +106,7 @@ static struct loop_post *inbox_take(struct loop *loop)
 {
     struct loop_post *newest = atomic_exchange(&loop->inbox, NULL);
     struct loop_post *oldest = NULL;
-    while (newest != NULL) {
+    while (newest) {
         struct loop_post *next = newest->next;
         newest->next = oldest;
         oldest = newest;
@@ -118,9 +117,9 @@ static struct loop_post *inbox_take(struct loop *loop)
 
 static void loop_run_inbox(struct loop *loop)
 {
-    if (atomic_load_explicit(&loop->inbox, memory_order_relaxed) == NULL)
+    if (!atomic_load_explicit(&loop->inbox, memory_order_relaxed))
         return;
-    for (struct loop_post *post = inbox_take(loop), *next; post != NULL; post = next) {
+    for (struct loop_post *post = inbox_take(loop), *next; post; post = next) {
         next = post->next; /* it is its owner's again once called */
         post->run(post->argument);
     }
@@ -133,7 +132,7 @@ static void loop_enqueue(struct fiber *fiber)
     struct loop *loop = fiber->loop;
     fiber->state = FIBER_RUNNABLE;
     fiber->queue_next = NULL;
-    if (loop->runnable == NULL)
+    if (!loop->runnable)
         loop->runnable = fiber;
     else
         loop->runnable_last->queue_next = fiber;
@@ -170,12 +169,12 @@ static void fiber_main(void *argument)
 static struct fiber *loop_take_idle(struct loop *loop)
 {
     struct fiber *fiber = loop->idle;
-    if (fiber != NULL) {
+    if (fiber) {
         loop->idle = fiber->queue_next;
         return fiber;
     }
     fiber = mem_zalloc(1, sizeof *fiber);
-    if (fiber == NULL || !fiber_init(fiber, loop)) {
+    if (!fiber || !fiber_init(fiber, loop)) {
         mem_free(fiber);
         return NULL;
     }
@@ -188,7 +187,7 @@ bool fiber_spawn(struct loop *loop, const char *name, void (*run)(void *), void 
     if (loop->n_live == loop->max_fibers)
         return false;
     struct fiber *fiber = loop_take_idle(loop);
-    if (fiber == NULL)
+    if (!fiber)
         return false;
     CHECK(fiber->state == FIBER_IDLE);
     fiber->name = name;
@@ -198,7 +197,7 @@ bool fiber_spawn(struct loop *loop, const char *name, void (*run)(void *), void 
     context_init(&fiber->context, &fiber->stack, fiber_main, fiber);
     fiber->live_prev = NULL;
     fiber->live_next = loop->live;
-    if (loop->live != NULL)
+    if (loop->live)
         loop->live->live_prev = fiber;
     loop->live = fiber;
     loop->n_live++;
@@ -209,8 +208,8 @@ bool fiber_spawn(struct loop *loop, const char *name, void (*run)(void *), void 
 static void loop_bury(struct loop *loop, struct fiber *fiber)
 {
     context_fini(&fiber->context);
-    *(fiber->live_prev == NULL ? &loop->live : &fiber->live_prev->live_next) = fiber->live_next;
-    if (fiber->live_next != NULL)
+    *(!fiber->live_prev ? &loop->live : &fiber->live_prev->live_next) = fiber->live_next;
+    if (fiber->live_next)
         fiber->live_next->live_prev = fiber->live_prev;
     loop->n_live--;
     fiber->state = FIBER_IDLE;
@@ -233,7 +232,7 @@ static void loop_resume(struct loop *loop, struct fiber *fiber)
 
 static void loop_run_fibers(struct loop *loop)
 {
-    for (int i = 0; i < LOOP_ITERATION_FIBERS && loop->runnable != NULL; i++) {
+    for (int i = 0; i < LOOP_ITERATION_FIBERS && loop->runnable; i++) {
         struct fiber *fiber = loop->runnable;
         loop->runnable = fiber->queue_next;
         loop_resume(loop, fiber);
@@ -248,7 +247,7 @@ static void loop_run_deadlines(struct loop *loop)
         return;
     int64_t now_us = clock_boot_us();
     struct timer *timer;
-    while ((timer = timers_take_due(&loop->timers, now_us)) != NULL) {
+    while ((timer = timers_take_due(&loop->timers, now_us))) {
         struct fiber *fiber = (void *)((char *)timer - offsetof(struct fiber, timer));
         fiber->expired = true;
         loop_ready(fiber);
@@ -257,15 +256,15 @@ static void loop_run_deadlines(struct loop *loop)
 
 static bool loop_done(struct loop *loop)
 {
-    return loop->n_live == 0 && atomic_load(&loop->stopping) && atomic_load(&loop->inbox) == NULL;
+    return loop->n_live == 0 && atomic_load(&loop->stopping) && !atomic_load(&loop->inbox);
 }
 
 static void loop_poll(struct loop *loop)
 {
     int timeout_ms = 0;
-    if (loop->runnable == NULL) {
+    if (!loop->runnable) {
         atomic_store(&loop->sleeping, true);
-        if (atomic_load(&loop->inbox) == NULL && !loop_done(loop))
+        if (!atomic_load(&loop->inbox) && !loop_done(loop))
             timeout_ms = clock_poll_ms(timers_next(&loop->timers));
     }
     int n = epoll_wait(loop->epoll_fd, loop->events, LOOP_ITERATION_EVENTS, timeout_ms);
@@ -273,13 +272,13 @@ static void loop_poll(struct loop *loop)
     atomic_store_explicit(&loop->sleeping, false, memory_order_relaxed);
     /* No fiber runs in between: no event outlives its descriptor. */
     for (int i = 0; i < n; i++)
-        if (loop->events[i].data.ptr != NULL)
+        if (loop->events[i].data.ptr)
             io_event(loop->events[i].data.ptr, loop->events[i].events);
 }
 
 void loop_run(struct loop *loop)
 {
-    CHECK(loop_of_thread == NULL && !loop->entered);
+    CHECK(!loop_of_thread && !loop->entered);
     thread_mark_loop(true);
     loop_of_thread = loop;
     loop->entered = true;

@@ -32,10 +32,10 @@ struct workers {
 
 static struct job *workers_next(struct workers *workers)
 {
-    while (workers->first == NULL && !workers->closing)
+    while (!workers->first && !workers->closing)
         cond_wait(&workers->queued, &workers->mutex);
     struct job *job = workers->first;
-    if (job != NULL) {
+    if (job) {
         workers->first = job->next;
         workers->n_queued--;
     }
@@ -47,7 +47,7 @@ static void worker_main(void *argument)
     struct workers *workers = argument;
     mutex_lock(&workers->mutex);
     struct job *job;
-    while ((job = workers_next(workers)) != NULL) {
+    while ((job = workers_next(workers))) {
         mutex_unlock(&workers->mutex);
         job->run(job->argument);
         parker_publish(job->parker, &job->done, true);
@@ -61,7 +61,7 @@ static void worker_main(void *argument)
 struct workers *workers_new(size_t n_threads, size_t max_queued)
 {
     struct workers *workers = mem_zalloc(1, sizeof *workers + n_threads * sizeof(struct thread));
-    if (workers == NULL)
+    if (!workers)
         return NULL;
     workers->max_queued = max_queued;
     mutex_init(&workers->mutex);
@@ -78,7 +78,7 @@ struct workers *workers_new(size_t n_threads, size_t max_queued)
 
 void workers_free(struct workers *workers)
 {
-    if (workers == NULL)
+    if (!workers)
         return;
     mutex_lock(&workers->mutex);
     workers->closing = true;
@@ -86,7 +86,7 @@ void workers_free(struct workers *workers)
     mutex_unlock(&workers->mutex);
     for (size_t i = 0; i < workers->n_threads; i++)
         thread_join(&workers->threads[i]);
-    CHECK(workers->first == NULL);
+    CHECK(!workers->first);
     cond_fini(&workers->queued);
     mutex_fini(&workers->mutex);
     mem_free(workers);
@@ -100,7 +100,7 @@ static bool workers_submit(struct workers *workers, struct job *job)
     CHECK(!workers->closing);
     bool room = workers->n_queued < workers->max_queued;
     if (room) {
-        if (workers->first == NULL)
+        if (!workers->first)
             workers->first = job;
         else
             workers->last->next = job;
@@ -124,7 +124,7 @@ static bool job_perform(struct workers *workers, struct job *job)
 bool fiber_offload(struct workers *workers, void (*run)(void *), void *argument)
 {
     struct job job = {.run = run, .argument = argument};
-    if (fiber_self() != NULL) {
+    if (fiber_self()) {
         job.parker = fiber_parker();
         return job_perform(workers, &job);
     }

@@ -38,7 +38,7 @@ bool stack_open(struct stack *ret_stack)
 
 void stack_close(struct stack *stack)
 {
-    if (stack->guard == NULL)
+    if (!stack->guard)
         return;
     sanitizer_stack_closed(stack->bottom, stack->size);
     size_t bytes = (size_t)(stack->bottom - stack->guard) + stack->size;

@@ -90,7 +90,7 @@ void context_init(struct context *context, const struct stack *stack, void (*run
 void context_fini(struct context *context)
 {
 #if FIBER_TSAN
-    if (context->tsan_fiber != NULL)
+    if (context->tsan_fiber)
         __tsan_destroy_fiber(context->tsan_fiber);
 #endif
     *context = (struct context){0};

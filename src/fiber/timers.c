@@ -8,7 +8,7 @@
 bool timers_init(struct timers *timers, size_t room)
 {
     struct timer_slot *heap = mem_zalloc(room + 1, sizeof *heap);
-    if (heap == NULL)
+    if (!heap)
         return false;
     *timers = (struct timers){.heap = heap, .room = room};
     return true;

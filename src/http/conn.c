@@ -83,14 +83,14 @@ int http_conn_secure(struct http_conn *conn, struct tls_client *client, int64_t 
 
 bool http_conn_end(struct http_conn *conn)
 {
-    if (conn->tls != NULL)
+    if (conn->tls)
         tls_end(conn->tls);
     return shutdown(conn->io.fd, SHUT_WR) == 0;
 }
 
 void http_conn_close(struct http_conn *conn)
 {
-    if (conn->tls != NULL)
+    if (conn->tls)
         tls_end(conn->tls);
     tls_free(conn->tls);
     conn->tls = NULL;
@@ -112,7 +112,7 @@ void http_conn_linger(struct http_conn *conn, int64_t idle_us, int64_t deadline_
 {
     buf_clear(&conn->in);
     char *at = http_conn_end(conn) ? buf_room(&conn->in, LINGER_PART) : NULL;
-    ptrdiff_t got = at != NULL;
+    ptrdiff_t got = at ? 1 : 0;
     while (got > 0) {
         int64_t idle_until = clock_after(clock_boot_us(), idle_us);
         got = http_conn_receive(conn, at, LINGER_PART,
@@ -126,7 +126,7 @@ bool http_conn_is_silent(struct http_conn *conn)
     char byte;
     if (conn->io.hung_up)
         return false;
-    if (conn->tls != NULL)
+    if (conn->tls)
         return tls_is_silent(conn->tls);
     ssize_t got = recv(conn->io.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return got < 0 && errno == EAGAIN;
@@ -147,8 +147,8 @@ ptrdiff_t http_conn_receive(struct http_conn *conn, char *at, size_t n, int64_t 
 {
     if (!conn->io.readable) /* it will wait, in the middle of a message */
         acknowledge_at_once(conn->io.fd);
-    ptrdiff_t got = conn->tls == NULL ? fiber_read(&conn->io, at, n, deadline_us)
-                                      : tls_read(conn->tls, at, n, deadline_us);
+    ptrdiff_t got = !conn->tls ? fiber_read(&conn->io, at, n, deadline_us)
+                               : tls_read(conn->tls, at, n, deadline_us);
     if (got > 0)
         conn->received += (uint64_t)got;
     return got;
@@ -157,9 +157,9 @@ ptrdiff_t http_conn_receive(struct http_conn *conn, char *at, size_t n, int64_t 
 /* Takes what has arrived. The buffer is given back when that was nothing. */
 static ptrdiff_t receive_first(struct http_conn *conn)
 {
-    CHECK(conn->in.at == NULL);
+    CHECK(!conn->in.at);
     conn->block = mem_block_new(MEM_BLOCK_INPUT);
-    if (conn->block == NULL)
+    if (!conn->block)
         return -ENOMEM;
     conn->in = buf_on(conn->block, MEM_BLOCK_INPUT_SIZE, INPUT_MAX);
     ptrdiff_t got = http_conn_receive(conn, conn->in.at, conn->in.cap, 0);
@@ -197,7 +197,7 @@ static enum http_read receive_headers(struct http_conn *conn, int64_t deadline_u
     if (in->len == 0)
         return http_conn_wait(conn, deadline_us);
     char *at = buf_room(in, 1);
-    if (at == NULL)
+    if (!at)
         return HTTP_READ_NO_MEMORY;
     ptrdiff_t got = http_conn_receive(conn, at, in->cap - in->len, deadline_us);
     if (got <= 0)
@@ -216,7 +216,7 @@ struct wanted {
 static enum http_parse parse_wanted(struct http_conn *conn, const struct wanted *wanted)
 {
     struct slice bytes = buf_slice(&conn->in);
-    if (wanted->request != NULL)
+    if (wanted->request)
         return http_parse_request(bytes, &conn->scan, wanted->request);
     struct http_response *response = wanted->response;
     enum http_parse parsed = http_parse_response(bytes, &conn->scan, wanted->method, response);
@@ -235,7 +235,7 @@ static enum http_read freeze_headers(struct http_conn *conn, const struct wanted
     size_t need = headers_len + WINDOW_MIN;
     CHECK(headers_len <= in->len && need <= in->max);
     if (in->cap < need) {
-        if (buf_room(in, need - in->len) == NULL)
+        if (!buf_room(in, need - in->len))
             return HTTP_READ_NO_MEMORY;
         CHECK(parse_wanted(conn, wanted) == HTTP_PARSE_DONE);
     }
@@ -266,16 +266,15 @@ static enum http_read read_message_headers(struct http_conn *conn, const struct 
     const struct http_request *request = wanted->request;
     const struct http_response *response = wanted->response;
     if (parsed == HTTP_PARSE_REFUSED) {
-        conn->refusal = request != NULL ? request->refusal : response->refusal;
+        conn->refusal = request ? request->refusal : response->refusal;
         return HTTP_READ_REFUSED;
     }
-    if (request != NULL)
+    if (request)
         begin_body(conn, request->framing, request->content_length, false);
     else
         begin_body(conn, response->framing, response->content_length, true);
-    conn->is_odd = conn->is_odd || (response != NULL && response->is_odd);
-    return freeze_headers(conn, wanted,
-                          request != NULL ? request->headers_len : response->headers_len);
+    conn->is_odd = conn->is_odd || (response && response->is_odd);
+    return freeze_headers(conn, wanted, request ? request->headers_len : response->headers_len);
 }
 
 enum http_read http_conn_read_request(struct http_conn *conn, int64_t deadline_us,
@@ -319,8 +318,8 @@ int http_conn_write(struct http_conn *conn, struct iovec *parts, size_t n_parts,
                     int64_t deadline_us)
 {
     size_t sent = 0;
-    int failed = conn->tls == NULL ? fiber_write(&conn->io, parts, n_parts, deadline_us, &sent)
-                                   : tls_write(conn->tls, parts, n_parts, deadline_us, &sent);
+    int failed = !conn->tls ? fiber_write(&conn->io, parts, n_parts, deadline_us, &sent)
+                            : tls_write(conn->tls, parts, n_parts, deadline_us, &sent);
     conn->sent += sent;
     return failed;
 }

@@ -183,7 +183,7 @@ static enum http_read receive_run(struct http_conn *conn, uint64_t want, int64_t
         want = smaller(want, conn->left);
     size_t ahead = body->len > AHEAD_MAX ? body->len : AHEAD_MAX;
     char *at = buf_room(body, (size_t)smaller(want, ahead));
-    if (at == NULL)
+    if (!at)
         return HTTP_READ_NO_MEMORY;
     size_t n = (size_t)smaller(want, body->cap - body->len);
     ptrdiff_t got = http_conn_receive(conn, at, n, deadline_us);

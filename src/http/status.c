@@ -89,7 +89,7 @@ const char *http_refusal_text(enum http_refusal refusal)
 
 const char *http_reason(int status)
 {
-    for (size_t i = 0; i < sizeof phrases / sizeof phrases[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(phrases); i++)
         if (phrases[i].status == status)
             return phrases[i].text;
     return "";

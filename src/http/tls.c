@@ -87,7 +87,7 @@ static const char *find_cause(const struct cause *causes, size_t n, int code)
             return causes[i].text;
     return NULL;
 }
-#define FIND(causes, code) find_cause(causes, sizeof(causes) / sizeof *(causes), code)
+#define FIND(causes, code) find_cause(causes, sizeof causes / sizeof *(causes), code)
 
 static const char *tls_refusal_of(unsigned long error)
 {
@@ -171,7 +171,7 @@ static bool name_server(struct tls_client *client, struct slice server)
 {
     server.len -= server.len > 1 && server.at[server.len - 1] == '.';
     client->server = mem_copy(server.at, server.len);
-    return client->server != NULL;
+    return client->server;
 }
 
 static bool make_context(struct tls_client *client, bool insecure)
@@ -402,7 +402,7 @@ static bool expect_server(SSL *ssl, char *server)
 
 static struct tls *tls_new(struct tls_client *client, struct fiber_io *io)
 {
-    CHECK(client->server != NULL);
+    CHECK(client->server);
     struct tls *tls = mem_zalloc(1, sizeof *tls);
     BIO *bio = tls ? BIO_new(client->method) : NULL;
     if (!bio) {

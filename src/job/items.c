@@ -378,7 +378,7 @@ static void report_twice(const struct items *items, const struct json *a, const 
 static enum items_result check_unique(const struct items *items, struct buf *problem)
 {
     size_t n = items->n_columns;
-    MEM_AUTO const struct json **sorted = mem_zalloc(n, 2 * sizeof(*sorted));
+    MEM_AUTO const struct json **sorted = mem_zalloc(n, 2 * sizeof *sorted);
     if (!sorted)
         return ITEMS_NO_MEMORY;
     for (size_t i = 0; i < n; i++)

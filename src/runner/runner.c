@@ -40,7 +40,7 @@ static void fill_runner_attempt(struct runner *runner)
     runner->attempt.key_hash = engine_key_hash(runner->engine, runner->attempt.tenant,
                                                runner->attempt.rule, runner->attempt.key);
     begin->doubted_us = begin->ttl_us;
-    begin->asks_first = runner->executor->goes_on != NULL;
+    begin->asks_first = runner->executor->goes_on;
     if (begin->lease_us > 0)
         return;
     begin->lease_us = clock_after(runner->timeout_us, LEASE_MARGIN_US);

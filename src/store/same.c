@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/same.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 #define SAME(kind, role, field) TABLE_COLUMN(struct store_same, kind, role, field, #field)
 
 static const struct table_column columns[] = {

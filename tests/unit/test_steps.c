@@ -8,8 +8,6 @@
 
 #include "core/steps.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 /* A task of a list. */
 #define STEP(n, how)                                                                               \
     {                                                                                              \

@@ -104,7 +104,7 @@ static void read_group_line(const char *root, char *line, struct container *cont
     line[strcspn(line, "\n")] = '\0';
     struct slice rest = slice_cut(slice_of(line), ':', &id);
     struct slice path = slice_cut(rest, ':', &controllers);
-    for (size_t i = 0; path.at && i < sizeof hierarchies / sizeof hierarchies[0]; i++)
+    for (size_t i = 0; path.at && i < COUNT_OF(hierarchies); i++)
         if (slice_item(controllers, ',', slice_of(hierarchies[i].controller)) >= 0)
             read_upwards(&hierarchies[i], root, path.at, container);
 }

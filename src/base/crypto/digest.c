@@ -35,7 +35,7 @@ void digest_add_sized(struct digest_stream *stream, struct slice part)
 {
     unsigned char length[8];
     put_be64(length, part.len);
-    digest_add(stream, slice_make(length, sizeof(length)));
+    digest_add(stream, slice_make(length, sizeof length));
     digest_add(stream, part);
 }
 
@@ -43,7 +43,7 @@ struct digest digest_end(struct digest_stream *stream)
 {
     struct digest digest;
     sha256_digest(context_of(stream), sizeof digest.bytes, digest.bytes);
-    memset(stream, 0, sizeof(*stream));
+    memset(stream, 0, sizeof *stream);
     return digest;
 }
 
@@ -61,10 +61,10 @@ static void start_padded(struct digest_stream *stream, struct slice secret, unsi
     unsigned char block[BLOCK_SIZE] = {0};
     if (secret.len)
         memcpy(block, secret.at, secret.len);
-    for (size_t i = 0; i < sizeof(block); i++)
+    for (size_t i = 0; i < sizeof block; i++)
         block[i] ^= pad;
     digest_start(stream);
-    digest_add(stream, slice_make(block, sizeof(block)));
+    digest_add(stream, slice_make(block, sizeof block));
 }
 
 struct digest_key digest_key_of(struct slice secret)
@@ -73,7 +73,7 @@ struct digest_key digest_key_of(struct slice secret)
     struct digest short_secret;
     if (secret.len > BLOCK_SIZE) {
         short_secret = digest_of(secret);
-        secret = slice_make(short_secret.bytes, sizeof(short_secret.bytes));
+        secret = slice_make(short_secret.bytes, sizeof short_secret.bytes);
     }
     start_padded(&key.inner, secret, 0x36);
     start_padded(&key.outer, secret, 0x5c);
@@ -86,7 +86,7 @@ struct digest digest_keyed(const struct digest_key *key, const struct slice *par
     for (size_t i = 0; i < n_parts; i++)
         digest_add_sized(&inner, parts[i]);
     struct digest digest = digest_end(&inner);
-    digest_add(&outer, slice_make(digest.bytes, sizeof(digest.bytes)));
+    digest_add(&outer, slice_make(digest.bytes, sizeof digest.bytes));
     return digest_end(&outer);
 }
 

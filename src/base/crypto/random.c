@@ -59,6 +59,6 @@ void random_bytes(void *ret_bytes, size_t n)
 uint64_t random_u64(void)
 {
     uint64_t value;
-    random_bytes(&value, sizeof(value));
+    random_bytes(&value, sizeof value);
     return value;
 }

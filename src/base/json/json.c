@@ -307,7 +307,7 @@ void json_sort_members(const struct json **members, size_t n, const struct json 
         from = sorted;
     }
     if (from != members)
-        memcpy(members, from, n * sizeof(*members));
+        memcpy(members, from, n * sizeof *members);
 }
 
 static bool few_has_duplicate(const struct json *object)
@@ -324,7 +324,7 @@ static bool few_has_duplicate(const struct json *object)
 /* False: no memory. Sorting bounds the work whatever names a client chose. */
 static bool many_have_duplicate(const struct json *object, bool *ret_duplicate)
 {
-    MEM_AUTO const struct json **members = mem_zalloc(object->count, 2 * sizeof(*members));
+    MEM_AUTO const struct json **members = mem_zalloc(object->count, 2 * sizeof *members);
     if (!members)
         return false;
     size_t n = 0;
@@ -356,7 +356,7 @@ static bool open_container(struct reader *reader, struct json *container)
         return fail_json(reader, JSON_DEPTH);
     struct level *level = reader->level->down;
     if (!level) {
-        level = arena_alloc(reader->arena, sizeof(*level));
+        level = arena_alloc(reader->arena, sizeof *level);
         if (!level)
             return fail_json(reader, JSON_NO_MEMORY);
         *level = (struct level){.up = reader->level};
@@ -439,7 +439,7 @@ static bool read_start(struct reader *reader, struct json *value)
 static bool read_json_value(struct reader *reader)
 {
     struct level *level = reader->level;
-    struct json *value = arena_alloc(reader->arena, sizeof(*value));
+    struct json *value = arena_alloc(reader->arena, sizeof *value);
     if (!value)
         return fail_json(reader, JSON_NO_MEMORY);
     *value = (struct json){.type = JSON_NULL};

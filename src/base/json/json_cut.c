@@ -12,7 +12,7 @@ struct open {
 
 static bool is_one_of(char c, const char *chars)
 {
-    return c != '\0' && strchr(chars, c) != NULL;
+    return c != '\0' && strchr(chars, c);
 }
 
 static bool open_bracket(struct open *open, bool is_object)

@@ -17,7 +17,7 @@ static inline uint64_t json_marks(uint64_t word)
 /* Escapes of two characters: the letter behind the backslash, and what it stands for. */
 static const char json_escapes[][2] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'b', '\b'},
                                        {'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'}};
-#define JSON_N_ESCAPES (sizeof(json_escapes) / sizeof(json_escapes[0]))
+#define JSON_N_ESCAPES COUNT_OF(json_escapes)
 
 static inline bool json_must_escape(char c)
 {

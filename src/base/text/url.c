@@ -19,7 +19,7 @@ static bool is_address(struct slice host)
     char text[INET6_ADDRSTRLEN];
     struct in6_addr address;
     struct slice number, zone = slice_cut(host, '%', &number);
-    if (number.len >= sizeof text || (zone.at != NULL && !is_name(zone)))
+    if (number.len >= sizeof text || (zone.at && !is_name(zone)))
         return false;
     memcpy(text, number.at, number.len);
     text[number.len] = '\0';
@@ -38,7 +38,7 @@ bool url_read_authority(struct slice text, int port_else, struct url_authority *
     bool bracketed = text.len > 0 && text.at[0] == '[';
     if (bracketed) {
         rest = slice_cut(slice_skip(text, 1), ']', &host);
-        if (rest.at == NULL || (rest.len > 0 && rest.at[0] != ':'))
+        if (!rest.at || (rest.len > 0 && rest.at[0] != ':'))
             return false;
     } else {
         slice_cut(text, ':', &host);
@@ -93,8 +93,8 @@ static const char *read_url_parts(struct slice rest, struct url *url)
     struct slice authority = slice_first(rest, authority_len(rest)), userinfo;
     struct slice host = slice_cut(authority, '@', &userinfo);
     url->query = slice_cut(slice_skip(rest, authority.len), '?', &url->path);
-    url->userinfo = host.at != NULL ? userinfo : slice_of(NULL);
-    if (!url_read_authority(host.at != NULL ? host : authority, url->tls ? PORT_HTTPS : PORT_HTTP,
+    url->userinfo = host.at ? userinfo : slice_of(NULL);
+    if (!url_read_authority(host.at ? host : authority, url->tls ? PORT_HTTPS : PORT_HTTP,
                             &url->at))
         return "has no valid host, such as api.example.com, 127.0.0.1:9000 or [::1]:9000";
     return url->at.port == 0 ? "has the port 0" : NULL;
@@ -104,11 +104,11 @@ bool url_read(struct slice text, struct url *ret_url, const char **ret_problem)
 {
     struct url url = {0};
     *ret_problem = find_bad_byte(text);
-    if (*ret_problem == NULL && !take_scheme(&text, &url.tls))
+    if (!*ret_problem && !take_scheme(&text, &url.tls))
         *ret_problem = "does not begin with http:// or https://";
-    if (*ret_problem == NULL)
+    if (!*ret_problem)
         *ret_problem = read_url_parts(text, &url);
-    if (*ret_problem != NULL)
+    if (*ret_problem)
         return false;
     *ret_url = url;
     return true;
@@ -145,7 +145,7 @@ void url_write_origin(struct buf *buf, const struct url *url)
 void url_write_target(struct buf *buf, const struct url *url)
 {
     buf_add_slice(buf, url->path.len > 0 ? url->path : SLICE("/"));
-    if (url->query.at == NULL)
+    if (!url->query.at)
         return;
     buf_add_char(buf, '?');
     buf_add_slice(buf, url->query);

@@ -26,7 +26,7 @@ struct utf8_range {
 
 /* Whether `code` is in one of an array's ranges. */
 bool utf8_is_in(uint32_t code, const struct utf8_range *ranges, size_t n);
-#define UTF8_IS_IN(code, ranges) utf8_is_in(code, ranges, sizeof(ranges) / sizeof(ranges)[0])
+#define UTF8_IS_IN(code, ranges) utf8_is_in(code, ranges, COUNT_OF(ranges))
 
 /* Whether a well-formed character is one that a terminal acts on or does not show: C0, DEL, C1, and
  * the marks that reorder text or are not seen. */

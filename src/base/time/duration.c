@@ -16,16 +16,12 @@ static const struct unit duration_units[] = {
     {{"s", 1}, CLOCK_US_PER_S},
     {{"ms", 2}, CLOCK_US_PER_MS},
 };
-#define N_DURATION_UNITS (sizeof(duration_units) / sizeof(duration_units[0]))
-
 static const struct unit size_units[] = {
     {{"GiB", 3}, UINT64_C(1) << 30},
     {{"MiB", 3}, UINT64_C(1) << 20},
     {{"KiB", 3}, UINT64_C(1) << 10},
     {{"", 0}, 1},
 };
-#define N_SIZE_UNITS (sizeof(size_units) / sizeof(size_units[0]))
-
 /* Reads a number and one of `units`; the product is at most `max`. */
 static bool parse_units(struct slice text, const struct unit *units, size_t n_units, uint64_t max,
                         uint64_t *ret_value)
@@ -57,7 +53,7 @@ bool duration_parse(struct slice text, int64_t *ret_us)
         *ret_us = 0;
         return true;
     }
-    if (!parse_units(text, duration_units, N_DURATION_UNITS, CLOCK_NEVER - 1, &us))
+    if (!parse_units(text, duration_units, COUNT_OF(duration_units), CLOCK_NEVER - 1, &us))
         return false;
     *ret_us = (int64_t)us;
     return true;
@@ -72,7 +68,7 @@ void duration_print(struct buf *buf, int64_t us)
         buf_add_str(buf, us ? "forever" : "0");
         return;
     }
-    for (size_t i = N_DURATION_UNITS; i-- > 0;)
+    for (size_t i = COUNT_OF(duration_units); i-- > 0;)
         if ((uint64_t)us % duration_units[i].worth == 0)
             unit = &duration_units[i];
     buf_add_u64(buf, (uint64_t)us / unit->worth);
@@ -81,5 +77,5 @@ void duration_print(struct buf *buf, int64_t us)
 
 bool size_parse(struct slice text, uint64_t *ret_bytes)
 {
-    return parse_units(text, size_units, N_SIZE_UNITS, UINT64_MAX, ret_bytes);
+    return parse_units(text, size_units, COUNT_OF(size_units), UINT64_MAX, ret_bytes);
 }

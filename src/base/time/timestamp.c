@@ -59,7 +59,7 @@ bool timestamp_print(struct buf *buf, int64_t us)
     struct tm t = timestamp_fields((us - below) / CLOCK_US_PER_S);
     char text[TIMESTAMP_LEN];
     put_fields(text, &t, (int)(below / CLOCK_US_PER_MS));
-    buf_add(buf, text, sizeof(text));
+    buf_add(buf, text, sizeof text);
     return true;
 }
 

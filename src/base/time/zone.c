@@ -65,7 +65,7 @@ static bool read_changes(const struct counts *counts, struct slice *rest, struct
                          struct zone *zone)
 {
     size_t n = counts->changes;
-    int64_t *at_s = arena_alloc(arena, (n + 1) * sizeof(*at_s));
+    int64_t *at_s = arena_alloc(arena, (n + 1) * sizeof *at_s);
     uint8_t *kinds = arena_alloc(arena, n + 1);
     if (!at_s || !kinds)
         return false;
@@ -85,7 +85,7 @@ static bool read_changes(const struct counts *counts, struct slice *rest, struct
 static bool read_offsets(const struct counts *counts, struct slice rest, struct arena *arena,
                          struct zone *zone)
 {
-    int32_t *offsets_s = arena_alloc(arena, counts->kinds * sizeof(*offsets_s));
+    int32_t *offsets_s = arena_alloc(arena, counts->kinds * sizeof *offsets_s);
     if (!offsets_s)
         return false;
     for (size_t i = 0; i < counts->kinds; i++) {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define FILE_MAX ((size_t)64 * 1024)
-#define PATH_SIZE (sizeof(ZONE_FOLDER) + 1 + ZONE_NAME_MAX)
+#define PATH_SIZE (sizeof ZONE_FOLDER + 1 + ZONE_NAME_MAX)
 
 /* Where the name stands, or would. */
 static size_t index_of(const struct zones *zones, struct slice name)
@@ -69,11 +69,11 @@ bool zones_add(struct zones *zones, struct slice name, struct arena *arena)
     arena->failed |= !buf_ok(&bytes);
     if (!read)
         return false;
-    struct zone *zone = arena_alloc(arena, sizeof(*zone));
+    struct zone *zone = arena_alloc(arena, sizeof *zone);
     if (!zone || !zone_read(buf_slice(&bytes), arena, zone))
         return false;
     zone->name = arena_copy(arena, name);
-    memmove(&zones->at[index + 1], &zones->at[index], (zones->n - index) * sizeof(zones->at[0]));
+    memmove(&zones->at[index + 1], &zones->at[index], (zones->n - index) * sizeof zones->at[0]);
     zones->at[index] = zone;
     zones->n++;
     return zone->name.at;
@@ -88,10 +88,10 @@ static void add_zone_entry(struct zones *zones, struct slice folder, const struc
     char name[ZONE_NAME_MAX + 1];
     char path[PATH_SIZE];
     struct stat about;
-    int length = snprintf(name, sizeof(name), "%.*s%s%s", SLICE_ARG(folder),
+    int length = snprintf(name, sizeof name, "%.*s%s%s", SLICE_ARG(folder),
                           folder.len > 0 ? "/" : "", entry->d_name);
     struct slice text = slice_make(name, (size_t)length);
-    if (length >= (int)sizeof(name) || !zone_name_valid(text))
+    if (length >= (int)sizeof name || !zone_name_valid(text))
         return;
     path_of(text, path);
     if (lstat(path, &about) != 0)

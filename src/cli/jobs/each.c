@@ -290,7 +290,7 @@ static int connect_send(struct each_session *session)
 static int prepare_each(struct each_session *session, struct operands at)
 {
     int code = review_each(session, &at);
-    session->options.ignores_payload = session->payload != NULL;
+    session->options.ignores_payload = session->payload;
     if (code == EXIT_DONE)
         code = session->send ? each_prepare_send(session)
                              : each_compile(session, (const char *const *)at.at, (size_t)at.n);

@@ -27,7 +27,7 @@ static struct client_request request_of(const struct each_session *session,
     struct client_request request = session->request.request;
     request.url = texts[EACH_URL];
     request.key = key;
-    request.has_body = session->body != NULL;
+    request.has_body = session->body;
     request.body = slice_of(session->body ? texts[EACH_BODY] : NULL);
     for (size_t i = 0; i < request.headers.n; i++)
         request.headers.at[i].value = slice_of(texts[EACH_HEADERS + i]);

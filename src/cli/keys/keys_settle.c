@@ -282,7 +282,7 @@ static int review_settle_options(const struct keys_options *options)
     if (options->probe && (has_response || options->released || options->force))
         return command_misused(options->command, "--probe takes no --status, --body, --released, "
                                                  "--force");
-    if (options->probe != (options->config != NULL))
+    if (!options->probe != !options->config)
         return command_misused(options->command, "--probe and --config FILE go together");
     if (has_exit_code(options) && (options->http_status || options->headers.n > 0))
         return command_misused(options->command, "--exit-code takes no --status, --header");

@@ -175,7 +175,7 @@ static int check_url(const struct queue_session *session)
 int queue_run_edit(struct queue_session *session)
 {
     bool has_body = session->request.request.has_body;
-    if ((session->operands.n == 1) == (session->to != NULL))
+    if ((session->operands.n != 1) == !session->to)
         return command_misused(session->command, "needs either an ID or --to PREFIX");
     if (session->to && (has_body || session->to[0] == '\0'))
         return command_misused(session->command, "--to wants a URL, and goes with -H alone");

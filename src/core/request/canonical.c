@@ -69,17 +69,17 @@ static bool is_in_json_set(struct json_set set, const struct json *value)
 /* Room for `n` more members and as many again for the sort. */
 static bool reserve_members(struct writer *writer, size_t n)
 {
-    if (n > (SIZE_MAX / sizeof(*writer->members) - writer->n_members) / 4)
+    if (n > (SIZE_MAX / sizeof *writer->members - writer->n_members) / 4)
         return false;
     size_t need = writer->n_members + 2 * n;
     if (need <= writer->cap_members)
         return true;
     size_t cap = need + need / 2;
-    const struct json **members = arena_alloc(writer->arena, cap * sizeof(*members));
+    const struct json **members = arena_alloc(writer->arena, cap * sizeof *members);
     if (!members)
         return false;
     if (writer->n_members > 0)
-        memcpy(members, writer->members, writer->n_members * sizeof(*members));
+        memcpy(members, writer->members, writer->n_members * sizeof *members);
     writer->members = members;
     writer->cap_members = cap;
     return true;
@@ -196,6 +196,6 @@ bool canonical_add_json(struct canonical *canonical, const struct json *root,
         return true;
     ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
     struct writer writer = {.canonical = canonical, .arena = &arena, .without = without};
-    writer.levels = arena_alloc(&arena, JSON_DEPTH_MAX * sizeof(*writer.levels));
+    writer.levels = arena_alloc(&arena, JSON_DEPTH_MAX * sizeof *writer.levels);
     return writer.levels && add_tree(&writer, root);
 }

@@ -52,8 +52,8 @@ static void sip_word(struct sip *s, uint64_t word)
 static uint64_t sip_hash(struct slice secret, struct slice text)
 {
     uint64_t key[2], word = 0;
-    CHECK(secret.len >= sizeof(key));
-    memcpy(key, secret.at, sizeof(key));
+    CHECK(secret.len >= sizeof key);
+    memcpy(key, secret.at, sizeof key);
     struct sip s = {{key[0] ^ 0x736f6d6570736575U, key[1] ^ 0x646f72616e646f6dU,
                      key[0] ^ 0x6c7967656e657261U, key[1] ^ 0x7465646279746573U}};
     size_t whole = text.len & ~(size_t)7;

@@ -15,7 +15,7 @@ struct key_format {
 const struct key_format *key_format_new(enum key_format_kind kind, struct slice pattern,
                                         struct arena *arena, struct slice *ret_problem)
 {
-    struct key_format *format = arena_alloc(arena, sizeof(*format));
+    struct key_format *format = arena_alloc(arena, sizeof *format);
     *ret_problem = SLICE("out of memory");
     if (!format)
         return NULL;

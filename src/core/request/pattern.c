@@ -127,7 +127,7 @@ static bool add_named_class(struct byte_class *class, struct slice name)
         {{"punct", 5}, "!/:@[`{~"}, {{"graph", 5}, "!~"},     {{"print", 5}, " ~"},
         {{"space", 5}, "\t\r  "},   {{"blank", 5}, "\t\t  "}, {{"cntrl", 5}, "\x01\x1F\x7F\x7F"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (!slice_eq(name, rows[i].name))
             continue;
         for (const char *range = rows[i].ranges; *range; range += 2)
@@ -270,7 +270,7 @@ static struct fragment read_atom(struct builder *builder, bool at_start)
         pass_backslash(builder);
     bit_set(class.words, (unsigned char)peek_char(builder));
     if (c == '.')
-        memset(&class, 0xFF, sizeof(class));
+        memset(&class, 0xFF, sizeof class);
     skip_char(builder, peek_char(builder), NULL);
     return one_position(builder, class);
 }
@@ -445,9 +445,9 @@ struct pattern {
 
 static uint64_t *new_mask(struct arena *arena, size_t words)
 {
-    uint64_t *mask = arena_alloc(arena, words * sizeof(*mask));
+    uint64_t *mask = arena_alloc(arena, words * sizeof *mask);
     if (mask)
-        memset(mask, 0, words * sizeof(*mask));
+        memset(mask, 0, words * sizeof *mask);
     return mask;
 }
 
@@ -506,7 +506,7 @@ static bool fill_pattern(struct pattern *pattern, struct builder *builder,
 static const struct pattern *make_pattern(struct builder *builder, const struct fragment *whole,
                                           struct arena *arena)
 {
-    struct pattern *pattern = arena_alloc(arena, sizeof(*pattern));
+    struct pattern *pattern = arena_alloc(arena, sizeof *pattern);
     if (!pattern)
         return NULL;
     size_t words = builder->n > 0 ? (builder->n + WORD_BITS - 1) / WORD_BITS : 1;
@@ -528,7 +528,7 @@ static const struct pattern *make_pattern(struct builder *builder, const struct 
 const struct pattern *pattern_compile(struct slice text, struct arena *arena,
                                       struct slice *ret_problem)
 {
-    struct builder *builder MEM_AUTO = mem_zalloc(1, sizeof(*builder));
+    struct builder *builder MEM_AUTO = mem_zalloc(1, sizeof *builder);
     *ret_problem = SLICE("out of memory");
     if (!builder)
         return NULL;

@@ -16,8 +16,6 @@ static const struct {
     {PAYLOAD_EXCLUDE, {"exclude", 7}, true}, {PAYLOAD_RAW, {"raw", 3}, false},
     {PAYLOAD_IGNORE, {"ignore", 6}, false},
 };
-#define N_MODES (sizeof(modes) / sizeof(modes[0]))
-
 /* A pointer becomes one word of a line of text. */
 static void add_pointer(struct buf *buf, struct slice pointer)
 {
@@ -32,7 +30,7 @@ static void add_pointer(struct buf *buf, struct slice pointer)
 
 const char *payload_mode_name(enum payload_mode mode)
 {
-    CHECK(mode < N_MODES && modes[mode].mode == mode);
+    CHECK(mode < COUNT_OF(modes) && modes[mode].mode == mode);
     return modes[mode].word.at;
 }
 
@@ -84,7 +82,7 @@ bool payload_recipe_read(struct slice recipe, struct arena *arena,
     struct slice words = slice_skip(recipe, strlen(RECIPE_VERSION " "));
     bool as_json = !old && slice_starts(words, SLICE("json "));
     words = slice_cut(slice_skip(words, as_json ? strlen("json ") : 0), ' ', &word);
-    for (size_t i = 0; i < N_MODES; i++) {
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
         struct payload_selection selection = {
             .mode = modes[i].mode, .as_json = as_json, .version = old ? 1 : 2};
         if (!slice_eq(word, modes[i].word))

@@ -10,7 +10,7 @@
 
 struct rule_set *rule_set_new(size_t arena_max)
 {
-    struct rule_set *set = mem_zalloc(1, sizeof(*set));
+    struct rule_set *set = mem_zalloc(1, sizeof *set);
     if (!set)
         return NULL;
     atomic_init(&set->refs, 1);
@@ -68,13 +68,11 @@ static const struct {
     {{"PATCH", 5}, RULE_PATCH},
     {{"DELETE", 6}, RULE_DELETE},
 };
-#define N_METHODS (sizeof(methods) / sizeof(methods[0]))
-
 static bool read_match_method(struct match_compiler *compiler, struct slice method)
 {
     static const struct slice safe[] = {{"GET", 3}, {"HEAD", 4}, {"OPTIONS", 7}};
     static const struct slice refused[] = {{"CONNECT", 7}, {"TRACE", 5}};
-    for (size_t i = 0; i < N_METHODS; i++) {
+    for (size_t i = 0; i < COUNT_OF(methods); i++) {
         if (slice_eq(method, methods[i].name)) {
             compiler->match.methods |= methods[i].bit;
             return true;
@@ -302,7 +300,7 @@ static void write_methods(const struct rule_match *match, struct buf *buf)
     bool first = true;
     if (match->methods == RULE_EVERY)
         buf_add_char(buf, '*');
-    for (size_t i = 0; i < N_METHODS && match->methods != RULE_EVERY; i++) {
+    for (size_t i = 0; i < COUNT_OF(methods) && match->methods != RULE_EVERY; i++) {
         if (!(match->methods & methods[i].bit))
             continue;
         buf_add_str(buf, first ? "" : ",");
@@ -313,7 +311,7 @@ static void write_methods(const struct rule_match *match, struct buf *buf)
 
 struct slice rule_match_method(const struct rule_match *match)
 {
-    for (size_t i = 0; i < N_METHODS; i++)
+    for (size_t i = 0; i < COUNT_OF(methods); i++)
         if (match->methods == methods[i].bit)
             return methods[i].name;
     return slice_make(NULL, 0);

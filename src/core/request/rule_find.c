@@ -10,15 +10,14 @@ static const struct slice known[] = {
     {"GET", 3},  {"HEAD", 4}, {"OPTIONS", 7}, {"CONNECT", 7}, {"TRACE", 5},
     {"POST", 4}, {"PUT", 3},  {"PATCH", 5},   {"DELETE", 6},
 };
-#define N_KNOWN (sizeof(known) / sizeof(known[0]))
 #define N_SAFE 3    /* the first ones */
 #define N_UNRULED 5 /* and those that are never served */
 
-/* The index in `known`, without regard to case; N_KNOWN: none of them. */
+/* The index in `known`, without regard to case; COUNT_OF(known): none of them. */
 static size_t known_method(struct slice method)
 {
     size_t i = 0;
-    while (i < N_KNOWN && !slice_eq_nocase(known[i], method))
+    while (i < COUNT_OF(known) && !slice_eq_nocase(known[i], method))
         i++;
     return i;
 }
@@ -41,7 +40,7 @@ struct said {
 static unsigned rule_bit(size_t method)
 {
     static const unsigned bits[] = {RULE_POST, RULE_PUT, RULE_PATCH, RULE_DELETE};
-    return method < N_KNOWN ? bits[method - N_UNRULED] : RULE_OTHER;
+    return method < COUNT_OF(known) ? bits[method - N_UNRULED] : RULE_OTHER;
 }
 
 static void add_method(struct said *said, size_t method)

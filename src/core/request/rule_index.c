@@ -96,13 +96,13 @@ static struct rule_index *index_new(struct rule_set *set)
     size_t size = 16;
     while (size < 2 * set->n)
         size *= 2;
-    struct rule_index *index = arena_alloc(&set->arena, sizeof(*index));
-    struct shape *shapes = arena_alloc(&set->arena, (set->n + 1) * sizeof(*shapes));
-    uint32_t *heads = arena_alloc(&set->arena, size * sizeof(*heads));
-    uint32_t *next = arena_alloc(&set->arena, (set->n + 1) * sizeof(*next));
+    struct rule_index *index = arena_alloc(&set->arena, sizeof *index);
+    struct shape *shapes = arena_alloc(&set->arena, (set->n + 1) * sizeof *shapes);
+    uint32_t *heads = arena_alloc(&set->arena, size * sizeof *heads);
+    uint32_t *next = arena_alloc(&set->arena, (set->n + 1) * sizeof *next);
     if (!index || !shapes || !heads || !next)
         return NULL;
-    memset(heads, 0, size * sizeof(*heads));
+    memset(heads, 0, size * sizeof *heads);
     *index = (struct rule_index){.shapes = shapes, .mask = size - 1, .heads = heads, .next = next};
     return index;
 }

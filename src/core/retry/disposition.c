@@ -20,8 +20,6 @@ enum response_sort remember_policy_sort(const struct remember_policy *policy, in
     return (enum response_sort)policy->sorts[status - REMEMBER_STATUS_LEAST];
 }
 
-#define N_OF(array) (sizeof(array) / sizeof((array)[0]))
-
 static void move_statuses(struct remember_policy *policy, const int *statuses, size_t n,
                           enum response_sort sort)
 {
@@ -36,11 +34,11 @@ struct remember_policy remember_policy_of(enum remember remember)
     static const int not_done[] = {401, 403, 407, 408, 425, 429, 503, 508};
     static const int in_doubt[] = {500, 502, 504};
     struct remember_policy policy = {{0}};
-    move_statuses(&policy, redirects, N_OF(redirects), SORT_NOT_DONE);
+    move_statuses(&policy, redirects, COUNT_OF(redirects), SORT_NOT_DONE);
     if (remember == REMEMBER_ALL)
         return policy;
-    move_statuses(&policy, not_done, N_OF(not_done), SORT_NOT_DONE);
-    move_statuses(&policy, in_doubt, N_OF(in_doubt), SORT_IN_DOUBT);
+    move_statuses(&policy, not_done, COUNT_OF(not_done), SORT_NOT_DONE);
+    move_statuses(&policy, in_doubt, COUNT_OF(in_doubt), SORT_IN_DOUBT);
     for (int status = 400; remember == REMEMBER_SUCCESS && status < 500; status++)
         remember_policy_move(&policy, status, SORT_NOT_DONE);
     return policy;
@@ -48,7 +46,7 @@ struct remember_policy remember_policy_of(enum remember remember)
 
 static bool is_redirect(int status)
 {
-    for (size_t i = 0; i < N_OF(redirects); i++)
+    for (size_t i = 0; i < COUNT_OF(redirects); i++)
         if (status == redirects[i])
             return true;
     return false;

@@ -166,7 +166,7 @@ static const struct {
 
 static enum retry_class class_of_status(enum retry_column column, const struct retry_answer *answer)
 {
-    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(classes); i++)
         if (answer->end == classes[i].end && answer->status >= classes[i].least &&
             answer->status <= classes[i].most)
             return column == RETRY_BY_WEBHOOK ? classes[i].webhook : classes[i].call;
@@ -224,7 +224,7 @@ static bool is_known_as_busy(const struct retry_answer *answer)
         {422, "704"},
         {429, "lock_timeout"},
     };
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(words); i++)
         if (answer->status == words[i].status && slice_eq(answer->code, slice_of(words[i].code)))
             return true;
     return answer->status == 409 && answer->is_outstanding;

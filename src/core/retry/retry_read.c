@@ -82,7 +82,7 @@ static struct slice read_code(const struct headers *headers, const struct json *
     const struct header *line = headers_find(headers, SLICE("Error-Code"));
     if (line)
         return line->value;
-    for (size_t i = 0; root && i < sizeof(places) / sizeof(places[0]); i++) {
+    for (size_t i = 0; root && i < COUNT_OF(places); i++) {
         const struct json *code = json_at_as(root, slice_of(places[i]), JSON_STRING);
         if (code)
             return code->text;
@@ -110,7 +110,7 @@ static enum retry_advice read_advice(const struct headers *headers, const struct
         return RETRY_ADVICE_AGAIN;
     if (problem && json_at_as(problem, SLICE("/retryable"), JSON_FALSE))
         return RETRY_ADVICE_NEVER;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         const struct header *line = headers_find(headers, slice_of(names[i]));
         if (line && slice_eq_nocase(slice_trim(line->value), SLICE("true")))
             return RETRY_ADVICE_AGAIN;

@@ -378,14 +378,14 @@ static void write_text(const struct evaluation *evaluation, bool url, struct tem
 /* ---- keys, tenants, probes ---- */
 
 #define DIGEST_PREFIX "sha256-"
-#define DIGEST_TEXT_SIZE (sizeof(DIGEST_PREFIX) - 1 + DIGEST_HEX_SIZE)
+#define DIGEST_TEXT_SIZE (sizeof DIGEST_PREFIX - 1 + DIGEST_HEX_SIZE)
 
 /* A text that looks like a digest becomes its own, so that nobody spells the key of a long one. */
 static bool looks_digested(struct slice text)
 {
     struct digest digest;
     return text.len == DIGEST_TEXT_SIZE && slice_starts(text, SLICE(DIGEST_PREFIX)) &&
-           hex_decode(slice_skip(text, sizeof(DIGEST_PREFIX) - 1), digest.bytes, DIGEST_SIZE);
+           hex_decode(slice_skip(text, sizeof DIGEST_PREFIX - 1), digest.bytes, DIGEST_SIZE);
 }
 
 /* In a text with clocks the first half is the digest of everything else: two texts that differ in

@@ -56,10 +56,9 @@ static const struct source_row sources[] = {
     {"key", TEMPLATE_KEY, ARGUMENT_NONE, PROBE, "{key}"},
     {"cookie", TEMPLATE_COOKIE, ARGUMENT_COOKIE, TENANT, "{cookie:name}"},
 };
-#define N_SOURCES (sizeof(sources) / sizeof(sources[0]))
 static const struct source_row *find_source(struct slice name)
 {
-    for (size_t i = 0; i < N_SOURCES; i++)
+    for (size_t i = 0; i < COUNT_OF(sources); i++)
         if (slice_eq(name, slice_of(sources[i].name)))
             return &sources[i];
     return NULL;
@@ -68,7 +67,7 @@ static const struct source_row *find_source(struct slice name)
 static const struct source_row *nearest_source(struct slice name, unsigned use)
 {
     struct nearest nearest = {.given = name};
-    for (size_t i = 0; i < N_SOURCES; i++)
+    for (size_t i = 0; i < COUNT_OF(sources); i++)
         if (sources[i].uses & use)
             nearest_try(&nearest, slice_of(sources[i].name));
     return find_source(nearest.best);

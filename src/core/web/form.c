@@ -14,7 +14,7 @@ static void add_form_byte(struct buf *buf, char c)
         buf_add_char(buf, c);
     } else {
         percent_write(c, escape);
-        buf_add(buf, escape, sizeof(escape));
+        buf_add(buf, escape, sizeof escape);
     }
 }
 

@@ -153,7 +153,7 @@ static void add_part_size(struct canonical *canonical, uint64_t size)
     char bytes[8];
     for (int i = 7; i >= 0; i--, size >>= 8)
         bytes[i] = (char)(size & 0xFF);
-    canonical_add(canonical, slice_make(bytes, sizeof(bytes)));
+    canonical_add(canonical, slice_make(bytes, sizeof bytes));
 }
 
 bool multipart_add_canonical(struct canonical *canonical, struct slice bytes, struct slice boundary)

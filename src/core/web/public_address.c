@@ -107,7 +107,7 @@ static struct network_address carried_by(const struct carrier *carrier, size_t i
 static bool is_own_network(const struct public_address_rules *rules,
                            const struct network_address *address)
 {
-    CHECK(rules->own != NULL || rules->n_own == 0);
+    CHECK(rules->own || rules->n_own == 0);
     for (size_t i = 0; i < rules->n_own; i++)
         if (memcmp(rules->own[i].bytes, address->bytes, sizeof address->bytes) == 0)
             return true;
@@ -136,7 +136,7 @@ static const char *plain_refusal(const struct public_address_rules *rules,
     const char *what = is_v4(address)
                            ? range_of(ranges_v4, sizeof ranges_v4 / sizeof *ranges_v4, address)
                            : range_of(ranges_v6, sizeof ranges_v6 / sizeof *ranges_v6, address);
-    return what == NULL && is_own_network(rules, address) ? own_refusal : what;
+    return !what && is_own_network(rules, address) ? own_refusal : what;
 }
 
 const char *public_address_refusal(const struct public_address_rules *rules,
@@ -145,14 +145,14 @@ const char *public_address_refusal(const struct public_address_rules *rules,
     if (networks_hold(&rules->allow, address))
         return NULL;
     const struct carrier *carrier = carrier_of(address);
-    if (carrier == NULL)
+    if (!carrier)
         return plain_refusal(rules, address);
     if (is_own_network(rules, address))
         return own_refusal;
     for (size_t i = 0; i < carrier->n; i++) {
         struct network_address carried = carried_by(carrier, i, address);
         const char *refusal = plain_refusal(rules, &carried);
-        if (refusal != NULL)
+        if (refusal)
             return refusal;
     }
     return NULL;
@@ -189,7 +189,7 @@ const char *public_address_url_refusal(const struct url *url, bool allow_http)
     struct slice host = url->at.host;
     if (!url->tls && !allow_http)
         return "is not https";
-    if (url->userinfo.at != NULL)
+    if (url->userinfo.at)
         return "has credentials";
     if (slice_find(host, '%') >= 0)
         return "names an interface of this machine";

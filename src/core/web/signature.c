@@ -19,7 +19,7 @@
 
 #define TEXT(literal)                                                                              \
     {                                                                                              \
-        literal, sizeof(literal) - 1                                                               \
+        literal, sizeof literal - 1                                                                \
     }
 
 static const struct signature_scheme schemes[] = {

@@ -42,7 +42,7 @@ static bool name_former_once(struct exchange *x)
     const struct rule *rule = x->rule;
     if (rule->n_formerly == 0 || !template_uses(&rule->once.key, TEMPLATE_ROUTE))
         return true;
-    struct store_former_value *values = arena_alloc(x->arena, rule->n_formerly * sizeof(values[0]));
+    struct store_former_value *values = arena_alloc(x->arena, rule->n_formerly * sizeof values[0]);
     for (size_t i = 0; values && i < rule->n_formerly; i++) {
         values[i].rule = rule->formerly[i];
         if (!read_as_former(x, &rule->once.key, values[i].rule, &values[i].text, &values[i].clocks))

@@ -18,7 +18,7 @@ static enum http_call_result result_of_connect(int error, const char *tls_proble
     return error == 0                     ? HTTP_CALL_DONE
            : error == ETIMEDOUT           ? HTTP_CALL_TIMEOUT
            : error == HTTP_POOL_FORBIDDEN ? HTTP_CALL_FORBIDDEN
-           : tls_problem != NULL          ? HTTP_CALL_TLS
+           : tls_problem                  ? HTTP_CALL_TLS
            : error == ECONNREFUSED        ? HTTP_CALL_REFUSED
            : error == ECONNRESET          ? HTTP_CALL_BROKEN
                                           : HTTP_CALL_UNREACHABLE;
@@ -31,7 +31,7 @@ enum http_call_result http_call_connect(struct http_call *call, int64_t until_us
     const char *problem = NULL;
     int error = -http_pool_take(call->pool, call->fresh, until_us, &conn, &problem);
     call->tls_problem = error != HTTP_POOL_FORBIDDEN ? problem : NULL;
-    call->unreached = problem != NULL ? problem : error != 0 ? strerrordesc_np(error) : NULL;
+    call->unreached = problem ? problem : error != 0 ? strerrordesc_np(error) : NULL;
     if (error == 0) {
         call->state = HTTP_CALL_OPEN;
         call->conn = conn;
@@ -79,8 +79,8 @@ static enum http_call_result result_of_read(struct http_call *call, enum http_re
  * then no application behind it has seen. */
 static enum http_call_result result_of_headers(struct http_call *call, enum http_read read)
 {
-    const char *refusal = call->conn->tls != NULL ? tls_refusal(call->conn->tls) : NULL;
-    if (refusal == NULL)
+    const char *refusal = call->conn->tls ? tls_refusal(call->conn->tls) : NULL;
+    if (!refusal)
         return result_of_read(call, read);
     call->unreached = call->tls_problem = refusal;
     call->sent = 0;
@@ -174,7 +174,7 @@ static int64_t first_by(const struct http_call *call)
 static enum http_call_result stop_sending(struct http_call *call)
 {
     if (call->sent == 0) { /* under TLS the peer may have said why */
-        bool asks = call->conn->tls != NULL && call->state == HTTP_CALL_OPEN;
+        bool asks = call->conn->tls && call->state == HTTP_CALL_OPEN;
         return asks && read_response_headers(call, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS
                                                                        : HTTP_CALL_BROKEN;
     }

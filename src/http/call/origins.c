@@ -24,7 +24,7 @@ struct http_origins *http_origins_new(const struct http_origins_config *config)
     CHECK(config->max > 0);
     struct http_origins *origins =
         mem_zalloc(1, sizeof *origins + config->max * sizeof *origins->at);
-    if (origins == NULL)
+    if (!origins)
         return NULL;
     origins->config = *config;
     tls_client_ref(config->tls);
@@ -47,7 +47,7 @@ static void origin_drop(struct origin *origin)
 
 void http_origins_free(struct http_origins *origins)
 {
-    if (origins == NULL)
+    if (!origins)
         return;
     for (size_t i = 0; i < origins->n; i++)
         origin_drop(&origins->at[i]);
@@ -72,7 +72,7 @@ static struct http_pool *find_kept(struct http_origins *origins, struct slice na
         struct origin found = origins->at[i];
         if (!slice_eq(slice_of(found.name), name))
             continue;
-        if (http_pool_refusal(found.pool) != NULL) {
+        if (http_pool_refusal(found.pool)) {
             drop_origin(origins, i);
             return NULL;
         }
@@ -88,7 +88,7 @@ static struct http_pool *find_kept(struct http_origins *origins, struct slice na
 static bool keep(struct http_origins *origins, struct slice name, struct http_pool *pool)
 {
     char *copy = mem_copy(name.at, name.len);
-    if (copy == NULL)
+    if (!copy)
         return false;
     if (origins->n == origins->config.max)
         drop_origin(origins, 0);
@@ -113,24 +113,24 @@ static enum http_call_result reach_origin(const struct http_origins_config *conf
                                           struct http_upstream *upstream, const char **ret_problem)
 {
     *ret_problem = NULL;
-    if (config->unix_socket != NULL && !reach_socket(config->unix_socket, &upstream->addresses)) {
+    if (config->unix_socket && !reach_socket(config->unix_socket, &upstream->addresses)) {
         *ret_problem = "the path of the unix socket is too long";
         return HTTP_CALL_UNREACHABLE;
     }
-    if (config->unix_socket == NULL) {
+    if (!config->unix_socket) {
         const struct http_name_config wanted = {url->at.host, url->at.port, config->fresh_us,
                                                 config->guard};
         upstream->name = http_name_find_in_fiber(&wanted, until_us, ret_problem);
-        if (upstream->name == NULL)
-            return *ret_problem != NULL ? HTTP_CALL_UNREACHABLE : HTTP_CALL_NO_MEMORY;
+        if (!upstream->name)
+            return *ret_problem ? HTTP_CALL_UNREACHABLE : HTTP_CALL_NO_MEMORY;
         http_name_addresses(upstream->name, &upstream->addresses);
         *ret_problem = upstream->addresses.refused;
-        if (*ret_problem != NULL)
+        if (*ret_problem)
             return HTTP_CALL_FORBIDDEN;
     }
-    CHECK(!url->tls || config->tls != NULL);
+    CHECK(!url->tls || config->tls);
     upstream->tls = url->tls ? tls_client_for(config->tls, url->at.host) : NULL;
-    return upstream->tls != NULL || !url->tls ? HTTP_CALL_DONE : HTTP_CALL_NO_MEMORY;
+    return upstream->tls || !url->tls ? HTTP_CALL_DONE : HTTP_CALL_NO_MEMORY;
 }
 
 /* Another fiber may have made one while the name was looked up: then both serve. */
@@ -144,7 +144,7 @@ static enum http_call_result make_pool(struct http_origins *origins, const struc
     if (result != HTTP_CALL_DONE)
         return result;
     *ret_pool = http_pool_new(&upstream, origins->config.max_idle, origins->config.idle_us);
-    return *ret_pool != NULL ? HTTP_CALL_DONE : HTTP_CALL_NO_MEMORY;
+    return *ret_pool ? HTTP_CALL_DONE : HTTP_CALL_NO_MEMORY;
 }
 
 enum http_call_result http_origins_find(struct http_origins *origins, const struct url *url,
@@ -158,10 +158,10 @@ enum http_call_result http_origins_find(struct http_origins *origins, const stru
         return HTTP_CALL_NO_MEMORY;
     *ret_problem =
         origins->config.guard ? http_guard_url_refusal(origins->config.guard, url) : NULL;
-    if (*ret_problem != NULL)
+    if (*ret_problem)
         return HTTP_CALL_FORBIDDEN;
     *ret_pool = find_kept(origins, buf_slice(&name));
-    if (*ret_pool != NULL)
+    if (*ret_pool)
         return HTTP_CALL_DONE;
     enum http_call_result result = make_pool(origins, url, until_us, ret_pool, ret_problem);
     if (result != HTTP_CALL_DONE || keep(origins, buf_slice(&name), *ret_pool))
@@ -179,7 +179,7 @@ void http_origins_write(struct buf *buf, const struct http_origins_request *requ
     buf_add_char(buf, ' ');
     url_write_target(buf, request->url);
     buf_add_str(buf, " HTTP/1.1\r\n");
-    if (headers_find(headers, SLICE("Host")) == NULL) {
+    if (!headers_find(headers, SLICE("Host"))) {
         buf_add_str(buf, "Host: ");
         url_write_authority(buf, request->url);
         buf_add_str(buf, "\r\n");

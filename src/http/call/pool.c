@@ -33,7 +33,7 @@ struct http_pool *http_pool_new(const struct http_upstream *upstream, size_t max
                                 int64_t idle_us)
 {
     struct http_pool *pool = mem_zalloc(1, sizeof *pool + max_idle * sizeof *pool->idle);
-    if (pool == NULL)
+    if (!pool)
         return NULL;
     pool->refs = 1;
     pool->upstream = *upstream;
@@ -89,14 +89,14 @@ bool http_pool_serves(const struct http_pool *pool, const struct http_upstream *
 const char *http_pool_refusal(const struct http_pool *pool)
 {
     struct http_addresses now = {0};
-    if (pool->upstream.name != NULL)
+    if (pool->upstream.name)
         http_name_addresses(pool->upstream.name, &now);
     return now.refused;
 }
 
 void http_pool_unref(struct http_pool *pool)
 {
-    if (pool == NULL || --pool->refs > 0)
+    if (!pool || --pool->refs > 0)
         return;
     CHECK(pool->n_lent == 0);
     close_oldest(pool, pool->n_idle);
@@ -142,14 +142,14 @@ static int connect_now(const struct http_upstream *upstream, struct http_conn *c
                        int64_t deadline_us, const char **ret_problem)
 {
     struct http_addresses now = upstream->addresses;
-    if (upstream->name != NULL)
+    if (upstream->name)
         http_name_addresses(upstream->name, &now);
-    if (now.refused != NULL) {
+    if (now.refused) {
         *ret_problem = now.refused;
         return -HTTP_POOL_FORBIDDEN;
     }
     int failed = connect_any(&now, conn, deadline_us);
-    if (failed != 0 || upstream->tls == NULL)
+    if (failed != 0 || !upstream->tls)
         return failed;
     return http_conn_secure(conn, upstream->tls, deadline_us, ret_problem);
 }
@@ -159,7 +159,7 @@ static int connect_upstream(const struct http_upstream *upstream, struct http_co
                             int64_t deadline_us, const char **ret_problem)
 {
     int failed = connect_now(upstream, conn, deadline_us, ret_problem);
-    if (failed != 0 && upstream->name != NULL)
+    if (failed != 0 && upstream->name)
         http_name_failed(upstream->name);
     return failed;
 }
@@ -168,7 +168,7 @@ static int connect_new(struct http_pool *pool, int64_t deadline_us, struct membe
                        const char **ret_problem)
 {
     struct member *member = mem_zalloc(1, sizeof *member);
-    if (member == NULL)
+    if (!member)
         return -ENOMEM;
     int failed = connect_upstream(&pool->upstream, &member->conn, deadline_us, ret_problem);
     if (failed != 0) {
@@ -185,7 +185,7 @@ int http_pool_take(struct http_pool *pool, bool fresh, int64_t deadline_us,
     /* Counted before it may park: a fiber that looks or connects uses the pool. */
     pool->n_lent++;
     struct member *member = fresh ? NULL : take_kept_connection(pool);
-    int failed = member != NULL ? 0 : connect_new(pool, deadline_us, &member, ret_problem);
+    int failed = member ? 0 : connect_new(pool, deadline_us, &member, ret_problem);
     if (failed != 0) {
         pool->n_lent--;
         return failed;

@@ -90,7 +90,7 @@ static void take_ops(struct store *c, struct batch *batch)
             break;
         if (!eligible(c, op, batch->boot))
             continue;
-        bool alone = op->terms != NULL;
+        bool alone = op->terms;
         if (!rowset_knows(&c->rows, op) || (alone && batch->ops.n + outcomes.n > 0))
             break;
         list_remove(&c->queue, op);

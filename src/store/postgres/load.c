@@ -150,7 +150,7 @@ static bool read_found(struct postgres_backend *postgres, int at, struct backend
     name->bound = read_loaded_bound(postgres, at, arena);
     if (name->bound)
         name->bound->key_hash = name->hash;
-    return name->bound != NULL;
+    return name->bound;
 }
 
 /* In the order in which they were asked for. */

@@ -135,7 +135,7 @@ static void write_seen_rows(struct postgres_backend *postgres, const struct back
 
 #define WRITE_INT(field) postgres_column_number(params, (int64_t)(field));
 #define WRITE_BYTES(field)                                                                         \
-    postgres_column_bytes(params, slice_make((const char *)(field), sizeof(field)));
+    postgres_column_bytes(params, slice_make((const char *)(field), sizeof field));
 #define WRITE_TEXT(field) postgres_column_bytes(params, field);
 #define WRITE(kind, column, field) WRITE_##kind(row->field)
 
@@ -219,8 +219,8 @@ static void write_outcome(struct postgres_backend *postgres, const struct backen
     postgres_column_number(params, group);
     postgres_column_number(params, change->row->id);
     postgres_column_number(params, is_whole);
-    postgres_column_number(
-        params, backend_sweep_at(record, is_whole ? change->outcome != NULL : record->kept));
+    postgres_column_number(params,
+                           backend_sweep_at(record, is_whole ? !!change->outcome : record->kept));
     write_content(params, change->outcome);
     postgres_row_end(params);
 }

@@ -305,9 +305,8 @@ static void write_table_act(const struct tables *tables, const struct table *tab
 static void write_functions(const struct tables *tables, const struct table *table, struct buf *sql)
 {
     for (enum table_act act = TABLE_INSERT; act <= TABLE_ADD; act++) {
-        bool exists =
-            act == TABLE_INSERT ||
-            (act == TABLE_ADD ? table_column_of(table, TABLE_SUM) != NULL : !table->is_log);
+        bool exists = act == TABLE_INSERT ||
+                      (act == TABLE_ADD ? !!table_column_of(table, TABLE_SUM) : !table->is_log);
         if (!exists)
             continue;
         buf_printf(sql,

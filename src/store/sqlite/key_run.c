@@ -16,7 +16,7 @@ bool key_run_init(struct key_run *run, size_t usual)
     run->entries = mem_zalloc(1, entries + n * sizeof *run->chains);
     if (run->entries)
         run->chains = (uint32_t *)(run->entries + KEY_RUN_MAX);
-    return run->entries != NULL;
+    return run->entries;
 }
 
 void key_run_fini(struct key_run *run)

@@ -7,7 +7,7 @@
 
 #define BIND_INT(binding, value) sqlite_bind_number(binding, (int64_t)(value))
 #define BIND_BYTES(binding, value)                                                                 \
-    sqlite_bind_bytes(binding, slice_make((const char *)(value), sizeof(value)))
+    sqlite_bind_bytes(binding, slice_make((const char *)(value), sizeof value))
 #define BIND_TEXT(binding, value) sqlite_bind_text(binding, value)
 #define BIND_LEASE(binding, value) bind_lease(binding, value)
 #define BIND_RARE(binding, value) bind_rare(binding, value)
@@ -106,7 +106,7 @@ static struct slice read_slice(struct columns *columns)
         (columns)->ok &= (int64_t)(ret) == number;                                                 \
     }
 #define READ_LEASE(columns, ret) READ_INT(columns, ret)
-#define READ_BYTES(columns, ret) read_row_bytes(columns, ret, sizeof(ret))
+#define READ_BYTES(columns, ret) read_row_bytes(columns, ret, sizeof ret)
 #define READ_TEXT(columns, ret) ret = read_slice(columns)
 #define READ_RARE(columns, ret) READ_TEXT(columns, ret)
 #define READ(kind, column, field) READ_##kind(columns, row->field);

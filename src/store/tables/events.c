@@ -3,8 +3,6 @@
 
 #include "base/clock.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 /* X(kind, role, field, name). */
 #define EVENT_COLUMNS(X)                                                                           \
     X(TEXT, KEY, id, event_id)                                                                     \

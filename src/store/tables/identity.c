@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/tables/identity.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 #define IDENTITY(kind, role, field) TABLE_COLUMN(struct store_identity, kind, role, field, #field)
 
 static const struct table_column columns[] = {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/tables/machines.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 #define MACHINE(kind, role, field, name) TABLE_COLUMN(struct store_machine, kind, role, field, name)
 
 static const struct table_column machine_columns[] = {

@@ -3,8 +3,6 @@
 
 #include "base/buf.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 #define PROCESS(kind, role, field) TABLE_COLUMN(struct store_process, kind, role, field, #field)
 
 static const struct table_column process_columns[] = {

@@ -3,8 +3,6 @@
 
 #include "base/check.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 /* ---- tasks ---- */
 
 /* X(kind, role, field, name). */

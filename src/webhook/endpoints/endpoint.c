@@ -6,7 +6,7 @@
 
 #define MEMBER(name, fact)                                                                         \
     {                                                                                              \
-        {name, sizeof(name) - 1}, WEBHOOK_FACT_##fact                                              \
+        {name, sizeof name - 1}, WEBHOOK_FACT_##fact                                               \
     }
 
 /* Of those that have a name. CloudEvents 1.0, JSON format: what it has beside these is constant. */

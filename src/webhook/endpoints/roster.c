@@ -49,7 +49,7 @@ static void add_stored(struct roster *roster, const struct registry_entry *entry
     int64_t until = CLOCK_NEVER;
     registry_add_map(entry, now, &map, &until);
     roster->until = clock_first(roster->until, until);
-    if (endpoint && buf_ok(&map) && read(buf_slice(&map), &roster->arena, endpoint) == NULL)
+    if (endpoint && buf_ok(&map) && !read(buf_slice(&map), &roster->arena, endpoint))
         add_roster_target(roster, endpoint, true);
     else if (roster->arena.failed || (map.failed && !map.too_large))
         roster->is_whole = false;
