@@ -34,7 +34,7 @@ static size_t next_cap(const struct buf *buf, size_t need)
     return cap > buf->max ? buf->max : cap;
 }
 
-static char *resize(const struct buf *buf, size_t size)
+static char *resize_buf(const struct buf *buf, size_t size)
 {
     char *at = buf->lent ? mem_alloc(size) : mem_realloc(buf->at, size);
     if (at && buf->lent && buf->len)
@@ -49,7 +49,7 @@ static bool buf_grow(struct buf *buf, size_t n)
         return false;
     }
     size_t cap = next_cap(buf, buf->len + n);
-    char *at = cap < SIZE_MAX ? resize(buf, cap + 1) : NULL;
+    char *at = cap < SIZE_MAX ? resize_buf(buf, cap + 1) : NULL;
     if (!at) {
         buf->failed = true;
         return false;

@@ -29,7 +29,7 @@ const struct error_row *error_family_row(enum error_family family)
 }
 
 /* `VALIDATION.*` takes every code that begins with `VALIDATION.`. */
-static bool takes(const struct error_row *row, struct slice code)
+static bool row_takes_code(const struct error_row *row, struct slice code)
 {
     struct slice own = slice_of(row->code);
     if (slice_eq(own, code))
@@ -41,10 +41,10 @@ static bool takes(const struct error_row *row, struct slice code)
 const struct error_row *error_find(struct slice code)
 {
     for (size_t i = ERROR_NONE + 1; i < ERROR_COUNT; i++)
-        if (takes(&rows[i], code))
+        if (row_takes_code(&rows[i], code))
             return &rows[i];
     for (size_t i = 0; i < ERROR_FAMILY_COUNT; i++)
-        if (takes(&families[i], code))
+        if (row_takes_code(&families[i], code))
             return &families[i];
     return NULL;
 }

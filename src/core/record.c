@@ -136,8 +136,8 @@ static void acquire_record(struct record *record, const struct record_begin *beg
     record->settle_us = clock_last(record->settle_us, begin->settle_us);
 }
 
-static enum record_verdict proceed(struct record *record, const struct record_begin *begin,
-                                   const struct record_world *world, int64_t token)
+static enum record_verdict start_attempt(struct record *record, const struct record_begin *begin,
+                                         const struct record_world *world, int64_t token)
 {
     bool inquires = record_inquires(record, begin, world);
     acquire_record(record, begin, world, token);
@@ -174,7 +174,7 @@ static enum record_verdict start_record(struct record *record, const struct reco
     *record = (struct record){.payload_hash = begin->payload_hash,
                               .target_hash = begin->target_hash,
                               .created_at = world->now};
-    return proceed(record, begin, world, token);
+    return start_attempt(record, begin, world, token);
 }
 
 enum record_unknown record_policy(const struct record *record, enum record_unknown of_rule)
@@ -206,7 +206,7 @@ static enum record_verdict begin_in_doubt(struct record *record, const struct re
         return RECORD_OUTCOME_UNKNOWN;
     }
     record->doubt = true;
-    return proceed(record, begin, world, token);
+    return start_attempt(record, begin, world, token);
 }
 
 static enum record_verdict begin_lapsed(struct record *record, const struct record_begin *begin,
@@ -224,7 +224,7 @@ static enum record_verdict begin_released(struct record *record, const struct re
                                           const struct record_world *world, int64_t token)
 {
     if (!record->doubt || record_repeats(record_policy(record, begin->unknown)))
-        return proceed(record, begin, world, token);
+        return start_attempt(record, begin, world, token);
     bool noted = record->quiet_at > 0;
     int64_t silent_at = noted ? record->quiet_at - record->settle_us : world->now;
     return begin_in_doubt(record, begin, world, token, silent_at);
@@ -440,7 +440,7 @@ enum record_write record_complete(struct record *record, int64_t token,
 }
 
 /* Freezes a provisional record: its owner has given up and will not fill it in. */
-static enum record_write already(struct record *record, int64_t now)
+static enum record_write freeze_provisional(struct record *record, int64_t now)
 {
     record_freeze(record, now);
     return RECORD_ALREADY;
@@ -451,7 +451,7 @@ enum record_write record_release(struct record *record, int64_t token, int64_t n
     if (is_stale(record, token, now))
         return RECORD_STALE;
     if (record_is_final(record->status) || record_is_released(record))
-        return already(record, now);
+        return freeze_provisional(record, now);
     /* That the probe was not sent says nothing of the operation. */
     if (record->probing)
         set_unknown(record);
@@ -500,7 +500,7 @@ enum record_write record_doubt(struct record *record, int64_t token, int64_t now
         return RECORD_STALE;
     bool doubted = record->doubt && record->lease_until == 0;
     if (record_is_final(record->status) || doubted)
-        return already(record, now);
+        return freeze_provisional(record, now);
     record->doubt = true;
     note_silence(record, now);
     if (record_repeats(record->unknown))

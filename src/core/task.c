@@ -67,7 +67,7 @@ bool task_is_open(const struct task *task)
 
 /* ---- what no pawl wrote ---- */
 
-static int clamp(int value, int most)
+static int clamp_figure(int value, int most)
 {
     return value < 0 ? 0 : value > most ? most : value;
 }
@@ -80,10 +80,10 @@ void task_hold(struct task *task, bool holds)
         .due_at = CLOCK_NEVER,
         .deadline_at = CLOCK_NEVER,
         .profile = task->profile < RETRY_PROFILE_COUNT ? task->profile : RETRY_PROFILE_webhook,
-        .attempts = clamp(task->attempts, TASK_ATTEMPTS_MOST),
-        .tries = clamp(task->tries, TASK_ATTEMPTS_MOST),
+        .attempts = clamp_figure(task->attempts, TASK_ATTEMPTS_MOST),
+        .tries = clamp_figure(task->tries, TASK_ATTEMPTS_MOST),
         .in_doubt = task->in_doubt || task->state == TASK_SENDING,
-        .status = clamp(task->status, TASK_STATUS_MOST),
+        .status = clamp_figure(task->status, TASK_STATUS_MOST),
         .reason = TASK_REASON_ODD_ROW,
         .created_at = task->created_at > 0 ? task->created_at : 0,
         .ended_at = task->ended_at > 0 ? task->ended_at : 1,

@@ -216,7 +216,7 @@ static void send_input(struct child *child)
 
 /* Whether its listener takes more. What an exited child has left in its pipes is taken whoever
  * stands still: how it ended is not to wait for that. */
-static bool hears(const struct child *child)
+static bool listener_takes_more(const struct child *child)
 {
     struct child_listener *listener = child->spec->listener;
     bool is_left = child->state == EXITED && child->drained < DRAINED_MOST;
@@ -229,7 +229,7 @@ static void pass_on_stream(struct child *child, enum child_stream stream)
     struct child_listener *listener = child->spec->listener;
     struct fiber_io *io = &child->streams[OUTPUT + stream];
     char bytes[HEAR_MAX];
-    while (io->fd >= 0 && io->readable && hears(child)) {
+    while (io->fd >= 0 && io->readable && listener_takes_more(child)) {
         ptrdiff_t got = fiber_read(io, bytes, sizeof bytes, 0);
         if (got > 0)
             listener->hear(listener, stream, slice_make(bytes, (size_t)got));
@@ -290,7 +290,7 @@ void child_signal(const struct child_spec *spec, int number)
 }
 
 /* What was due in the present state did not come. */
-static void escalate(struct child *child, int64_t now_us)
+static void escalate_kill(struct child *child, int64_t now_us)
 {
     switch (child->state) {
     case RUNNING:
@@ -303,7 +303,7 @@ static void escalate(struct child *child, int64_t now_us)
         enter_child_state(child, KILLED, CLOCK_NEVER);
         return;
     case EXITED:
-        if (!hears(child) &&
+        if (!listener_takes_more(child) &&
             !child->result->timed_out) { /* who is slow to take it is not cut off */
             child->due_us = clock_after(now_us, child->spec->grace_us);
             return;
@@ -327,7 +327,7 @@ static void step_child(struct child *child)
         fiber_io_close(&child->streams[INPUT]);
         enter_child_state(child, EXITED, clock_after(now_us, child->spec->grace_us));
     } else if (late) {
-        escalate(child, now_us);
+        escalate_kill(child, now_us);
     }
     send_input(child);
     if (child->spec->listener) {
@@ -345,7 +345,7 @@ static void step_child(struct child *child)
 static void wait_for_more(struct child *child)
 {
     struct fiber_source sources[FIBER_SOURCES_MAX];
-    bool reads = hears(child);
+    bool reads = listener_takes_more(child);
     size_t n = 0;
     for (int i = 0; i < STREAMS; i++)
         if (child->streams[i].fd >= 0 && (reads || i == INPUT))
@@ -359,7 +359,7 @@ static void wait_for_more(struct child *child)
 
 /* ---- end ---- */
 
-static void reap(struct child *child)
+static void reap_child(struct child *child)
 {
     siginfo_t info = {0};
     if (child->result->timed_out)
@@ -409,7 +409,7 @@ int child_run(const struct child_spec *spec, struct child_result *ret_result, ch
     for (step_child(&child); child.state != OVER; step_child(&child))
         wait_for_more(&child);
     tell_pid(&child, 0);
-    reap(&child);
+    reap_child(&child);
     close_ours(&child);
     *ret_result = result;
     return 0;

@@ -21,7 +21,7 @@ void timers_fini(struct timers *timers)
     *timers = (struct timers){0};
 }
 
-static void put(struct timers *timers, size_t index, struct timer_slot slot)
+static void put_timer(struct timers *timers, size_t index, struct timer_slot slot)
 {
     timers->heap[index] = slot;
     slot.timer->index = index;
@@ -30,10 +30,10 @@ static void put(struct timers *timers, size_t index, struct timer_slot slot)
 static void sift_up(struct timers *timers, size_t index, struct timer_slot slot)
 {
     while (index > 1 && slot.deadline_us < timers->heap[index / 2].deadline_us) {
-        put(timers, index, timers->heap[index / 2]);
+        put_timer(timers, index, timers->heap[index / 2]);
         index /= 2;
     }
-    put(timers, index, slot);
+    put_timer(timers, index, slot);
 }
 
 static void sift_down(struct timers *timers, size_t index, struct timer_slot slot)
@@ -45,10 +45,10 @@ static void sift_down(struct timers *timers, size_t index, struct timer_slot slo
             child++;
         if (child > timers->n || slot.deadline_us <= heap[child].deadline_us)
             break;
-        put(timers, index, heap[child]);
+        put_timer(timers, index, heap[child]);
         index = child;
     }
-    put(timers, index, slot);
+    put_timer(timers, index, slot);
 }
 
 void timers_arm(struct timers *timers, struct timer *timer, int64_t deadline_us)

@@ -15,7 +15,7 @@
  * costs this much. */
 #define AHEAD_MAX ((size_t)64 * 1024)
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -32,7 +32,7 @@ static enum http_read on_no_bytes(struct http_conn *conn, ptrdiff_t got)
 }
 
 /* Reads behind the headers; nothing unconsumed is left there. */
-static enum http_read refill(struct http_conn *conn, int64_t deadline_us)
+static enum http_read refill_buffer(struct http_conn *conn, int64_t deadline_us)
 {
     struct buf *in = &conn->in;
     CHECK(conn->used == in->len && conn->headers_len < in->cap);
@@ -40,7 +40,7 @@ static enum http_read refill(struct http_conn *conn, int64_t deadline_us)
     conn->used = conn->headers_len;
     size_t room = in->cap - in->len;
     if (conn->framing == HTTP_FRAMING_LENGTH)
-        room = (size_t)smaller(room, conn->left);
+        room = (size_t)smaller_of(room, conn->left);
     ptrdiff_t got = http_conn_receive(conn, in->at + in->len, room, deadline_us);
     if (got <= 0)
         return on_no_bytes(conn, got);
@@ -65,7 +65,7 @@ static enum http_read take_chunked(struct http_conn *conn, struct slice window,
 static void take_plain(struct http_conn *conn, struct slice window, struct slice *ret_data)
 {
     if (conn->framing == HTTP_FRAMING_LENGTH) {
-        window.len = (size_t)smaller(window.len, conn->left);
+        window.len = (size_t)smaller_of(window.len, conn->left);
         conn->left -= window.len;
         conn->body_done = conn->left == 0;
     }
@@ -76,7 +76,7 @@ static void take_plain(struct http_conn *conn, struct slice window, struct slice
 /* Reads when the window is used up. */
 static enum http_read fill_window(struct http_conn *conn, int64_t deadline_us)
 {
-    return conn->used == conn->in.len ? refill(conn, deadline_us) : HTTP_READ_OK;
+    return conn->used == conn->in.len ? refill_buffer(conn, deadline_us) : HTTP_READ_OK;
 }
 
 /* One run of data from the window, perhaps empty. */
@@ -180,12 +180,12 @@ static enum http_read receive_run(struct http_conn *conn, uint64_t want, int64_t
                                   struct buf *body)
 {
     if (conn->framing == HTTP_FRAMING_LENGTH)
-        want = smaller(want, conn->left);
+        want = smaller_of(want, conn->left);
     size_t ahead = body->len > AHEAD_MAX ? body->len : AHEAD_MAX;
-    char *at = buf_room(body, (size_t)smaller(want, ahead));
+    char *at = buf_room(body, (size_t)smaller_of(want, ahead));
     if (!at)
         return HTTP_READ_NO_MEMORY;
-    size_t n = (size_t)smaller(want, body->cap - body->len);
+    size_t n = (size_t)smaller_of(want, body->cap - body->len);
     ptrdiff_t got = http_conn_receive(conn, at, n, deadline_us);
     if (got <= 0)
         return on_no_bytes(conn, got);
@@ -208,7 +208,7 @@ enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, uint64_
 {
     CHECK(conn->headers_len > 0 && buf_ok(body) && part > 0);
     size_t start = body->len;
-    max = smaller(max, body->max - start);
+    max = smaller_of(max, body->max - start);
     if (conn->framing == HTTP_FRAMING_LENGTH && conn->left > max)
         return HTTP_READ_TOO_LARGE;
     while (!conn->body_done && body->len - start < part) {
@@ -216,7 +216,7 @@ enum http_read http_conn_read_body(struct http_conn *conn, uint64_t max, uint64_
         uint64_t room = max - read;
         enum http_read result =
             goes_straight(conn, room)
-                ? receive_run(conn, smaller(room, part - read), deadline_us, body)
+                ? receive_run(conn, smaller_of(room, part - read), deadline_us, body)
                 : copy_run(conn, room, deadline_us, body);
         if (result != HTTP_READ_OK)
             return result;

@@ -128,7 +128,7 @@ static struct http_name *name_new(const struct http_name_config *config)
 }
 
 /* Whether the look-up ended before `stop_fd` had something to say. */
-static bool await(const struct http_name *name, int stop_fd)
+static bool await_look_up(const struct http_name *name, int stop_fd)
 {
     struct pollfd ends[2] = {{.fd = name->ended, .events = POLLIN},
                              {.fd = stop_fd, .events = POLLIN}};
@@ -202,7 +202,7 @@ struct http_name *http_name_find(const struct http_name_config *config, int stop
     *ret_problem = NULL;
     if (!name)
         return NULL;
-    if (begin_first(name) && !await(name, stop_fd))
+    if (begin_first(name) && !await_look_up(name, stop_fd))
         return give_up_name(name, "interrupted by a signal", ret_problem);
     return take_found(name, ret_problem);
 }

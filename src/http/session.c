@@ -14,7 +14,7 @@
 #define LINGER_US (INT64_C(30) * CLOCK_US_PER_S)
 #define LINGER_DRAIN_US (INT64_C(1) * CLOCK_US_PER_S)
 
-static int64_t within(int64_t duration_us)
+static int64_t deadline_within(int64_t duration_us)
 {
     return clock_after(clock_boot_us(), duration_us);
 }
@@ -59,7 +59,7 @@ bool http_session_send_continue(struct http_session *session)
     if (!session->request->expect_continue || !http_conn_body_left(&session->conn))
         return true;
     struct iovec part = {(void *)(uintptr_t)text, sizeof text - 1};
-    int64_t deadline = within(session->door->limits.write_us);
+    int64_t deadline = deadline_within(session->door->limits.write_us);
     return http_conn_write(&session->conn, &part, 1, deadline) == 0;
 }
 
@@ -91,7 +91,7 @@ bool http_session_read_body(struct http_session *session, struct buf *body,
         [HTTP_READ_TOO_LARGE] = HTTP_BODY_LARGE, [HTTP_READ_NO_MEMORY] = HTTP_NO_MEMORY,
     };
     enum http_read read = HTTP_READ_BROKEN;
-    int64_t deadline = within(session->door->limits.body_us);
+    int64_t deadline = deadline_within(session->door->limits.body_us);
     http_session_await_body(session, false);
     if (http_session_send_continue(session))
         read = http_conn_read_body(&session->conn, body->max, UINT64_MAX, deadline, body);
@@ -107,7 +107,7 @@ bool http_session_write(struct http_session *session, const struct buf *headers,
     const struct http_request *request = session->request;
     bool silent = body.len == 0 || (request && slice_eq(request->method, SLICE("HEAD")));
     struct iovec parts[2] = {{headers->at, headers->len}, {(void *)(uintptr_t)body.at, body.len}};
-    int64_t deadline = within(session->door->limits.write_us);
+    int64_t deadline = deadline_within(session->door->limits.write_us);
     return buf_ok(headers) && http_conn_write(&session->conn, parts, silent ? 1 : 2, deadline) == 0;
 }
 
@@ -126,7 +126,7 @@ static bool drop_body(struct http_session *session)
 {
     if (!http_conn_body_left(&session->conn))
         return true;
-    int64_t deadline = within(session->door->limits.body_us);
+    int64_t deadline = deadline_within(session->door->limits.body_us);
     enum http_read read = HTTP_READ_OK;
     http_session_await_body(session, false);
     while (read == HTTP_READ_OK && http_conn_body_left(&session->conn)) {
@@ -140,7 +140,7 @@ static bool drop_body(struct http_session *session)
 static bool read_session_headers(struct http_session *session, struct http_request *request)
 {
     struct http_conn *conn = &session->conn;
-    int64_t deadline = within(session->door->limits.headers_us);
+    int64_t deadline = deadline_within(session->door->limits.headers_us);
     enum http_read read = http_conn_read_request(conn, deadline, request);
     http_slots_move(session, read == HTTP_READ_OK ? HTTP_SESSION_BUSY : HTTP_SESSION_ENDING);
     session->began_us = clock_boot_us();
@@ -156,7 +156,7 @@ static bool read_session_headers(struct http_session *session, struct http_reque
 
 static bool has_request(struct http_session *session)
 {
-    int64_t until = within(session->door->limits.idle_us);
+    int64_t until = deadline_within(session->door->limits.idle_us);
     return !http_session_is_draining(session) && !session->leaving &&
            http_conn_wait(&session->conn, until) == HTTP_READ_OK;
 }
@@ -186,7 +186,7 @@ static bool serve_one(struct http_session *session)
 
 /* It has its response: when a newcomer needs its slot, or the server drains, it goes at once.
  */
-static void linger(struct http_session *session)
+static void linger_session(struct http_session *session)
 {
     if (session->leaving) {
         http_conn_linger(&session->conn, 0, 0);
@@ -194,7 +194,7 @@ static void linger(struct http_session *session)
     }
     int64_t most = http_session_is_draining(session) ? LINGER_DRAIN_US : LINGER_US;
     http_slots_move(session, HTTP_SESSION_LINGERING);
-    http_conn_linger(&session->conn, LINGER_IDLE_US, within(most));
+    http_conn_linger(&session->conn, LINGER_IDLE_US, deadline_within(most));
     http_slots_move(session, HTTP_SESSION_ENDING);
 }
 
@@ -209,6 +209,6 @@ void http_session_run(void *argument)
     if (session->cut_off)
         http_conn_abort(&session->conn);
     else if (conn->headers_len > 0 || conn->refusal != HTTP_REFUSAL_NONE)
-        linger(session);
+        linger_session(session);
     http_session_end(session);
 }

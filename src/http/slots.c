@@ -133,7 +133,7 @@ static struct http_session *oldest_busy(const struct http_door *door)
 }
 
 /* Since it was judged last the client sent less than its rate, and nothing of that waits here. */
-static bool stalls(const struct http_session *session, int64_t now)
+static bool session_stalls(const struct http_session *session, int64_t now)
 {
     int unread = 0;
     if (ioctl(session->conn.io.fd, FIONREAD, &unread) == 0 && unread > 0)
@@ -148,7 +148,7 @@ static struct http_session *oldest_of(struct http_queue *queue, int64_t now)
 {
     while (now >= atomic_load(&queue->from)) {
         struct http_session *oldest = queue->oldest;
-        if (!owes_body(oldest) || stalls(oldest, now))
+        if (!owes_body(oldest) || session_stalls(oldest, now))
             return oldest;
         take_out(queue, oldest);
         put_in(queue, oldest);

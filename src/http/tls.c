@@ -353,7 +353,7 @@ ptrdiff_t tls_read(struct tls *tls, void *ret_bytes, size_t n, int64_t deadline_
 }
 
 /* Makes records of the next bytes. */
-static int encrypt(struct tls *tls, const struct iovec *parts, size_t n_parts)
+static int encrypt_records(struct tls *tls, const struct iovec *parts, size_t n_parts)
 {
     for (size_t i = 0; i < n_parts && tls->held < WRITE_AT_ONCE; i++) {
         size_t room = WRITE_AT_ONCE - tls->held, done = 0;
@@ -376,7 +376,7 @@ int tls_write(struct tls *tls, struct iovec *parts, size_t n_parts, int64_t dead
     while (failed == 0 && (tls->out.len > 0 || n_parts > 0)) {
         size_t sent = 0;
         if (tls->out.len == 0)
-            failed = encrypt(tls, parts, n_parts);
+            failed = encrypt_records(tls, parts, n_parts);
         if (failed == 0)
             failed = drain_to_socket(tls, deadline_us, &sent);
         fiber_parts_advance(&parts, &n_parts, sent);

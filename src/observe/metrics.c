@@ -121,7 +121,7 @@ void metrics_count(struct metrics_rule *rule, enum metrics_outcome outcome)
     count_up(&rule->outcomes[outcome], 1);
 }
 
-static void observe(struct histogram *histogram, int64_t span_us)
+static void add_observation(struct histogram *histogram, int64_t span_us)
 {
     size_t i = 0;
     if (span_us < 0)
@@ -134,12 +134,12 @@ static void observe(struct histogram *histogram, int64_t span_us)
 
 void metrics_request_took(struct metrics_rule *rule, int64_t span_us)
 {
-    observe(&rule->request, span_us);
+    add_observation(&rule->request, span_us);
 }
 
 void metrics_upstream_took(struct metrics_rule *rule, int64_t span_us)
 {
-    observe(&rule->upstream, span_us);
+    add_observation(&rule->upstream, span_us);
 }
 
 void metrics_participant_missed(struct metrics_rule *rule)
@@ -167,7 +167,7 @@ void metrics_retried(struct metrics *metrics, enum retry_profile profile, int64_
 {
     CHECK(profile < RETRY_PROFILE_COUNT);
     count_up(&metrics->retry_attempts[profile], 1);
-    observe(&metrics->retry_delay, wait_us);
+    add_observation(&metrics->retry_delay, wait_us);
 }
 
 void metrics_retry_exhausted(struct metrics *metrics, enum retry_profile profile)

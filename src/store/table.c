@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/crypto/digest.h"
 
-static const char *field(const struct table_column *column, const void *row)
+static const char *field_of_column(const struct table_column *column, const void *row)
 {
     return (const char *)row + column->offset;
 }
@@ -15,14 +15,14 @@ int64_t table_number(const struct table_column *column, const void *row)
     int32_t narrow;
     switch (column->size) {
     case sizeof wide:
-        memcpy(&wide, field(column, row), sizeof wide);
+        memcpy(&wide, field_of_column(column, row), sizeof wide);
         return wide;
     case sizeof narrow:
-        memcpy(&narrow, field(column, row), sizeof narrow);
+        memcpy(&narrow, field_of_column(column, row), sizeof narrow);
         return narrow;
     default:
         CHECK(column->size == sizeof(bool));
-        return *field(column, row);
+        return *field_of_column(column, row);
     }
 }
 
@@ -43,7 +43,7 @@ struct slice table_text(const struct table_column *column, const void *row)
 {
     struct slice text;
     CHECK(column->size == sizeof text);
-    memcpy(&text, field(column, row), sizeof text);
+    memcpy(&text, field_of_column(column, row), sizeof text);
     return text;
 }
 

@@ -176,8 +176,8 @@ static bool scan_string(struct reader *reader, bool *ret_escaped)
 }
 
 /* Decodes the escape at `at`, which scan_escape has passed; returns its length. */
-static size_t unescape(const char *at, const char *end, char ret_bytes[UTF8_LENGTH_MAX],
-                       size_t *ret_n)
+static size_t decode_escape(const char *at, const char *end, char ret_bytes[UTF8_LENGTH_MAX],
+                            size_t *ret_n)
 {
     if (at[1] != 'u') {
         ret_bytes[0] = (char)short_escape(at[1]);
@@ -207,7 +207,7 @@ static struct slice decode_string(struct arena *arena, struct slice raw)
         }
         char bytes[UTF8_LENGTH_MAX];
         size_t n;
-        at += unescape(at, end, bytes, &n);
+        at += decode_escape(at, end, bytes, &n);
         memcpy(text + len, bytes, n);
         len += n;
     }
@@ -381,7 +381,7 @@ static bool close_container(struct reader *reader)
     return true;
 }
 
-static char closing(const struct json *container)
+static char closing_bracket(const struct json *container)
 {
     return container->type == JSON_OBJECT ? '}' : ']';
 }
@@ -458,7 +458,7 @@ static bool read_between(struct reader *reader)
     while (reader->depth > 0) {
         const struct level *level = reader->level;
         skip_space(reader);
-        if (next_is(reader, closing(level->container))) {
+        if (next_is(reader, closing_bracket(level->container))) {
             if (!close_container(reader))
                 return false;
             continue;

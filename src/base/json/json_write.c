@@ -47,7 +47,7 @@ void json_add_canonical_string(struct buf *buf, struct slice s)
 
 /* What a terminal obeys, or shows so that a line reads otherwise than it is: C1 controls, line and
  * paragraph separators, marks that change the direction of writing. */
-static bool misleads(uint32_t code)
+static bool code_misleads(uint32_t code)
 {
     static const struct utf8_range ranges[] = {
         {0x80, 0x9F}, {0x61C, 0x61C}, {0x200E, 0x200F}, {0x2028, 0x202E}, {0x2066, 0x2069}};
@@ -58,7 +58,7 @@ bool json_is_legible(struct slice s)
 {
     while (s.len > 0) {
         size_t n = utf8_length(s);
-        if (n == 0 || ascii_is_control(s.at[0]) || misleads(utf8_code(s.at, n)))
+        if (n == 0 || ascii_is_control(s.at[0]) || code_misleads(utf8_code(s.at, n)))
             return false;
         s = slice_skip(s, n);
     }
@@ -72,7 +72,7 @@ static size_t add_character(struct buf *buf, struct slice s)
     uint32_t code = n > 0 ? utf8_code(s.at, n) : 0;
     if (n == 0)
         buf_add_str(buf, "\\ufffd");
-    else if (misleads(code))
+    else if (code_misleads(code))
         buf_printf(buf, "\\u%04x", code);
     else if (json_must_escape(s.at[0]) || s.at[0] == 0x7F)
         add_escape(buf, s.at[0]);

@@ -4,7 +4,7 @@
 
 #define NAME_MAX_LETTERS 32 /* longer ones are near to nothing */
 
-static size_t least(size_t a, size_t b, size_t c)
+static size_t least_of_three(size_t a, size_t b, size_t c)
 {
     size_t ab = a < b ? a : b;
     return ab < c ? ab : c;
@@ -24,7 +24,7 @@ static size_t distance_of(struct slice a, struct slice b)
         row[0] = i;
         for (size_t j = 1; j <= b.len; j++) {
             bool same = ascii_lower(a.at[i - 1]) == ascii_lower(b.at[j - 1]);
-            row[j] = least(above[j] + 1, row[j - 1] + 1, above[j - 1] + !same);
+            row[j] = least_of_three(above[j] + 1, row[j - 1] + 1, above[j - 1] + !same);
             if (i > 1 && j > 1 && a.at[i - 1] == b.at[j - 2] && a.at[i - 2] == b.at[j - 1] &&
                 higher[j - 2] + 1 < row[j])
                 row[j] = higher[j - 2] + 1;

@@ -30,7 +30,7 @@ static int64_t read_exponent(struct slice text)
 }
 
 /* Fills in skipped, count and point by walking the digits; `exponent` is the literal's own. */
-static void measure(struct decimal *decimal, int64_t exponent)
+static void measure_decimal(struct decimal *decimal, int64_t exponent)
 {
     size_t seen = 0;
     size_t whole = SIZE_MAX;
@@ -62,7 +62,7 @@ static struct decimal decimal_read(struct slice literal)
     while (end < literal.len && literal.at[end] != 'e' && literal.at[end] != 'E')
         end++;
     decimal.mantissa = slice_make(literal.at, end);
-    measure(&decimal, end < literal.len ? read_exponent(slice_skip(literal, end + 1)) : 0);
+    measure_decimal(&decimal, end < literal.len ? read_exponent(slice_skip(literal, end + 1)) : 0);
     return decimal;
 }
 

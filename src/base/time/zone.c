@@ -33,7 +33,7 @@ struct counts {
     uint32_t universal, standard, leaps, changes, kinds, names;
 };
 
-static uint64_t number(const char *at, size_t size)
+static uint64_t read_big_endian(const char *at, size_t size)
 {
     uint64_t value = 0;
     for (size_t i = 0; i < size; i++)
@@ -48,7 +48,7 @@ static bool take_zone_header(struct slice *rest, struct counts *ret)
         return false;
     uint32_t n[6];
     for (size_t i = 0; i < 6; i++)
-        n[i] = (uint32_t)number(rest->at + 20 + 4 * i, 4);
+        n[i] = (uint32_t)read_big_endian(rest->at + 20 + 4 * i, 4);
     *ret = (struct counts){n[0], n[1], n[2], n[3], n[4], n[5]};
     *rest = slice_skip(*rest, HEADER_SIZE);
     return ret->universal <= KINDS_MAX && ret->standard <= KINDS_MAX && ret->leaps == 0 &&
@@ -70,7 +70,7 @@ static bool read_changes(const struct counts *counts, struct slice *rest, struct
     if (!at_s || !kinds)
         return false;
     for (size_t i = 0; i < n; i++) {
-        at_s[i] = (int64_t)number(rest->at + 8 * i, 8);
+        at_s[i] = (int64_t)read_big_endian(rest->at + 8 * i, 8);
         kinds[i] = (uint8_t)rest->at[8 * n + i];
         if (kinds[i] >= counts->kinds || (i > 0 && at_s[i] <= at_s[i - 1]))
             return false;
@@ -90,7 +90,7 @@ static bool read_offsets(const struct counts *counts, struct slice rest, struct 
         return false;
     for (size_t i = 0; i < counts->kinds; i++) {
         const char *kind = rest.at + i * KIND_SIZE;
-        offsets_s[i] = (int32_t)(uint32_t)number(kind, 4);
+        offsets_s[i] = (int32_t)(uint32_t)read_big_endian(kind, 4);
         if (offsets_s[i] <= -OFFSET_END_S || offsets_s[i] >= OFFSET_END_S ||
             (unsigned char)kind[4] > 1 || (unsigned char)kind[5] >= counts->names)
             return false;

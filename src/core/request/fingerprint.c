@@ -186,7 +186,7 @@ static bool is_listed_part(const struct walk *walk)
     return false;
 }
 
-static bool counts(const struct walk *walk)
+static bool member_counts(const struct walk *walk)
 {
     enum payload_mode mode = walk->of->selection->mode;
     return mode == PAYLOAD_ALL || (mode == PAYLOAD_INCLUDE && is_listed_part(walk)) ||
@@ -196,7 +196,7 @@ static bool counts(const struct walk *walk)
 static void take_leaf(struct walk *walk, const struct json *leaf)
 {
     char hashes[LEAF_CHARS];
-    if (!counts(walk))
+    if (!member_counts(walk))
         return;
     walk->full = walk->n == FINGERPRINT_LEAVES_MAX;
     if (walk->full)

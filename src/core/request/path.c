@@ -29,7 +29,7 @@ static struct path_byte byte_at(struct slice path, size_t at)
 
 /* A '%' that starts no escape becomes %25, which is how servers that take it read it; left alone it
  * might start one with what is decoded behind it, and normalising twice would not be as once. */
-static size_t normalise(struct slice path, char *text)
+static size_t normalise_path(struct slice path, char *text)
 {
     size_t len = 0;
     for (size_t at = 0; at < path.len;) {
@@ -57,7 +57,7 @@ struct slice path_normalise(struct slice path, struct arena *arena)
     char *text = arena_alloc(arena, path.len + 2 * percents + 1);
     if (!text)
         return slice_make(NULL, 0);
-    size_t len = normalise(path, text);
+    size_t len = normalise_path(path, text);
     if (len == 0)
         text[len++] = '/';
     if (len > 1 && text[len - 1] == '/')
@@ -335,7 +335,7 @@ static void end_path_segment(struct reader *reader, bool separated)
     reader->parameters = false;
 }
 
-static bool separates(unsigned reading, struct path_byte byte)
+static bool byte_separates(unsigned reading, struct path_byte byte)
 {
     if (byte.c == '/')
         return !byte.escaped || reading & PATH_SLASH_ESCAPE;
@@ -351,7 +351,7 @@ static bool is_dropped(unsigned reading, struct path_byte byte)
 
 static void read_byte(struct reader *reader, struct path_byte byte, const char *sent)
 {
-    if (separates(reader->reading, byte)) {
+    if (byte_separates(reader->reading, byte)) {
         end_path_segment(reader, true);
         return;
     }

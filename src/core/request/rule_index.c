@@ -23,7 +23,7 @@ struct rule_index {
     uint32_t *next; /* by the rule's number */
 };
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+static uint64_t mix_hash(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * HASH_STEP;
     return hash ^ hash >> 32;
@@ -84,10 +84,10 @@ static size_t find_shape(struct rule_index *index, struct shape wanted)
 
 static uint64_t hash_match(size_t shape, const struct rule_match *match)
 {
-    uint64_t hash = mix(HASH_START, shape);
+    uint64_t hash = mix_hash(HASH_START, shape);
     for (size_t i = 0; i < match->n_segments; i++)
         if (!match->segments[i].is_param)
-            hash = mix(hash, hash_text(match->segments[i].text));
+            hash = mix_hash(hash, hash_text(match->segments[i].text));
     return hash;
 }
 
@@ -152,10 +152,10 @@ static size_t first_of_shape(const struct rule_set *set, size_t at, unsigned met
     const struct shape *shape = &index->shapes[at];
     if (shape->rest ? path->n < shape->n_segments : path->n != shape->n_segments)
         return best;
-    uint64_t hash = mix(HASH_START, at);
+    uint64_t hash = mix_hash(HASH_START, at);
     for (size_t i = 0; i < shape->n_segments; i++)
         if (!(shape->params >> i & 1))
-            hash = mix(hash, path->hashes[i]);
+            hash = mix_hash(hash, path->hashes[i]);
     for (size_t n = index->heads[hash & index->mask]; n > 0 && n < best; n = index->next[n]) {
         const struct rule_match *match = &set->rules[n - 1].match;
         if (match->methods & methods && is_match(match, path))

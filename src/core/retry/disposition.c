@@ -63,7 +63,7 @@ static enum disposition_write write_of_final(int status)
 }
 
 /* `error` is ERROR_NONE where there is a response of the upstream to pass on. */
-static struct disposition doubtful(enum record_unknown unknown, enum error error)
+static struct disposition disposition_in_doubt(enum record_unknown unknown, enum error error)
 {
     enum disposition_next next = error == ERROR_NONE ? NEXT_RESPONSE : NEXT_ERROR;
     if (unknown == RECORD_UNKNOWN_PROBE)
@@ -76,7 +76,7 @@ static struct disposition disposition_of_response(int status, enum response_sort
 {
     switch (sort) {
     case SORT_IN_DOUBT:
-        return doubtful(unknown, ERROR_NONE);
+        return disposition_in_doubt(unknown, ERROR_NONE);
     case SORT_NOT_DONE:
         return (struct disposition){is_redirect(status) ? WRITE_DROP : WRITE_RELEASE, NEXT_RESPONSE,
                                     ERROR_NONE};
@@ -142,11 +142,11 @@ struct disposition disposition_of_exchange(enum exchange_end end, int status,
     case EXCHANGE_PORTAL:
         return (struct disposition){WRITE_RELEASE, NEXT_ERROR, ERROR_UPSTREAM_UNAVAILABLE};
     case EXCHANGE_BROKE:
-        return doubtful(unknown, ERROR_UPSTREAM_BROKE);
+        return disposition_in_doubt(unknown, ERROR_UPSTREAM_BROKE);
     case EXCHANGE_MALFORMED:
-        return doubtful(unknown, ERROR_UPSTREAM_MALFORMED);
+        return disposition_in_doubt(unknown, ERROR_UPSTREAM_MALFORMED);
     case EXCHANGE_TIMED_OUT:
-        return doubtful(unknown, ERROR_UPSTREAM_TIMEOUT);
+        return disposition_in_doubt(unknown, ERROR_UPSTREAM_TIMEOUT);
     case EXCHANGE_TOKEN_STALE:
         return (struct disposition){WRITE_NOTHING, NEXT_DECIDE, ERROR_NONE};
     }

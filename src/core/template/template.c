@@ -167,7 +167,7 @@ static bool check_whole(struct template_compiler *compiler)
            (use != TEMPLATE_FOR_PROBE || check_probe_sources(compiler));
 }
 
-static bool compile(struct template_compiler *compiler, struct slice text)
+static bool compile_source_text(struct template_compiler *compiler, struct slice text)
 {
     if (!text.at)
         return template_refuse(compiler, "out of memory");
@@ -180,7 +180,7 @@ bool template_compile(struct slice text, enum template_use use, struct arena *ar
                       struct template *ret_template, struct slice *ret_problem)
 {
     struct template_compiler compiler = {.use = use, .arena = arena};
-    bool done = compile(&compiler, arena_copy(arena, text));
+    bool done = compile_source_text(&compiler, arena_copy(arena, text));
     if (done)
         *ret_template = compiler.template;
     else

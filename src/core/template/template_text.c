@@ -42,7 +42,7 @@ static size_t literal_length(struct slice text, size_t *ret_doubled)
 }
 
 /* `written` with one '{' for each two. */
-static struct slice undouble(struct arena *arena, struct slice written, size_t doubled)
+static struct slice halve_braces(struct arena *arena, struct slice written, size_t doubled)
 {
     char *text = arena_alloc(arena, written.len - doubled);
     size_t len = 0;
@@ -62,7 +62,7 @@ static bool read_literal(struct template_compiler *compiler, struct slice *rest)
     struct template_part part = {.source = TEMPLATE_LITERAL, .text = written, .written = written};
     *rest = slice_skip(*rest, written.len);
     if (doubled > 0)
-        part.text = undouble(compiler->arena, written, doubled);
+        part.text = halve_braces(compiler->arena, written, doubled);
     if (!part.text.at)
         return template_refuse(compiler, "out of memory");
     return template_add_part(compiler, &part);

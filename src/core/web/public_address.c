@@ -60,7 +60,8 @@ static const struct range ranges_v6[] = {
     {{{{0x80}}, 1}, "a reserved address (RFC 4291)"},
 };
 
-static bool holds(const struct network *network, const struct network_address *address)
+static bool network_holds_address(const struct network *network,
+                                  const struct network_address *address)
 {
     struct networks one = {.n = 1, .at = {*network}};
     return networks_hold(&one, address);
@@ -87,7 +88,7 @@ static const struct carrier carriers[] = {
 static const struct carrier *carrier_of(const struct network_address *address)
 {
     for (size_t i = 0; i < sizeof carriers / sizeof *carriers; i++)
-        if (holds(&carriers[i].network, address))
+        if (network_holds_address(&carriers[i].network, address))
             return &carriers[i];
     return NULL;
 }
@@ -118,7 +119,7 @@ static const char *range_of(const struct range *ranges, size_t n,
                             const struct network_address *address)
 {
     for (size_t i = 0; i < n; i++)
-        if (holds(&ranges[i].network, address))
+        if (network_holds_address(&ranges[i].network, address))
             return ranges[i].what;
     return NULL;
 }
@@ -126,7 +127,7 @@ static const char *range_of(const struct range *ranges, size_t n,
 static bool is_v4(const struct network_address *address)
 {
     const struct network v4 = {V4(0, 0, 0, 0), V4_BITS(0)};
-    return holds(&v4, address);
+    return network_holds_address(&v4, address);
 }
 
 /* Of an address that carries no other. */

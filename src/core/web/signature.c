@@ -115,8 +115,8 @@ static size_t find_member_name(struct slice text)
 }
 
 /* Cuts the signed bytes into parts. 0: too many of them, or a name that there is not. */
-static size_t cut(struct slice signed_as, const struct slice values[NAMED_COUNT],
-                  struct slice parts[PARTS_MAX])
+static size_t cut_signed_bytes(struct slice signed_as, const struct slice values[NAMED_COUNT],
+                               struct slice parts[PARTS_MAX])
 {
     size_t n = 0;
     while (signed_as.len > 0) {
@@ -149,7 +149,7 @@ bool signature_scheme_check(const struct signature_scheme *scheme, const char **
     *ret_problem = NULL;
     if (!header_is_token(scheme->header))
         *ret_problem = "`header` is not the name of a header";
-    else if (cut(scheme->signed_as, nothing, parts) == 0)
+    else if (cut_signed_bytes(scheme->signed_as, nothing, parts) == 0)
         *ret_problem = "`signed` takes {id}, {timestamp} and {body}, and text without braces";
     else if (!has_name(scheme->signed_as, NAMED_BODY))
         *ret_problem = "`signed` does not have {body}, so that anybody could change it";
@@ -252,7 +252,7 @@ static void start_signing(struct signing *signing, const struct signature_scheme
     const struct slice values[NAMED_COUNT] = {
         [NAMED_ID] = id, [NAMED_TIME] = seconds, [NAMED_BODY] = body};
     signing->scheme = scheme;
-    signing->n = cut(scheme->signed_as, values, signing->parts);
+    signing->n = cut_signed_bytes(scheme->signed_as, values, signing->parts);
     signing->whole = buf_make(SIZE_MAX);
     CHECK(signing->n > 0); /* signature_scheme_check */
 }
@@ -457,10 +457,10 @@ static bool is_signed_by(struct signing *signing, const struct signature_secret 
     return matches;
 }
 
-static enum signature_verdict compare(const struct signature_scheme *scheme,
-                                      const struct signature_keys *keys,
-                                      const struct signature_received *received,
-                                      const struct found *found)
+static enum signature_verdict compare_signatures(const struct signature_scheme *scheme,
+                                                 const struct signature_keys *keys,
+                                                 const struct signature_received *received,
+                                                 const struct found *found)
 {
     struct signing signing;
     bool failed = false, matches = false;
@@ -497,5 +497,5 @@ enum signature_verdict signature_verify(const struct signature_scheme *scheme,
         return verdict;
     if (found.n_v1 + found.n_v1a == 0)
         return SIGNATURE_MALFORMED;
-    return compare(scheme, keys, received, &found);
+    return compare_signatures(scheme, keys, received, &found);
 }

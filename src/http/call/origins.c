@@ -85,7 +85,7 @@ static struct http_pool *find_kept(struct http_origins *origins, struct slice na
 }
 
 /* The longest unused makes way. */
-static bool keep(struct http_origins *origins, struct slice name, struct http_pool *pool)
+static bool keep_pool(struct http_origins *origins, struct slice name, struct http_pool *pool)
 {
     char *copy = mem_copy(name.at, name.len);
     if (!copy)
@@ -164,7 +164,7 @@ enum http_call_result http_origins_find(struct http_origins *origins, const stru
     if (*ret_pool)
         return HTTP_CALL_DONE;
     enum http_call_result result = make_pool(origins, url, until_us, ret_pool, ret_problem);
-    if (result != HTTP_CALL_DONE || keep(origins, buf_slice(&name), *ret_pool))
+    if (result != HTTP_CALL_DONE || keep_pool(origins, buf_slice(&name), *ret_pool))
         return result;
     http_pool_unref(*ret_pool);
     return HTTP_CALL_NO_MEMORY;

@@ -57,7 +57,7 @@ static void explain_guest(struct sqlite_backend *sqlite)
              sqlite3_errmsg(sqlite->db));
 }
 
-static enum sqlite_guest_state failed(int code)
+static enum sqlite_guest_state state_of_failure(int code)
 {
     int kind = code & 0xff;
     bool busy = kind == SQLITE_BUSY || kind == SQLITE_LOCKED;
@@ -67,7 +67,7 @@ static enum sqlite_guest_state failed(int code)
 static enum sqlite_guest_state fail_guest(struct guest *guest, int code)
 {
     explain_guest(&guest->sqlite);
-    return failed(code);
+    return state_of_failure(code);
 }
 
 static unsigned guest_data_version(const struct guest *guest)
@@ -114,7 +114,7 @@ static enum sqlite_guest_state install_guest(struct guest *guest)
         return fail_guest(guest, code);
     code = install_whole(sqlite);
     if (code != SQLITE_OK)
-        return failed(code);
+        return state_of_failure(code);
     guest->made = true;
     guest->made_at = guest_data_version(guest);
     return SQLITE_GUEST_READY;

@@ -295,7 +295,7 @@ static void end_merge(struct sqlite_backend *sqlite)
 
 /* Size of the newest run, in keys: a few keys reused often fill the log as fast as many keys used
  * once. */
-static size_t filled(const struct sqlite_keys *keys)
+static size_t newest_run_size(const struct sqlite_keys *keys)
 {
     size_t by_entries = keys->newest_logged / LOGGED_A_KEY;
     return keys->newest.n > by_entries ? keys->newest.n : by_entries;
@@ -304,7 +304,7 @@ static size_t filled(const struct sqlite_keys *keys)
 /* How many buckets must be merged by now. */
 static int64_t merge_goal(const struct sqlite_keys *keys)
 {
-    uint64_t goal = MERGE_PACE * (uint64_t)filled(keys) * KEY_RUN_BUCKETS / keys->usual;
+    uint64_t goal = MERGE_PACE * (uint64_t)newest_run_size(keys) * KEY_RUN_BUCKETS / keys->usual;
     return goal < KEY_RUN_BUCKETS ? (int64_t)goal : KEY_RUN_BUCKETS;
 }
 
@@ -403,7 +403,7 @@ void sqlite_keys_commit(struct sqlite_backend *sqlite)
         merge_slice(sqlite);
     if (!sqlite_ok(sqlite))
         return;
-    if (keys->marks.bucket == KEY_RUN_BUCKETS && filled(keys) >= keys->usual)
+    if (keys->marks.bucket == KEY_RUN_BUCKETS && newest_run_size(keys) >= keys->usual)
         close_run(keys);
     tend_filter(sqlite);
 }

@@ -195,7 +195,7 @@ static int read_store_secret(struct sqlite_backend *sqlite)
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-static const char *migrate(struct sqlite_backend *sqlite)
+static const char *migrate_schema(struct sqlite_backend *sqlite)
 {
     int64_t format = 0;
     const char *problem = sqlite_schema_check(sqlite->db, &format);
@@ -224,7 +224,7 @@ static const char *migrate(struct sqlite_backend *sqlite)
 
 const char *sqlite_schema_install(struct sqlite_backend *sqlite)
 {
-    const char *problem = sqlite->is_foreign ? NULL : migrate(sqlite);
+    const char *problem = sqlite->is_foreign ? NULL : migrate_schema(sqlite);
     if (problem)
         return problem;
     if (sqlite_tables_install(sqlite) != SQLITE_OK)
