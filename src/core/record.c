@@ -565,7 +565,7 @@ enum record_write record_resolve(struct record *record, int64_t token,
 }
 
 /* Nobody can still be sending, if its owner is dead. */
-static bool is_quiet(struct record *record, const struct record_world *world)
+static bool note_silence_believed(struct record *record, const struct record_world *world)
 {
     int64_t lapsed_at = 0;
     if (record_lease(record, world, &lapsed_at) == RECORD_LEASE_LAPSED)
@@ -583,7 +583,7 @@ enum record_write record_forget(struct record *record, int64_t token, bool force
     bool guarded = !record_is_final(record->status) && !force;
     if (guarded && token == 0)
         return RECORD_STALE;
-    if (guarded && !is_quiet(record, world))
+    if (guarded && !note_silence_believed(record, world))
         return RECORD_EARLY;
     *record = (struct record){.status = RECORD_ABSENT};
     return RECORD_WRITTEN;

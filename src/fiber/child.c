@@ -259,7 +259,7 @@ static void read_output(struct fiber_io *io, struct child_output *output)
 }
 
 /* Not reaped yet: its group keeps its number for a last kill. */
-static bool has_exited(struct child *child)
+static bool poll_exit(struct child *child)
 {
     siginfo_t info = {0};
     if (!child->process.readable)
@@ -323,7 +323,7 @@ static void step_child(struct child *child)
 {
     int64_t now_us = clock_boot_us();
     bool late = now_us >= child->due_us;
-    if (child->state < EXITED && has_exited(child)) {
+    if (child->state < EXITED && poll_exit(child)) {
         fiber_io_close(&child->streams[INPUT]);
         enter_child_state(child, EXITED, clock_after(now_us, child->spec->grace_us));
     } else if (late) {

@@ -121,13 +121,13 @@ void http_conn_linger(struct http_conn *conn, int64_t idle_us, int64_t deadline_
     http_conn_close(conn);
 }
 
-bool http_conn_is_silent(struct http_conn *conn)
+bool http_conn_stays_silent(struct http_conn *conn)
 {
     char byte;
     if (conn->io.hung_up)
         return false;
     if (conn->tls)
-        return tls_is_silent(conn->tls);
+        return tls_stays_silent(conn->tls);
     ssize_t got = recv(conn->io.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return got < 0 && errno == EAGAIN;
 }

@@ -110,7 +110,7 @@ void http_conn_next(struct http_conn *conn);
 
 /* Whether the peer neither closed nor sent what no request asked for (it would be taken for the
  * next response). The kernel is asked too, as the loop may not have seen the latest events yet. */
-bool http_conn_is_silent(struct http_conn *conn);
+bool http_conn_stays_silent(struct http_conn *conn);
 
 /* Reads at most `n` bytes to `at` and counts them. As fiber_read: > 0 bytes, 0 end of stream,
  * -ETIMEDOUT, -errno. For other protocols, and http itself. */

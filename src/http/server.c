@@ -59,7 +59,7 @@ static void leave_address(const struct http_session *session)
 }
 
 /* False: it has its response. */
-static bool may_stay(struct http_session *session, const struct sockaddr_storage *peer)
+static bool admit_connection(struct http_session *session, const struct sockaddr_storage *peer)
 {
     struct http_door *door = session->door;
     size_t limit = door->limits.max_per_address;
@@ -114,7 +114,7 @@ static void serve_peer(struct http_door *door, int fd, const struct sockaddr_sto
     address_write_host(session->peer, peer);
     if (service->open)
         service->open(session, peer);
-    if (may_stay(session, peer))
+    if (admit_connection(session, peer))
         spawn_session(session);
 }
 

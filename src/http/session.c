@@ -154,7 +154,7 @@ static bool read_session_headers(struct http_session *session, struct http_reque
     return read == HTTP_READ_OK;
 }
 
-static bool has_request(struct http_session *session)
+static bool await_request(struct http_session *session)
 {
     int64_t until = deadline_within(session->door->limits.idle_us);
     return !http_session_is_draining(session) && !session->leaving &&
@@ -165,7 +165,7 @@ static bool has_request(struct http_session *session)
 static bool serve_one(struct http_session *session)
 {
     const struct http_service *service = session->door->server->config.service;
-    if (!has_request(session))
+    if (!await_request(session))
         return false;
     struct arena arena ARENA_AUTO = arena_make(ARENA_MAX);
     struct http_request *request = arena_alloc(&arena, sizeof *request);

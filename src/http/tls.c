@@ -468,7 +468,7 @@ int tls_connect(struct tls_client *client, struct fiber_io *io, int64_t deadline
     return failed;
 }
 
-bool tls_is_silent(struct tls *tls)
+bool tls_stays_silent(struct tls *tls)
 {
     char byte;
     ptrdiff_t got = -ETIMEDOUT;

@@ -75,7 +75,7 @@ int tls_write(struct tls *tls, struct iovec *parts, size_t n_parts, int64_t dead
               size_t *ret_sent);
 
 /* Whether the server neither ended the connection nor sent what no request asked for. */
-bool tls_is_silent(struct tls *tls);
+bool tls_stays_silent(struct tls *tls);
 
 /* Why the server broke off the handshake after this side had finished its own (TLS 1.3: it judges
  * the client's certificate last), a literal; NULL: it did not. What was sent since, no application

@@ -430,8 +430,8 @@ static bool is_encoded(enum signature_encoding encoding, struct slice text, cons
     return base64_read(text, &decoded) && mac_eq(mac, buf_slice(&decoded));
 }
 
-static bool is_signed_by(struct signing *signing, const struct signature_secret *secret,
-                         const struct found *found, bool *ret_failed)
+static bool verify_by_secret(struct signing *signing, const struct signature_secret *secret,
+                             const struct found *found, bool *ret_failed)
 {
     struct mac mac;
     if (secret->is_ed25519) {
@@ -467,7 +467,7 @@ static enum signature_verdict compare_signatures(const struct signature_scheme *
     start_signing(&signing, scheme, signed_header_value(received->headers, scheme->id),
                   found->seconds, received->body);
     for (size_t i = 0; i < keys->n && !matches; i++)
-        matches = is_signed_by(&signing, &keys->at[i], found, &failed);
+        matches = verify_by_secret(&signing, &keys->at[i], found, &failed);
     buf_fini(&signing.whole);
     return matches ? SIGNATURE_GOOD : failed ? SIGNATURE_NO_MEMORY : SIGNATURE_MISMATCH;
 }

@@ -111,7 +111,7 @@ static struct member *take_kept_connection(struct http_pool *pool)
     close_expired(pool);
     while (pool->n_idle > 0) {
         struct member *member = pool->idle[--pool->n_idle];
-        if (http_conn_is_silent(&member->conn))
+        if (http_conn_stays_silent(&member->conn))
             return member;
         member_close(member);
     }

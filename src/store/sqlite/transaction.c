@@ -220,7 +220,7 @@ static enum backend_status sqlite_rest(struct backend *backend)
 }
 
 /* Whether another process committed since the last look. */
-static bool has_changed(struct sqlite_backend *sqlite)
+static bool note_change(struct sqlite_backend *sqlite)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_DATA_VERSION);
     int64_t seen = sqlite->data_version;
@@ -247,7 +247,7 @@ static enum backend_status sqlite_look(struct backend *backend, struct backend_w
                                        size_t n)
 {
     struct sqlite_backend *sqlite = sqlite_call(backend);
-    if (!check_files(sqlite) || !has_changed(sqlite))
+    if (!check_files(sqlite) || !note_change(sqlite))
         return sqlite->status;
     const bool alive[] = {store_lock_life_held(&sqlite->lock, STORE_SERVE),
                           store_lock_life_held(&sqlite->lock, STORE_DRAINER)};
