@@ -146,7 +146,7 @@ void check_lanes_served(struct store *store, const struct config *config,
     if (registry_read(store, &lanes.own.parker, &lanes.arena, &lanes.registry) == STORE_DONE &&
         census_read(&lanes.census, store, &lanes.own.parker) == STORE_DONE) {
         look_at_kind(&lanes, SLICE(WEBHOOK_KIND), report, argument);
-        look_at_kind(&lanes, SLICE(HANDLER_KIND), report, argument);
+        look_at_kind(&lanes, SLICE(INBOX_KIND), report, argument);
     }
     census_fini(&lanes.census);
     arena_fini(&lanes.arena);

@@ -23,14 +23,14 @@ static enum store_status try_remove(struct store *store, struct parker *parker, 
     enum store_status status = census_read(&census, store, parker);
     if (status != STORE_DONE)
         return status;
-    struct census_entry *entry = census_find(&census, SLICE(HANDLER_KIND), name);
+    struct census_entry *entry = census_find(&census, SLICE(INBOX_KIND), name);
     *ret_end = judge_source(entry);
     if (*ret_end != SOURCES_REMOVED)
         return STORE_DONE;
     struct store_task_audit audit = {.at = census.now,
                                      .actor = actor->name,
                                      .act = SLICE("remove"),
-                                     .kind = SLICE(HANDLER_KIND),
+                                     .kind = SLICE(INBOX_KIND),
                                      .lane = name,
                                      .force = actor->force};
     changes[0] = census_remove(entry, census.now);

@@ -70,7 +70,7 @@ static enum store_status judge_replay(const struct tasks_source *source,
         return STORE_DONE;
     if (slice_eq(stored->kind, SLICE(WEBHOOK_KIND)))
         return judge_endpoint(source, stored->lane, end);
-    if (slice_eq(stored->kind, SLICE(HANDLER_KIND)) && task->first_at != 0 &&
+    if (slice_eq(stored->kind, SLICE(INBOX_KIND)) && task->first_at != 0 &&
         now > clock_after(task->first_at, TASKS_WINDOW_US))
         *end = TASKS_LATE;
     return STORE_DONE;

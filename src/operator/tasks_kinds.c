@@ -18,7 +18,7 @@ const struct tasks_kind tasks_kinds[TASKS_KIND_COUNT] = {
                             .key = "event",
                             .column = "EVENT",
                             .heading = "ENDPOINT"},
-    [TASKS_KIND_INBOX] = {.name = HANDLER_KIND,
+    [TASKS_KIND_INBOX] = {.name = INBOX_KIND,
                           .noun = "event",
                           .nouns = "events",
                           .lane = "source",

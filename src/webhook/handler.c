@@ -43,7 +43,7 @@ static struct courier_verdict judge_missing_handler(const struct webhook_handler
                                                     const struct courier_delivery *delivery)
 {
     enum store_roster_state state;
-    enum store_status status = census_ask(handler->store, delivery->parker, SLICE(HANDLER_KIND),
+    enum store_status status = census_ask(handler->store, delivery->parker, SLICE(INBOX_KIND),
                                           delivery->stored.lane, &state);
     return status == STORE_DONE && state == STORE_ROSTER_REMOVED
                ? courier_settle(TASK_DEAD, TASK_REASON_REMOVED)
@@ -162,7 +162,7 @@ static struct slice label(const struct courier_kind *kind, struct slice lane)
 void webhook_handler_init(struct webhook_handler *handler)
 {
     handler->kind =
-        (struct courier_kind){.name = SLICE(HANDLER_KIND),
+        (struct courier_kind){.name = SLICE(INBOX_KIND),
                               .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},
                               .keep_dead_us = TASK_KEEP_DEAD_US,
                               .own_size = sizeof(struct calling),

@@ -26,7 +26,7 @@ struct taking {
 static struct store_task make_handler_task(const struct taking *taking, int64_t now)
 {
     const struct inbox_source *source = taking->receipt->source;
-    struct store_task task = {.kind = SLICE(HANDLER_KIND),
+    struct store_task task = {.kind = SLICE(INBOX_KIND),
                               .lane = source->source,
                               .key = taking->key,
                               .ord = taking->ord,

@@ -15,7 +15,7 @@
  * name of its endpoint, that of an event that was received the name of its source. */
 #define QUEUE_KIND "queue"
 #define WEBHOOK_KIND "webhook"
-#define HANDLER_KIND "inbox"
+#define INBOX_KIND "inbox"
 
 struct store_task {
     struct table_row row; /* first */

@@ -67,7 +67,7 @@ static bool gather_declared(struct arena *arena, const struct webhook_plan *plan
     }
     for (size_t i = 0; ret_declared->at && i < plan->n_sources; i++)
         ret_declared->at[ret_declared->n++] =
-            (struct store_serves){.kind = SLICE(HANDLER_KIND),
+            (struct store_serves){.kind = SLICE(INBOX_KIND),
                                   .name = plan->sources[i].settings->source,
                                   .terms = {.keep_us = plan->sources[i].settings->keep_us}};
     return !arena->failed;

@@ -34,7 +34,7 @@ static void say_unserved(const struct unserved *unserved, const char *event, enu
     log_line_start(&line, level, event);
     log_line_str(&line, "kind", row->kind);
     log_line_str(&line, "name", row->name);
-    if (level == LOG_LEVEL_WARN && slice_eq(row->kind, SLICE(HANDLER_KIND)))
+    if (level == LOG_LEVEL_WARN && slice_eq(row->kind, SLICE(INBOX_KIND)))
         log_line_str(&line, "hint",
                      SLICE("if it was renamed, its new name needs `source:` with this one, so that "
                            "its events and ids stay known"));
