@@ -5,6 +5,7 @@
 #include "gateway/events.h"
 #include "gateway/exchange/exchange.h"
 #include "gateway/pass/pass.h"
+#include "gateway/receive/receive.h"
 #include "gateway/response.h"
 #include "gateway/well_known.h"
 #include <netinet/in.h>
@@ -51,7 +52,8 @@ static bool run_rule(struct client *client, const struct http_request *request,
     const struct header *look_alike = rule_look_alike(found->rule, &request->headers);
     if (look_alike)
         return refuse_look_alike(client, look_alike->name);
-    return exchange_run(client, request, found);
+    return found->rule->inbox ? receive_event(client, request, found)
+                              : exchange_run(client, request, found);
 }
 
 /* `.at` NULL: no memory. */

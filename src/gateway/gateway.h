@@ -4,7 +4,8 @@
  *
  * Listens on one address with a number of loops (http/server.h), each with its own pool of upstream
  * connections. A client connection is a fiber; a ruled request is one call of exchange_run
- * (exchange/exchange.h) in it, any other one call of pass_run (pass/pass.h).
+ * (exchange/exchange.h) in it, an event of `inbox:` one of receive_event (receive/receive.h), any
+ * other one call of pass_run (pass/pass.h).
  *
  * A change of rules or settings while it runs is in reload.c.
  */

@@ -12,6 +12,7 @@
 #define HELD_US (INT64_C(1) * CLOCK_US_PER_MS) /* between two checks whether the reload is done */
 #define RESPONSE_FIELDS_MAX ((size_t)64 * 1024)
 #define DETAIL_MAX ((size_t)8 * 1024)
+#define TIMEOUT_MS_MAX UINT64_C(86400000)
 
 /* ---- steps ---- */
 
@@ -45,6 +46,28 @@ static void upstream_response_fini(struct upstream_response *response)
     buf_fini(&response->fields);
 }
 
+/* X-Request-Timeout: how long this client waits, in milliseconds. Two lines say nothing. */
+static int64_t read_client_deadline(const struct exchange *x)
+{
+    uint64_t ms = 0;
+    struct slice name = SLICE("X-Request-Timeout");
+    const struct header *line = headers_find(&x->request->headers, name);
+    bool given = line && headers_count(&x->request->headers, name) == 1 &&
+                 slice_to_u64(line->value, TIMEOUT_MS_MAX, &ms);
+    return given ? clock_after(x->started, (int64_t)ms * CLOCK_US_PER_MS) : CLOCK_NEVER;
+}
+
+static void gather_facts(struct exchange *x)
+{
+    struct template_facts *facts = &x->found.facts;
+    facts->query = x->request->query;
+    facts->headers = &x->request->headers;
+    facts->key_syntax = x->rule->key_syntax;
+    facts->key_format = x->rule->key_format;
+    facts->zones = x->plan->settings.rules->zones;
+    facts->now_us = clock_wall_us();
+}
+
 static void take_found_rule(struct exchange *x, const struct rule_found *found)
 {
     upstream_response_fini(&x->response);
@@ -52,6 +75,7 @@ static void take_found_rule(struct exchange *x, const struct rule_found *found)
     x->found = *found;
     x->rule = found->rule;
     x->client->rule = found->rule->name;
+    gather_facts(x);
     x->response.fields = exchange_buf(x, FIELDS_FIRST, RESPONSE_FIELDS_MAX);
     x->response.kept = exchange_buf(x, FIELDS_FIRST, RESPONSE_FIELDS_MAX);
     x->response.body = exchange_buf(x, BODY_FIRST, x->rule->max_response_body);
@@ -87,11 +111,11 @@ struct exchange *exchange_new(struct client *client, const struct http_request *
     x->tenant = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
     x->key = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
     x->once = buf_make(HTTP_HEADERS_SIZE_MAX);
-    x->order = buf_make(HTTP_HEADERS_SIZE_MAX);
     x->shown_key = buf_make(HTTP_HEADERS_SIZE_MAX);
     x->sent_key = exchange_buf(x, KEY_FIRST, HTTP_HEADERS_SIZE_MAX);
     x->detail = buf_make(DETAIL_MAX);
     x->started = client->session.began_us;
+    x->client_deadline = read_client_deadline(x);
     x->keep_alive = request->keep_alive;
     return x;
 }
@@ -107,7 +131,6 @@ void exchange_free(struct exchange *x)
     buf_fini(&x->headers);
     buf_fini(&x->sent_key);
     buf_fini(&x->shown_key);
-    buf_fini(&x->order);
     buf_fini(&x->once);
     buf_fini(&x->key);
     buf_fini(&x->tenant);

@@ -6,12 +6,12 @@
  *    |  ^                                 |         |  |  `-> UNPROTECTED    |
  *    |  `-- by the rules of now ----------'         |  |    RETRY <--> (waits, then forwards again,
  *    |                                              |  `----> FORWARD --.    | or, after a probe,
- *    |`-> RECEIVE (an event)                        |                   |    | decides again)
- *    `--> BYPASS                                    `-------> PROBE --. |    | the record says
+ *    `--> BYPASS                                    |                   |    | decides again)
+ *                                                   `-------> PROBE --. |    | the record says
  *                                                               ^    v v    | something else
  *                                             ask what became   `-- SETTLE -'
  *                                             of it
- *   IDENTIFY, RECEIVE, ADMIT, AUTHORIZE, DECIDE, UNPROTECTED, RETRY and SETTLE may also go
+ *   IDENTIFY, ADMIT, AUTHORIZE, DECIDE, UNPROTECTED, RETRY and SETTLE may also go
  *   --> RESPOND --> DONE; DECIDE goes back to JUDGE where a reload moves the rule's keys
  *
  * A step asserts what it begins with, does one thing, and returns the next; exchange_move asserts
@@ -34,12 +34,10 @@
 
 /* X(STEP, what may come next). A core dump names the step of each exchange. */
 #define EXCHANGE_STEPS(X)                                                                          \
-    X(IDENTIFY,                                                                                    \
-      TO(ADMIT) | TO(RECEIVE) | TO(RESPOND) | TO(BYPASS)) /* tenant, key, body, hashes */          \
-    X(RECEIVE, TO(RESPOND))                               /* stores an event */                    \
-    X(ADMIT, TO(AUTHORIZE) | TO(RESPOND))                 /* one of max_in_flight */               \
-    X(AUTHORIZE, TO(JUDGE) | TO(RESPOND)) /* may this caller act as this tenant? */                \
-    X(JUDGE, TO(IDENTIFY) | TO(DECIDE))   /* by the rules of now, after a reload */                \
+    X(IDENTIFY, TO(ADMIT) | TO(RESPOND) | TO(BYPASS)) /* tenant, key, body, hashes */              \
+    X(ADMIT, TO(AUTHORIZE) | TO(RESPOND))             /* one of max_in_flight */                   \
+    X(AUTHORIZE, TO(JUDGE) | TO(RESPOND))             /* may this caller act as this tenant? */    \
+    X(JUDGE, TO(IDENTIFY) | TO(DECIDE))               /* by the rules of now, after a reload */    \
     X(DECIDE, TO(FORWARD) | TO(PROBE) | TO(UNPROTECTED) | TO(DECIDE) | TO(RESPOND) | TO(JUDGE) |   \
                   TO(INQUIRE))         /* which begins the attempt, or finds what there is */      \
     X(FORWARD, TO(SETTLE) | TO(RETRY)) /* sends once and reads, under a token */                   \
@@ -127,7 +125,6 @@ struct exchange {
     struct buf once;         /* the once value; empty: the rule has none */
     char *holder_key;        /* of the record that it goes on in, if that is another one's */
     struct slice no_key;     /* one that cannot exist, asked for in place of it; empty: none is */
-    struct buf order;        /* of an event: what it stays in sequence with; empty: nothing */
     struct buf shown_key;    /* key text with its window */
     struct buf sent_key;     /* as the upstream sees it */
     struct buf headers;      /* of the request to the upstream, made for the first one */
@@ -215,6 +212,8 @@ static inline int64_t exchange_tries(const struct exchange *x)
 /* run.c: runs a request that `found` says a rule covers. True: the connection may be used again. */
 bool exchange_run(struct client *client, const struct http_request *request,
                   const struct rule_found *found);
+/* Behind its last step: writes its log line and frees it. True: as exchange_run. */
+bool exchange_end(struct exchange *x);
 
 /* Moves on; asserts that the table has this move. */
 void exchange_move(struct exchange *x, enum exchange_step next);

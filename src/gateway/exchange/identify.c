@@ -9,7 +9,6 @@
 #include "gateway/response.h"
 #include <inttypes.h>
 
-#define TIMEOUT_MS_MAX UINT64_C(86400000)
 #define PAYLOAD_ARENA_MAX                                                                          \
     ((size_t)256 * 1024 * 1024) /* understood JSON takes up to 32 times its text */
 
@@ -55,18 +54,6 @@ static bool client_left(struct exchange *x)
 }
 
 /* ---- the client and its tenant ---- */
-
-/* X-Request-Timeout: how long this client waits, in milliseconds. Two lines say nothing. */
-static void read_client_timeout(struct exchange *x)
-{
-    uint64_t ms = 0;
-    struct slice name = SLICE("X-Request-Timeout");
-    const struct header *line = headers_find(&x->request->headers, name);
-    bool given = line && headers_count(&x->request->headers, name) == 1 &&
-                 slice_to_u64(line->value, TIMEOUT_MS_MAX, &ms);
-    x->client_deadline =
-        given ? clock_after(x->started, (int64_t)ms * CLOCK_US_PER_MS) : CLOCK_NEVER;
-}
 
 /* A credential is never stored as it is: only its keyed hash (contract section 3). */
 static void hide_credential(struct exchange *x)
@@ -266,6 +253,16 @@ static bool take_body(struct exchange *x)
     return x->body.len <= x->rule->max_request_body || refuse_large(x, "the body");
 }
 
+bool identify_read_request(struct exchange *x)
+{
+    CHECK(x->step == EXCHANGE_IDENTIFY && x->client_state == CLIENT_WAITS);
+    /* Of two lines it is not known which one the upstream decodes by. */
+    if (headers_count(&x->request->headers, SLICE("Content-Encoding")) > 1)
+        return refuse_identity_of(x, ERROR_REQUEST_MALFORMED, "more than one line of ",
+                                  SLICE("Content-Encoding"));
+    return read_tenant(x) && take_body(x);
+}
+
 static struct slice header_value(const struct exchange *x, struct slice name)
 {
     const struct header *line = headers_find(&x->request->headers, name);
@@ -274,6 +271,7 @@ static struct slice header_value(const struct exchange *x, struct slice name)
 
 enum payload_error identify_open_payload(struct exchange *x, bool as_json)
 {
+    CHECK(x->has_body);
     if (x->found.facts.payload)
         return PAYLOAD_OK;
     struct payload_input input = {
@@ -401,8 +399,9 @@ static bool selects_inside(const struct payload_selection *selection)
     return selection->mode == PAYLOAD_INCLUDE || selection->mode == PAYLOAD_EXCLUDE;
 }
 
-static bool read_request_payload(struct exchange *x)
+bool identify_read_payload(struct exchange *x)
 {
+    CHECK(x->has_body && !x->found.facts.payload);
     if (!hash_payload(x, &x->rule->payload, identify_takes_long(x)))
         return false;
     bool looks_inside = template_needs_body(&x->rule->key) || selects_inside(&x->rule->payload) ||
@@ -415,8 +414,9 @@ static bool read_request_payload(struct exchange *x)
     return true;
 }
 
-static bool read_template_key(struct exchange *x)
+bool identify_read_key(struct exchange *x)
 {
+    CHECK(x->found.facts.payload && x->key.len == 0);
     struct buf text BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
     struct slice missing = {0};
     enum template_result result =
@@ -488,39 +488,17 @@ static bool fill_request_attempt(struct exchange *x)
     return identify_name(x) || refuse_without_memory(x);
 }
 
-static void gather_facts(struct exchange *x)
-{
-    struct template_facts *facts = &x->found.facts;
-    facts->query = x->request->query;
-    facts->headers = &x->request->headers;
-    facts->key_syntax = x->rule->key_syntax;
-    facts->key_format = x->rule->key_format;
-    facts->zones = x->plan->settings.rules->zones;
-    facts->now_us = clock_wall_us();
-}
-
 static bool identify(struct exchange *x, bool *ret_bypass)
 {
-    const struct inbox_source *inbox = x->rule->inbox;
     const struct template_part *header = template_key_header(&x->rule->key);
-    if (header && !inbox && !read_header_key(x, header, ret_bypass))
+    if (header && !read_header_key(x, header, ret_bypass))
         return false;
-    /* Of two lines it is not known which one the upstream decodes by. */
-    if (headers_count(&x->request->headers, SLICE("Content-Encoding")) > 1)
-        return refuse_identity_of(x, ERROR_REQUEST_MALFORMED, "more than one line of ",
-                                  SLICE("Content-Encoding"));
-    if (!read_tenant(x) || !take_body(x) || (inbox && !receive_verify(x)) ||
-        !read_request_payload(x) || (inbox && !receive_is_event(x)))
+    if (!identify_read_request(x) || !identify_read_payload(x))
         return false;
     if (x->rule->once.on && !read_once(x))
         return false;
-    bool is_read = template_is_plain_header(&x->rule->key) && !inbox;
-    if (!x->keyless && !is_read && !read_template_key(x))
+    if (!x->keyless && !template_is_plain_header(&x->rule->key) && !identify_read_key(x))
         return false;
-    if (inbox) {
-        receive_read_order(x);
-        return true;
-    }
     if (x->keyless)
         name_by_once(x);
     x->found.facts.key = buf_slice(&x->key);
@@ -534,18 +512,16 @@ static bool identify(struct exchange *x, bool *ret_bypass)
 
 enum exchange_step identify_request(struct exchange *x)
 {
-    CHECK(x->client_state == CLIENT_WAITS && x->attempt.token == 0);
+    CHECK(x->client_state == CLIENT_WAITS && x->attempt.token == 0 && !x->rule->inbox);
     bool bypass = false;
-    read_client_timeout(x);
-    gather_facts(x);
     bool identified = identify(x, &bypass);
     identify_close_payload(x);
-    CHECK(!identified || (x->has_body && (x->attempt.rule.at || x->rule->inbox)));
+    CHECK(!identified || (x->has_body && x->attempt.rule.at));
     if (bypass)
         return x->has_body ? reply_error(x, ERROR_LIMITED,
                                          "the config was reloaded while this request arrived")
                            : EXCHANGE_BYPASS;
-    return !identified ? EXCHANGE_RESPOND : x->rule->inbox ? EXCHANGE_RECEIVE : EXCHANGE_ADMIT;
+    return identified ? EXCHANGE_ADMIT : EXCHANGE_RESPOND;
 }
 
 static bool hash_again(struct exchange *x, struct slice recipe)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Under which names the store knows the operation: its key, in the rule's key space, and its once
  * value, which is the rule's own; each also as former names of the rule made it. */
+#include "base/check.h"
 #include "gateway/exchange/steps.h"
 
 /* What a template gave under a former name of the rule, where {route} is that name. It gave a value
@@ -81,6 +82,7 @@ static bool name_once(struct exchange *x)
 
 bool identify_name(struct exchange *x)
 {
+    CHECK(x->attempt.rule.at);
     struct attempt *attempt = &x->attempt;
     attempt->key_hash = engine_key_hash(x->server->config->engine, attempt->tenant,
                                         rule_key_space(x->rule), attempt->key);

@@ -163,6 +163,7 @@ void exchange_log_unkept(const struct exchange *x, struct slice coding)
 void exchange_log_retry(const struct exchange *x, int64_t wait_us, const char *ended_by)
 {
     struct log_line line;
+    CHECK(x->rule->retry.on);
     int status = x->failed.status != 0 ? x->failed.status : x->response.status;
     struct event event = {
         .status = x->try_end == EXCHANGE_RESPONDED ? status : 0,

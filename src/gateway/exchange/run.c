@@ -11,8 +11,6 @@ static enum exchange_step take_exchange_step(struct exchange *x)
     switch (x->step) {
     case EXCHANGE_IDENTIFY:
         return identify_request(x); /* tenant, key, body, hashes */
-    case EXCHANGE_RECEIVE:
-        return receive_event(x); /* store it: it is one of `inbox:` */
     case EXCHANGE_ADMIT:
         return flight_admit(x); /* one of max_in_flight */
     case EXCHANGE_AUTHORIZE:
@@ -42,6 +40,20 @@ static enum exchange_step take_exchange_step(struct exchange *x)
     UNREACHABLE();
 }
 
+bool exchange_end(struct exchange *x)
+{
+    bool bypass = x->step == EXCHANGE_BYPASS;
+    CHECK(!x->client->session.waiting);
+    CHECK(bypass ? x->client_state == CLIENT_WAITS : x->client_state != CLIENT_WAITS);
+    bool keep = x->keep_alive;
+    if (!bypass)
+        exchange_log(x);
+    flight_give_back(x);
+    bodies_release(x);
+    exchange_free(x);
+    return keep;
+}
+
 bool exchange_run(struct client *client, const struct http_request *request,
                   const struct rule_found *found)
 {
@@ -51,12 +63,6 @@ bool exchange_run(struct client *client, const struct http_request *request,
     while (x->step != EXCHANGE_DONE && x->step != EXCHANGE_BYPASS)
         exchange_move(x, take_exchange_step(x));
     bool bypass = x->step == EXCHANGE_BYPASS;
-    CHECK(bypass ? x->client_state == CLIENT_WAITS : x->client_state != CLIENT_WAITS);
-    bool keep = x->keep_alive;
-    if (!bypass)
-        exchange_log(x);
-    flight_give_back(x);
-    bodies_release(x);
-    exchange_free(x);
+    bool keep = exchange_end(x);
     return bypass ? pass_run(client, request) : keep;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The steps of an exchange, each in the source of its name: identify.c (and identify_names.c),
- * authorize.c, decide.c, forward.c, retry.c, settle.c, receive.c, ADMIT in flight.c. They return
- * the next; JUDGE is in exchange.h, RESPOND in reply.h.
+ * authorize.c, decide.c, forward.c, retry.c, settle.c, ADMIT in flight.c. They return the next;
+ * JUDGE is in exchange.h, RESPOND in reply.h.
  */
 #ifndef PAWL_GATEWAY_EXCHANGE_STEPS_H
 #define PAWL_GATEWAY_EXCHANGE_STEPS_H
@@ -18,6 +18,12 @@ enum exchange_step identify_again(struct exchange *x);
  * mismatch of the target, or of the body. */
 void identify_difference(struct exchange *x, bool target, struct buf *buf);
 
+/* What IDENTIFY does of any request: reads tenant and body; understands and hashes the body; makes
+ * its key by the rule's template. False: x->reply says why not. */
+bool identify_read_request(struct exchange *x);
+bool identify_read_payload(struct exchange *x);
+bool identify_read_key(struct exchange *x);
+
 /* Fills in the names of x->attempt, by its texts. False: no memory. */
 bool identify_name(struct exchange *x);
 
@@ -28,15 +34,6 @@ enum payload_error identify_open_payload(struct exchange *x, bool as_json);
 void identify_close_payload(struct exchange *x);
 /* Whether to understand it is a worker's. */
 bool identify_takes_long(const struct exchange *x);
-
-/* Of an event that is received (rule->inbox), by IDENTIFY: whether it is signed, over the bytes as
- * they came; whether, once understood, it is an event (false: x->reply says why not); x->order. */
-bool receive_verify(struct exchange *x);
-bool receive_is_event(struct exchange *x);
-void receive_read_order(struct exchange *x);
-
-/* RECEIVE: stores the event, and acknowledges it. */
-enum exchange_step receive_event(struct exchange *x);
 
 /* ADMIT: takes a slot of max_in_flight and of its tenant's share, before anything is acquired, so
  * that simultaneous begins cannot pass the limit together. An exchange that waits gives them back;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of `inbox:`: verified over the bytes as they came, and stored before the sender is told
- * (contract section 9). What IDENTIFY asks of them, and RECEIVE. */
+#include "gateway/receive/receive.h"
+
 #include "base/check.h"
 #include "fiber/offload.h"
 #include "gateway/exchange/bodies.h"
@@ -36,9 +36,9 @@ static enum signature_verdict verdict_on_signature(const struct exchange *x)
     return verifying.verdict;
 }
 
-bool receive_verify(struct exchange *x)
+static bool verify_event(struct exchange *x)
 {
-    CHECK(x->step == EXCHANGE_IDENTIFY && x->rule->inbox && x->has_body);
+    CHECK(x->has_body && !x->found.facts.payload); /* its bytes, not what they mean */
     enum signature_verdict verdict = verdict_on_signature(x);
     if (verdict == SIGNATURE_GOOD)
         return true;
@@ -76,25 +76,31 @@ static bool is_challenge(struct exchange *x, struct slice *ret_text)
     return true;
 }
 
-bool receive_is_event(struct exchange *x)
-{
-    struct slice challenge;
-    CHECK(x->rule->inbox && !x->unverified);
-    if (!is_challenge(x, &challenge))
-        return true;
-    (void)acknowledge(x, challenge, RESULT_PASSED);
-    return false;
-}
-
 /* An event that says nothing of it is in no order. */
-void receive_read_order(struct exchange *x)
+static void read_event_order(struct exchange *x, struct buf *order)
 {
-    CHECK(x->rule->inbox && x->key.len > 0);
+    CHECK(x->key.len > 0);
     const struct inbox_source *source = x->rule->inbox;
     struct slice missing = {0};
     if (source->has_order &&
-        template_key(&source->order, &x->found.facts, x->arena, &x->order, &missing) != TEMPLATE_OK)
-        buf_clear(&x->order);
+        template_key(&source->order, &x->found.facts, x->arena, order, &missing) != TEMPLATE_OK)
+        buf_clear(order);
+}
+
+/* False: x->reply says what its sender gets. */
+static bool identify_event(struct exchange *x, struct buf *order)
+{
+    struct slice challenge;
+    if (!identify_read_request(x) || !verify_event(x) || !identify_read_payload(x))
+        return false;
+    if (is_challenge(x, &challenge)) {
+        (void)acknowledge(x, challenge, RESULT_PASSED);
+        return false;
+    }
+    if (!identify_read_key(x))
+        return false;
+    read_event_order(x, order);
+    return true;
 }
 
 /* How the handler is to read the body. */
@@ -105,7 +111,7 @@ static void add_field(const struct exchange *x, const char *name, struct buf *fi
         headers_write_field(fields, name, line->value);
 }
 
-/* ---- RECEIVE ---- */
+/* ---- what it comes to ---- */
 
 static enum exchange_step refuse_event(struct exchange *x, enum store_status status)
 {
@@ -118,7 +124,7 @@ static enum exchange_step refuse_event(struct exchange *x, enum store_status sta
                            : "the event was not stored");
 }
 
-enum exchange_step receive_event(struct exchange *x)
+static enum exchange_step store_event(struct exchange *x, struct slice order)
 {
     const struct gateway_config *config = x->server->config;
     BUF_AUTO struct buf fields = buf_make(HTTP_HEADERS_SIZE_MAX);
@@ -126,13 +132,13 @@ enum exchange_step receive_event(struct exchange *x)
     add_field(x, "Content-Encoding", &fields);
     const struct receipt receipt = {.source = x->rule->inbox,
                                     .event_id = buf_slice(&x->key),
-                                    .order = buf_slice(&x->order),
+                                    .order = order,
                                     .fields = buf_slice(&fields),
                                     .body = buf_slice(&x->body),
                                     .payload_hash = x->attempt.begin.payload_hash,
                                     .recipe = x->rule->recipe};
     enum receipt_end end;
-    CHECK(x->has_body && x->key.len > 0 && !x->unverified);
+    CHECK(!x->unverified && !x->found.facts.payload);
     enum store_status status = buf_ok(&fields)
                                    ? receipt_take(config->store, fiber_parker(), &receipt, &end)
                                    : STORE_NO_MEMORY;
@@ -151,4 +157,19 @@ enum exchange_step receive_event(struct exchange *x)
                ? acknowledge(x, SLICE(""), RESULT_MISMATCH)
                : reply_error(x, ERROR_PAYLOAD_MISMATCH,
                              "an event with this id was received before, with another body");
+}
+
+bool receive_event(struct client *client, const struct http_request *request,
+                   const struct rule_found *found)
+{
+    CHECK(found->rule->inbox && found->rule->tenant_none);
+    struct exchange *x = exchange_new(client, request, found);
+    if (!x)
+        return false;
+    BUF_AUTO struct buf order = buf_make(HTTP_HEADERS_SIZE_MAX);
+    bool identified = identify_event(x, &order);
+    identify_close_payload(x);
+    exchange_move(x, identified ? store_event(x, buf_slice(&order)) : EXCHANGE_RESPOND);
+    exchange_move(x, reply_write(x));
+    return exchange_end(x);
 }
