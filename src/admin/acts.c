@@ -261,18 +261,16 @@ static struct keys_act make_keys_act(const struct act *act, struct slice actor,
     };
 }
 
-static void run_one(struct session *session, int64_t id, struct keys_act *act, struct reply *reply)
+static void run_one(struct session *session, struct keys_act *act, struct reply *reply)
 {
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row = NULL;
-    if (!keys_find_row(session, id, &found, &row, reply))
+    if (!keys_find_row(session, &found, &row, reply))
         return;
     act->row = row;
     enum store_status status = keys_act(session->admin->config.store, act, fiber_parker());
-    if (status == STORE_DONE)
+    if (!reply_store_failure(reply, status))
         reply_keys_act(session, act, reply);
-    else
-        reply_store_failed(reply, status);
     keys_act_fini(act);
 }
 
@@ -319,9 +317,7 @@ static bool knows_rule(struct session *session, const struct keys_many *many, st
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
     enum store_status status = keys_know_rule(session->admin->config.store, many->rule, many->scans,
                                               fiber_parker(), &problem);
-    if (status != STORE_DONE)
-        reply_store_failed(reply, status);
-    else if (problem.len > 0)
+    if (!reply_store_failure(reply, status) && problem.len > 0)
         reply_problem(reply, 404, "%.*s", SLICE_ARG(buf_slice(&problem)));
     return status == STORE_DONE && problem.len == 0;
 }
@@ -336,19 +332,18 @@ static void run_many(struct session *session, struct keys_many *many, struct rep
     many->argument = &done;
     if (!session_enter_store(session, reply))
         return;
-    if (knows_rule(session, many, reply)) {
-        enum store_status status =
-            keys_act_on_many(session->admin->config.store, many, fiber_parker(), &tally);
-        if (status == STORE_DONE || done.keys.len > 0)
-            reply_many(&done, &tally, reply);
-        else
-            reply_store_failed(reply, status);
-    }
-    session_leave_store(session);
+    enum store_status status = STORE_DONE;
+    bool knows = knows_rule(session, many, reply);
+    if (knows)
+        status = keys_act_on_many(session->admin->config.store, many, fiber_parker(), &tally);
+    if (done.keys.len > 0)
+        status = STORE_DONE;
+    if (session_leave_store(session, status, reply) && knows)
+        reply_many(&done, &tally, reply);
     buf_fini(&done.keys);
 }
 
-static void run_act(struct act *act, int64_t id, struct reply *reply)
+static void run_act(struct act *act, struct reply *reply)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     BUF_AUTO struct buf problem = buf_make(TEXT_MAX);
@@ -364,30 +359,34 @@ static void run_act(struct act *act, int64_t id, struct reply *reply)
     if (act->is_many)
         run_many(act->session, &act->many, reply);
     else
-        run_one(act->session, id, &one, reply);
+        run_one(act->session, &one, reply);
     outcome_unref(outcome);
 }
 
 /* ---- requests ---- */
 
-bool acts_reply(struct session *session, int64_t id, struct slice name, struct reply *reply)
+static void reply_act(struct session *session, bool is_many, struct reply *reply)
 {
     static const enum keys_act_kind kinds[] = {KEYS_RESOLVE, KEYS_RELEASE, KEYS_FORGET};
-    ptrdiff_t kind = slice_item(SLICE("resolve|release|forget"), '|', name);
+    ptrdiff_t kind = slice_item(SLICE("resolve|release|forget"), '|', session->place.act);
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     BUF_AUTO struct buf body = buf_make(ADMIN_BODY_MAX);
-    if (kind < 0 || (id == ACTS_MANY && kinds[kind] == KEYS_FORGET))
-        return false;
+    CHECK(kind >= 0);
     struct act act = {
-        .session = session, .kind = kinds[kind], .limit = MANY_DEFAULT, .is_many = id == ACTS_MANY};
-    if (!slice_eq(session->http.request->method, SLICE("POST"))) {
-        buf_add_str(&reply->fields, "Allow: POST\r\n");
-        reply_problem(reply, 405, "use POST here");
-    } else if (!session_body_is(session, SLICE("application/json"))) {
+        .session = session, .kind = kinds[kind], .limit = MANY_DEFAULT, .is_many = is_many};
+    if (!session_body_is(session, SLICE("application/json")))
         reply_problem(reply, 415, "send a JSON object as Content-Type: application/json");
-    } else if (session_read_body(session, &body, reply) &&
-               parse(&act, &arena, buf_slice(&body), reply)) {
-        run_act(&act, id, reply);
-    }
-    return true;
+    else if (session_read_body(session, &body, reply) &&
+             parse(&act, &arena, buf_slice(&body), reply))
+        run_act(&act, reply);
+}
+
+void acts_reply_one(struct session *session, struct reply *reply)
+{
+    reply_act(session, false, reply);
+}
+
+void acts_reply_many(struct session *session, struct reply *reply)
+{
+    reply_act(session, true, reply);
 }

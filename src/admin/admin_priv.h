@@ -3,8 +3,9 @@
  * Inside of the admin folder: the listener, one connection, and the replies to its
  * requests. All of it lives on the one thread of the loop.
  *
- * session.c serves a connection, route.c finds what is requested, guard.c says whether the caller
- * may; keys.c, acts.c, audit.c, events.c, endpoints.c, sources.c and deliveries.c respond.
+ * Calls go one way: serve.c serves a connection of admin.c, route.c finds what is requested and
+ * guard.c says whether the caller may; keys.c, acts.c, audit.c, events.c, endpoints.c, sources.c
+ * and deliveries.c are the pages; they read and reply by session.c.
  */
 #ifndef PAWL_ADMIN_ADMIN_PRIV_H
 #define PAWL_ADMIN_ADMIN_PRIV_H
@@ -40,9 +41,19 @@ struct admin {
     char token[ADMIN_TOKEN_MAX];
 };
 
+/* What a path names, where its route has ID, NAME and {a,b}. */
+struct place {
+    int64_t id;        /* above 0 */
+    struct slice name; /* decoded */
+    struct slice act;
+    const struct tasks_kind *kind; /* of tasks; NULL: it names none */
+};
+
 struct session {
     struct http_session http; /* first: the two are cast into each other */
     struct admin *admin;
+    struct arena *arena; /* of the request under way, */
+    struct place place;  /* and what it names */
 };
 
 struct reply {
@@ -61,8 +72,7 @@ bool session_read_body(struct session *session, struct buf *body, struct reply *
 
 /* Reads why an act is done, for the audit: {"reason": "..."}, or no body (`ret_reason` is empty
  * then). It is in the arena. False: the reply says what was wrong. */
-bool session_read_reason(struct session *session, struct arena *arena, struct slice *ret_reason,
-                         struct reply *reply);
+bool session_read_reason(struct session *session, struct slice *ret_reason, struct reply *reply);
 
 /* Whether a member of a body is a reason, which it then is. */
 bool session_is_reason(const struct json *member, struct slice *ret_reason);
@@ -80,16 +90,19 @@ bool session_body_is(const struct session *session, struct slice media);
 /* Reads the request's query by a function that takes one parameter: NULL, or what was expected of
  * it. Values are in the arena. False: the reply says what was wrong. */
 typedef const char *query_taker(void *to, struct slice name, struct slice value);
-bool session_read_query(const struct session *session, struct arena *arena, query_taker *take,
-                        void *to, struct reply *reply);
+bool session_read_query(const struct session *session, query_taker *take, void *to,
+                        struct reply *reply);
 
 /* Bounds concurrent queries of the store: waits for its turn, which session_leave_store ends.
- * False: `reply` says that there are too many. */
+ * False: `reply` says that there are too many; at the end, that the operation was not applied. */
 bool session_enter_store(struct session *session, struct reply *reply);
-void session_leave_store(struct session *session);
+bool session_leave_store(struct session *session, enum store_status status, struct reply *reply);
 
-/* Makes the reply that of a store operation that was not applied. */
-void reply_store_failed(struct reply *reply, enum store_status status);
+/* There are new events, or deliveries to make again. */
+void session_tell_published(const struct session *session);
+
+/* Whether an operation of the store was not applied, which the reply then says. */
+bool reply_store_failure(struct reply *reply, enum store_status status);
 
 /* Makes the reply the JSON object of something that is removed. */
 void reply_removed(struct reply *reply, struct slice name);
@@ -109,68 +122,52 @@ void reply_retry_after(struct reply *reply, int64_t seconds);
 /* ---- route.c ---- */
 
 /* Fills the reply to the session's request. */
-void route(struct session *session, struct reply *reply);
-
-/* Whether it is a POST, for an act, or else a GET. False: the reply says which there is. */
-bool admin_method_is(const struct session *session, bool act, struct reply *reply);
-
-/* 404, and what there is. */
-void admin_no_page(struct reply *reply);
+void route_operator(struct session *session, struct reply *reply);
 
 /* ---- guard.c ---- */
 
 /* Whether the request is admitted. False: `reply` says why not. */
 bool guard_admits(const struct session *session, struct reply *reply);
 
-/* ---- keys.c ---- */
+/* ---- the pages, as the table of route.c has them ---- */
 
 struct keys_row;
 struct keys_found;
 
-/* GET /keys */
-void keys_reply_list(struct session *session, struct reply *reply);
-
-/* GET /keys/ID */
-void keys_reply_one(struct session *session, int64_t id, struct reply *reply);
-
-/* The record of that row. False: `reply` says why not. `*ret_found` (keys_found_fini) owns it. */
-bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_found,
-                   struct keys_row **ret_row, struct reply *reply);
-
 #define KEYS_SCANS_MOST 50 /* slices of the store for one list: it goes on from `next` */
 
-/* ---- audit.c ---- */
+/* The record of the session's place. False: `reply` says why not. `*ret_found` (keys_found_fini)
+ * owns it. */
+bool keys_find_row(struct session *session, struct keys_found *ret_found, struct keys_row **ret_row,
+                   struct reply *reply);
 
+/* GET /keys */
+void keys_reply_list(struct session *session, struct reply *reply);
+/* GET /keys/ID */
+void keys_reply_one(struct session *session, struct reply *reply);
+/* POST /keys/ID/ACT */
+void acts_reply_one(struct session *session, struct reply *reply);
+/* POST /keys/ACT */
+void acts_reply_many(struct session *session, struct reply *reply);
 /* GET /audit */
 void audit_reply(struct session *session, struct reply *reply);
-
-/* ---- endpoints.c ---- */
-
-/* /endpoints, with /NAME and /NAME/ACT. False: the path is none of these. */
-bool endpoints_reply(struct session *session, struct reply *reply);
-
-/* ---- sources.c ---- */
-
-/* POST /inbox/sources/NAME/remove. False: the path is another one. */
-bool sources_reply(struct session *session, struct reply *reply);
-
-/* ---- events.c ---- */
-
 /* POST /events */
 void events_reply(struct session *session, struct reply *reply);
-
-/* ---- deliveries.c ---- */
-
-/* Deliveries, and received events: /deliveries and /inbox, with /ID and /ID/{replay,drop}. False:
- * the path is none of these. */
-bool deliveries_reply(struct session *session, struct reply *reply);
-
-/* ---- acts.c ---- */
-
-#define ACTS_MANY (-1)
-
-/* POST /keys/ID/NAME; or, with ACTS_MANY for an id, POST /keys/NAME. False: there is no such act.
- */
-bool acts_reply(struct session *session, int64_t id, struct slice name, struct reply *reply);
+/* GET /deliveries, /inbox */
+void deliveries_reply_list(struct session *session, struct reply *reply);
+/* GET /deliveries/ID, /inbox/ID */
+void deliveries_reply_one(struct session *session, struct reply *reply);
+/* POST /deliveries/ID/ACT, /inbox/ID/ACT */
+void deliveries_reply_act(struct session *session, struct reply *reply);
+/* GET /endpoints */
+void endpoints_reply_list(struct session *session, struct reply *reply);
+/* POST /endpoints */
+void endpoints_reply_addition(struct session *session, struct reply *reply);
+/* GET /endpoints/NAME */
+void endpoints_reply_one(struct session *session, struct reply *reply);
+/* POST /endpoints/NAME/ACT */
+void endpoints_reply_act(struct session *session, struct reply *reply);
+/* POST /inbox/sources/NAME/remove */
+void sources_reply_removal(struct session *session, struct reply *reply);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/json/json.h"
 
 #define PAGE 32 /* acts copied while the store is held */
-#define ID_MOST ((uint64_t)INT64_MAX)
 
 /* `after=ID`, or nothing. */
 static bool read_query(const struct session *session, int64_t *ret_after, struct reply *reply)
@@ -13,8 +12,8 @@ static bool read_query(const struct session *session, int64_t *ret_after, struct
     struct slice query = session->http.request->query, name;
     struct slice value = slice_cut(query, '=', &name);
     uint64_t after = 0;
-    bool good =
-        query.len == 0 || (slice_eq(name, SLICE("after")) && slice_to_u64(value, ID_MOST, &after));
+    bool good = query.len == 0 ||
+                (slice_eq(name, SLICE("after")) && slice_to_u64(value, INT64_MAX, &after));
     if (!good)
         reply_problem(reply, 400, "the query is not understood: expected after=ID");
     *ret_after = (int64_t)after;
@@ -41,9 +40,6 @@ void audit_reply(struct session *session, struct reply *reply)
     if (!read_query(session, &page.next, reply) || !session_enter_store(session, reply))
         return;
     enum store_status status = audit_read(session->admin->config.store, fiber_parker(), &page);
-    session_leave_store(session);
-    if (status == STORE_DONE)
+    if (session_leave_store(session, status, reply))
         write_page(&page, reply);
-    else
-        reply_store_failed(reply, status);
 }

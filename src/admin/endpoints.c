@@ -2,8 +2,8 @@
 /* /endpoints: who is told of events, in the JSON of `pawl webhook endpoint --json`, and acts. */
 #include "operator/endpoints.h"
 #include "admin/admin_priv.h"
+#include "base/check.h"
 #include "base/json/json.h"
-#include "base/text/percent.h"
 #include "base/time/duration.h"
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
@@ -24,16 +24,14 @@ static bool read_registry(struct session *session, struct arena *arena, struct r
         return false;
     enum store_status status =
         registry_read(session->admin->config.store, fiber_parker(), arena, registry);
-    session_leave_store(session);
-    if (status != STORE_DONE)
-        reply_store_failed(reply, status);
-    return status == STORE_DONE;
+    return session_leave_store(session, status, reply);
 }
 
-static void reply_endpoints(struct session *session, struct arena *arena, struct reply *reply)
+void endpoints_reply_list(struct session *session, struct reply *reply)
 {
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct registry registry;
-    if (!read_registry(session, arena, &registry, reply))
+    if (!read_registry(session, &arena, &registry, reply))
         return;
     reply->type = "application/json";
     buf_add_str(&reply->body, "{\"endpoints\":[");
@@ -69,6 +67,12 @@ static void reply_endpoint(struct session *session, struct slice name, struct sl
         buf_add_char(&reply->body, '}');
     }
     buf_add_char(&reply->body, '\n');
+}
+
+void endpoints_reply_one(struct session *session, struct reply *reply)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    reply_endpoint(session, session->place.name, SLICE(""), &arena, reply);
 }
 
 /* ---- acts ---- */
@@ -121,19 +125,15 @@ static bool reply_endpoint_refusal(const struct endpoints_acted *acted, struct r
     return false;
 }
 
-static void wake(const struct session *session)
-{
-    session->admin->config.published(session->admin->config.argument);
-}
-
 static struct store_actor actor_of_session(const struct session *session, struct buf *name)
 {
     return (struct store_actor){session_actor(session, name),
                                 slice_eq(session->http.request->query, SLICE("force=true"))};
 }
 
-static void reply_add(struct session *session, struct arena *arena, struct reply *reply)
+void endpoints_reply_addition(struct session *session, struct reply *reply)
 {
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     BUF_AUTO struct buf body = buf_make(ADMIN_BODY_MAX), name = buf_make(STORE_ACTOR_MAX);
     const struct endpoints_source source = endpoints_of_admin(session);
     const struct store_actor actor = actor_of_session(session, &name);
@@ -142,18 +142,15 @@ static void reply_add(struct session *session, struct arena *arena, struct reply
         reply_problem(reply, 415, "send an endpoint as application/json");
         return;
     }
-    if (!session_read_body(session, &body, reply))
+    if (!session_read_body(session, &body, reply) ||
+        reply_store_failure(reply,
+                            endpoints_add(&source, buf_slice(&body), &actor, &arena, &acted)))
         return;
-    enum store_status status = endpoints_add(&source, buf_slice(&body), &actor, arena, &acted);
-    if (status != STORE_DONE) {
-        reply_store_failed(reply, status);
-        return;
-    }
     log_endpoint_act(session, SLICE("add"), &acted);
     if (!reply_endpoint_refusal(&acted, reply))
         return;
-    wake(session);
-    reply_endpoint(session, acted.name, acted.secret, arena, reply);
+    session_tell_published(session);
+    reply_endpoint(session, acted.name, acted.secret, &arena, reply);
     if (reply->status == 200)
         reply->status = 201;
 }
@@ -187,70 +184,30 @@ static bool read_rotation(struct session *session, struct arena *arena, struct e
     return good;
 }
 
-static void reply_endpoint_act(struct session *session, struct slice name, struct slice act,
-                               struct arena *arena, struct reply *reply)
+void endpoints_reply_act(struct session *session, struct reply *reply)
 {
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     BUF_AUTO struct buf actor_name = buf_make(STORE_ACTOR_MAX);
     const struct endpoints_source source = endpoints_of_admin(session);
-    ptrdiff_t at = slice_item(SLICE(ENDPOINTS_ACT_NAMES), '|', act);
-    struct endpoints_wish wish = {.name = name,
+    const struct place *place = &session->place;
+    ptrdiff_t at = slice_item(SLICE(ENDPOINTS_ACT_NAMES), '|', place->act);
+    struct endpoints_wish wish = {.name = place->name,
                                   .act = (enum endpoints_act)at,
                                   .actor = actor_of_session(session, &actor_name),
                                   .overlap_us = ENDPOINTS_OVERLAP_US};
     struct endpoints_acted acted;
-    if (at < 0) {
-        admin_no_page(reply);
-        return;
-    }
+    CHECK(at >= 0);
     bool is_read = wish.act == ENDPOINTS_ROTATE
-                       ? read_rotation(session, arena, &wish, reply)
-                       : session_read_reason(session, arena, &wish.actor.reason, reply);
-    if (!is_read)
+                       ? read_rotation(session, &arena, &wish, reply)
+                       : session_read_reason(session, &wish.actor.reason, reply);
+    if (!is_read || reply_store_failure(reply, endpoints_act(&source, &wish, &arena, &acted)))
         return;
-    enum store_status status = endpoints_act(&source, &wish, arena, &acted);
-    if (status != STORE_DONE) {
-        reply_store_failed(reply, status);
-        return;
-    }
-    log_endpoint_act(session, act, &acted);
+    log_endpoint_act(session, place->act, &acted);
     if (!reply_endpoint_refusal(&acted, reply))
         return;
-    wake(session);
+    session_tell_published(session);
     if (wish.act == ENDPOINTS_REMOVE)
-        reply_removed(reply, name);
+        reply_removed(reply, place->name);
     else
-        reply_endpoint(session, name, acted.secret, arena, reply);
-}
-
-/* ---- all ---- */
-
-bool endpoints_reply(struct session *session, struct reply *reply)
-{
-    static const struct slice path = {"/endpoints", 10};
-    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct slice rest = session->http.request->path, raw, name;
-    if (!slice_starts(rest, path) || (rest.len > path.len && rest.at[path.len] != '/'))
-        return false;
-    rest = slice_skip(rest, path.len);
-    bool is_post = slice_eq(session->http.request->method, SLICE("POST"));
-    if (rest.len == 0 && is_post) {
-        reply_add(session, &arena, reply);
-        return true;
-    }
-    if (rest.len == 0) {
-        if (admin_method_is(session, false, reply))
-            reply_endpoints(session, &arena, reply);
-        return true;
-    }
-    struct slice act = slice_cut(slice_skip(rest, 1), '/', &raw);
-    name = percent_decode(raw, false, &arena);
-    if (!percent_is_valid(raw) || name.len == 0)
-        admin_no_page(reply);
-    else if (!admin_method_is(session, act.at, reply))
-        return true;
-    else if (act.at)
-        reply_endpoint_act(session, name, act, &arena, reply);
-    else
-        reply_endpoint(session, name, SLICE(""), &arena, reply);
-    return true;
+        reply_endpoint(session, place->name, acted.secret, &arena, reply);
 }

@@ -95,14 +95,11 @@ static void write_published(struct reply *reply, const struct batch *batch)
 
 static void publish_batch(struct session *session, struct batch *batch, struct reply *reply)
 {
-    const struct admin_config *config = &session->admin->config;
-    enum store_status status =
-        webhook_publish(config->store, batch->events, batch->n, fiber_parker(), batch->published);
-    if (status != STORE_DONE) {
-        reply_store_failed(reply, status);
+    enum store_status status = webhook_publish(session->admin->config.store, batch->events,
+                                               batch->n, fiber_parker(), batch->published);
+    if (reply_store_failure(reply, status))
         return;
-    }
-    config->published(config->argument);
+    session_tell_published(session);
     if (!batch->is_lines && batch->published[0].end == WEBHOOK_MISMATCH)
         reply_coded(reply, ERROR_PAYLOAD_MISMATCH,
                     "%s was published with another type, tenant or other data",

@@ -2,11 +2,11 @@
 /* Records, in the JSON of `pawl keys --json`. */
 #include "operator/keys.h"
 #include "admin/admin_priv.h"
+#include "base/check.h"
 #include "base/json/json.h"
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MOST 1000
-#define QUERY_MAX ((size_t)64 * 1024)
 
 /* ---- what is wanted ---- */
 
@@ -60,37 +60,29 @@ static void write_list(struct session *session, const struct keys_found *found, 
 
 void keys_reply_list(struct session *session, struct reply *reply)
 {
-    ARENA_AUTO struct arena arena = arena_make(QUERY_MAX);
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_wanted wanted = {.limit = LIMIT_DEFAULT, .scans = KEYS_SCANS_MOST};
-    if (!session_read_query(session, &arena, take_keys_pair, &wanted, reply) ||
+    if (!session_read_query(session, take_keys_pair, &wanted, reply) ||
         !session_enter_store(session, reply))
         return;
     enum store_status status =
         keys_list(session->admin->config.store, &wanted, fiber_parker(), &found);
-    session_leave_store(session);
-    if (status == STORE_DONE)
+    if (session_leave_store(session, status, reply))
         write_list(session, &found, reply);
-    else
-        reply_store_failed(reply, status);
 }
 
-bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_found,
-                   struct keys_row **ret_row, struct reply *reply)
+bool keys_find_row(struct session *session, struct keys_found *ret_found, struct keys_row **ret_row,
+                   struct reply *reply)
 {
+    int64_t id = session->place.id;
     struct keys_wanted wanted = {.after = id - 1, .limit = 1, .scans = 1};
-    if (id == 0 || !session_enter_store(session, reply)) {
-        if (id == 0)
-            reply_problem(reply, 404, "there is no record 0");
+    CHECK(id > 0);
+    if (!session_enter_store(session, reply))
         return false;
-    }
     enum store_status status =
         keys_list(session->admin->config.store, &wanted, fiber_parker(), ret_found);
-    session_leave_store(session);
-    if (status != STORE_DONE) {
-        reply_store_failed(reply, status);
+    if (!session_leave_store(session, status, reply))
         return false;
-    }
     *ret_row = ret_found->first;
     if (*ret_row && (*ret_row)->store.id == id)
         return true;
@@ -98,17 +90,17 @@ bool keys_find_row(struct session *session, int64_t id, struct keys_found *ret_f
     return false;
 }
 
-void keys_reply_one(struct session *session, int64_t id, struct reply *reply)
+void keys_reply_one(struct session *session, struct reply *reply)
 {
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row;
-    if (!keys_find_row(session, id, &found, &row, reply))
+    if (!keys_find_row(session, &found, &row, reply))
         return;
     struct keys_view view = {0};
     enum store_status status = keys_look(session->admin->config.store, row, fiber_parker(), &view);
-    if (status != STORE_DONE) {
-        reply_store_failed(reply, status);
-    } else if (view.record->status == RECORD_ABSENT) {
+    if (reply_store_failure(reply, status))
+        return;
+    if (view.record->status == RECORD_ABSENT) {
         reply_problem(reply, 404, "the record has just expired or been deleted");
     } else {
         reply->type = "application/json";

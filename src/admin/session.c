@@ -1,39 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and replies, each read and sent as a whole. */
+/* What a request says, what is replied to it, and its turn at the store. */
 #include "admin/admin_priv.h"
 
 #include "base/check.h"
 #include "base/json/json.h"
 #include "base/text/percent.h"
 #include "core/request/query.h"
-#include "http/headers_out.h"
 #include "operator/keys.h"
 #include <stdarg.h>
 #include <stdio.h>
 
-#define FIELDS_MAX ((size_t)1024)
-#define HEAD_MAX ((size_t)4 * 1024)
 #define DETAIL_MAX 1024
 #define OPERATOR_MAX 100
 #define REASON_BODY_MAX ((size_t)8 * 1024)
 #define OPERATOR_MARKS "-._@+"
 
 /* ---- replies ---- */
-
-static struct reply reply_make(void)
-{
-    return (struct reply){.status = 200,
-                          .type = "text/plain; charset=utf-8",
-                          .fields = buf_make(FIELDS_MAX),
-                          .body = buf_make(ADMIN_REPLY_MAX)};
-}
-
-static void reply_fini(struct reply *reply)
-{
-    buf_fini(&reply->fields);
-    buf_fini(&reply->body);
-}
-#define REPLY_AUTO __attribute__((cleanup(reply_fini)))
 
 /* `code` empty: it has none. */
 static void write_problem(struct reply *reply, int status, struct slice code, const char *text)
@@ -78,10 +60,13 @@ void reply_retry_after(struct reply *reply, int64_t seconds)
     buf_printf(&reply->fields, "Retry-After: %lld\r\n", (long long)(seconds > 0 ? seconds : 1));
 }
 
-void reply_store_failed(struct reply *reply, enum store_status status)
+bool reply_store_failure(struct reply *reply, enum store_status status)
 {
+    if (status == STORE_DONE)
+        return false;
     reply_retry_after(reply, 1);
     reply_problem(reply, 503, "%s", keys_status_text(status));
+    return true;
 }
 
 void reply_removed(struct reply *reply, struct slice name)
@@ -91,24 +76,6 @@ void reply_removed(struct reply *reply, struct slice name)
     json_add_text(&reply->body, "name", name);
     json_add_bool(&reply->body, "removed", true);
     buf_add_str(&reply->body, "}\n");
-}
-
-/* True: the connection may be used again. */
-static bool send_admin_reply(struct session *session, struct reply *reply)
-{
-    BUF_AUTO struct buf head = buf_make(HEAD_MAX);
-    if (!buf_ok(&reply->body) || !buf_ok(&reply->fields))
-        reply_problem(reply, 500, "the response is too large, or memory ran out");
-    bool keep = !reply->close && http_session_may_go_on(&session->http);
-    headers_write_status(&head, reply->status, slice_of(NULL));
-    headers_write_date(&head);
-    headers_write_field(&head, "Content-Type", slice_of(reply->type));
-    headers_write_number(&head, "Content-Length", reply->body.len);
-    headers_write_field(&head, "Cache-Control", SLICE("no-store"));
-    headers_write_field(&head, "X-Content-Type-Options", SLICE("nosniff"));
-    buf_add_slice(&head, buf_slice(&reply->fields));
-    headers_end_response(&head, session->http.request, keep);
-    return http_session_write(&session->http, &head, buf_slice(&reply->body)) && keep;
 }
 
 /* ---- what a request says ---- */
@@ -172,13 +139,13 @@ bool session_is_reason(const struct json *member, struct slice *ret_reason)
 static bool parse_reason(struct slice text, struct arena *arena, struct slice *ret_reason)
 {
     struct json *root = NULL;
-    if (json_parse(arena, text, &root, NULL) != JSON_OK || root->type != JSON_OBJECT)
+    if (json_parse(arena, arena_copy(arena, text), &root, NULL) != JSON_OK ||
+        root->type != JSON_OBJECT)
         return false;
     return root->count == 0 || (root->count == 1 && session_is_reason(root->first, ret_reason));
 }
 
-bool session_read_reason(struct session *session, struct arena *arena, struct slice *ret_reason,
-                         struct reply *reply)
+bool session_read_reason(struct session *session, struct slice *ret_reason, struct reply *reply)
 {
     BUF_AUTO struct buf body = buf_make(REASON_BODY_MAX);
     *ret_reason = SLICE("");
@@ -190,20 +157,20 @@ bool session_read_reason(struct session *session, struct arena *arena, struct sl
         reply_problem(reply, 415, "send the reason as application/json");
         return false;
     }
-    if (parse_reason(arena_copy(arena, buf_slice(&body)), arena, ret_reason))
+    if (parse_reason(buf_slice(&body), session->arena, ret_reason))
         return true;
     reply_problem(reply, 400,
                   "expected {\"reason\": \"...\"} only: 1 to 1024 bytes, for the audit");
     return false;
 }
 
-bool session_read_query(const struct session *session, struct arena *arena, query_taker *take,
-                        void *to, struct reply *reply)
+bool session_read_query(const struct session *session, query_taker *take, void *to,
+                        struct reply *reply)
 {
     struct slice query = session->http.request->query, pair, name;
     while (query_take(&query, &pair)) {
         struct slice raw = slice_cut(pair, '=', &name);
-        struct slice value = percent_decode(raw, true, arena);
+        struct slice value = percent_decode(raw, true, session->arena);
         bool good = percent_is_valid(raw) && value.at;
         const char *expected = good ? take(to, name, value) : "a well-formed query";
         if (!expected)
@@ -249,48 +216,23 @@ bool session_enter_store(struct session *session, struct reply *reply)
 }
 
 /* The first that waits has the turn from now on. */
-void session_leave_store(struct session *session)
+bool session_leave_store(struct session *session, enum store_status status, struct reply *reply)
 {
     struct admin *admin = session->admin;
     struct admin_turn *next = admin->turns;
-    CHECK(admin->store_busy > 0);
-    if (!next) {
+    CHECK(admin->store_busy > 0 && admin->store_busy <= ADMIN_QUERIES_AT_ONCE);
+    if (next) {
+        admin->turns = next->next;
+        next->came = true;
+        parker_wake(next->parker);
+    } else {
         admin->store_busy--;
-        return;
     }
-    admin->turns = next->next;
-    next->came = true;
-    parker_wake(next->parker);
+    return !reply_store_failure(reply, status);
 }
 
-/* ---- the service ---- */
-
-static void open_session(struct http_session *http, const struct sockaddr_storage *peer)
+void session_tell_published(const struct session *session)
 {
-    (void)peer;
-    ((struct session *)http)->admin = http->data;
+    const struct admin_config *config = &session->admin->config;
+    config->published(config->argument);
 }
-
-static bool serve_operator(struct http_session *http, struct arena *arena)
-{
-    struct session *session = (struct session *)http;
-    REPLY_AUTO struct reply reply = reply_make();
-    (void)arena;
-    route(session, &reply);
-    return send_admin_reply(session, &reply);
-}
-
-static void refuse_operator(struct http_session *http, const struct http_complaint *complaint)
-{
-    struct session *session = (struct session *)http;
-    REPLY_AUTO struct reply reply = reply_make();
-    reply_problem(&reply, complaint->status, "%s", complaint->text);
-    (void)send_admin_reply(session, &reply);
-}
-
-const struct http_service admin_service = {
-    .session_size = sizeof(struct session),
-    .open = open_session,
-    .serve = serve_operator,
-    .refuse = refuse_operator,
-};
