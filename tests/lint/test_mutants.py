@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/mutants finds its places by what stands there, and every one is still there."""
+"""scripts/mutants finds its places by what stands there, and each is still there, once."""
 from __future__ import annotations
 
 import subprocess
@@ -34,29 +34,26 @@ static int one(int a)
 """
 
 
-@pytest.mark.parametrize("place, new, expected", [
-    ("if 1", "false && ({})", "if (false && (a > (1 + 2)))"),
-    ("if 2", "!({})", "if (!(!text))"),
-    ("return 2", "-{}", "return -1;"),
-    ("call two", "0", "return 0;"),
-    ("call two word a", "1", "return two(1, 3);"),
-    ("call three", "(void)0", "        (void)0;"),
-    ("= text", "NULL", "const char *text = NULL;"),
-    ("case default = text", "{} + 0", "text = NULL + 0;"),
-    ("case ONE return 1", "2", "return 2;"),
+@pytest.mark.parametrize("old, new, expected", [
+    ("a > (1 + 2)", "false && ({})", "if (false && (a > (1 + 2)))"),
+    ("!text", "!({})", "if (!(!text))"),
+    ("two(a, 3)", "0", "return 0;"),
+    ("3", "{} + {}", "return two(a, 3 + 3);"),
+    ("three(one( a ))", "(void)0", "        (void)0;"),
+    ("NULL", "{} + 0", "text = NULL + 0;"),
 ])
-def test_a_place_is_found_by_what_stands_there(place, new, expected):
-    changed = replace(CODE, "one", place, new)
+def test_a_place_is_found_by_what_stands_there(old, new, expected):
+    changed = replace(CODE, "one", old, new)
     assert expected in changed and changed.count("\n") == CODE.count("\n")
 
 
-@pytest.mark.parametrize("function, place", [
-    ("two", "return 1"), ("one", "if 3"), ("one", "call four"), ("one", "case TWO return 1"),
-    ("one", "case ONE return 2"),
+@pytest.mark.parametrize("function, old", [
+    ("two", "1"), ("one", "return 7"), ("one", "if (a)"), ("one", "text = NULL; return"),
+    ("one", "return"),
 ])
-def test_what_is_not_there_is_an_error(function, place):
+def test_what_is_not_there_once_is_an_error(function, old):
     with pytest.raises(NoPlace):
-        replace(CODE, function, place, "")
+        replace(CODE, function, old, "")
 
 
 def test_every_mutant_has_its_place_and_its_test():
