@@ -181,8 +181,8 @@ static void judge_http_attempt(struct client_http *http, const struct runner_att
     end->write = write_of(end, answer);
     end->is_settled = attempt->in_doubt && ended == EXCHANGE_RESPONDED && end->class == RETRY_FINAL;
     end->cause = http_call_cause(&http->call, ended);
-    end->is_portal = ended == EXCHANGE_PORTAL;
-    end->reached = ended != EXCHANGE_NOT_SENT && !end->is_portal;
+    end->ended = ended;
+    end->reached = ended != EXCHANGE_NOT_SENT && ended != EXCHANGE_PORTAL;
     end->note = note_of(http, ended, result);
     if (end->write != WRITE_COMPLETE || http->truncated || !buf_ok(&http->kept))
         return;

@@ -298,20 +298,6 @@ static struct courier_verdict claim(const struct courier_kind *kind,
 
 /* ---- an attempt ---- */
 
-static enum task_reason reason_of_end(const struct runner_end *end)
-{
-    if (end->class == RETRY_DONE)
-        return TASK_REASON_NONE;
-    if (end->status == 0)
-        return end->is_portal                       ? TASK_REASON_PORTAL
-               : !end->reached                      ? TASK_REASON_NOT_REACHED
-               : end->cause == RECORD_CAUSE_TIMEOUT ? TASK_REASON_TIMED_OUT
-                                                    : TASK_REASON_BROKE;
-    return end->class >= RETRY_BUSY                                    ? TASK_REASON_IN_PROGRESS
-           : end->class == RETRY_FINAL || end->class == RETRY_IN_DOUBT ? TASK_REASON_FINAL
-                                                                       : TASK_REASON_NOT_DONE;
-}
-
 /* Whoever says that it is busy, or that something is wrong with it, has not looked at them, and a
  * portal that redirects is another one. What is final may be a refusal of who sends. */
 static bool is_answered(const struct runner_end *end)
@@ -407,7 +393,8 @@ static struct courier_result attempt(const struct courier_kind *kind,
     tell_credentials(sender, sending);
     struct courier_result result = {
         .task = {.class = end->write == WRITE_NOTHING ? RETRY_LATER : end->class,
-                 .reason = happened ? TASK_REASON_HAPPENED : reason_of_end(end),
+                 .reason =
+                     happened ? TASK_REASON_HAPPENED : task_reason_of_end(end->ended, end->class),
                  .hint_us = end->hint_us,
                  .status = end->status,
                  .is_unreached = !end->reached,

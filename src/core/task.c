@@ -25,6 +25,23 @@ const char *task_reason_text(enum task_reason reason)
     return reasons[reason].text;
 }
 
+enum task_reason task_reason_of_end(enum exchange_end ended, enum retry_class class)
+{
+    static const enum task_reason without_response[] = {
+        [EXCHANGE_NOT_SENT] = TASK_REASON_NOT_REACHED, [EXCHANGE_BROKE] = TASK_REASON_BROKE,
+        [EXCHANGE_MALFORMED] = TASK_REASON_BROKE,      [EXCHANGE_TIMED_OUT] = TASK_REASON_TIMED_OUT,
+        [EXCHANGE_TOKEN_STALE] = TASK_REASON_BROKE,    [EXCHANGE_PORTAL] = TASK_REASON_PORTAL,
+    };
+    CHECK(ended <= EXCHANGE_PORTAL);
+    if (class == RETRY_DONE)
+        return TASK_REASON_NONE;
+    if (ended != EXCHANGE_RESPONDED)
+        return without_response[ended];
+    if (class == RETRY_FINAL || class == RETRY_IN_DOUBT)
+        return TASK_REASON_FINAL;
+    return class >= RETRY_BUSY ? TASK_REASON_IN_PROGRESS : TASK_REASON_NOT_DONE;
+}
+
 struct slice task_state_name(enum task_state state)
 {
     static const char *const names[TASK_STATE_COUNT] = {"waiting", "sending", "done", "dead",

@@ -71,6 +71,9 @@ enum task_reason {
 struct slice task_reason_name(enum task_reason reason);
 const char *task_reason_text(enum task_reason reason);
 
+/* Why an attempt that ended so is not done; NONE: it is. */
+enum task_reason task_reason_of_end(enum exchange_end ended, enum retry_class class);
+
 /* Its name as lists have it: waiting, sending, done, dead, dropped. */
 struct slice task_state_name(enum task_state state);
 

@@ -41,8 +41,8 @@ struct runner_end {
     enum retry_class class;
     enum disposition_write write; /* COMPLETE with RETRY_DONE; RELEASE, DROP or DOUBT where it is
                                      to be tried again; NOTHING: the token is not the last one */
+    enum exchange_end ended;      /* of HTTP */
     bool reached;                 /* the target was there, whatever it did */
-    bool is_portal;               /* it was not: a portal on the way responded */
     bool is_settled;              /* nothing is in doubt any more, although it is not done */
     int cause;                    /* of a doubt: record_note_cause */
     int status;                   /* of HTTP; 0: none */

@@ -63,17 +63,10 @@ enum http_call_result webhook_post_send(struct webhook_post *post, const struct 
 static enum task_reason reason_of_post(enum retry_class class, enum exchange_end ended,
                                        enum http_call_result result, enum retry_column column)
 {
-    if (class == RETRY_DONE)
-        return TASK_REASON_NONE;
+    enum task_reason reason = task_reason_of_end(ended, class);
     if (result == HTTP_CALL_FORBIDDEN)
         return TASK_REASON_ADDRESS_REFUSED;
-    if (ended != EXCHANGE_RESPONDED && ended != EXCHANGE_TOKEN_STALE)
-        return ended == EXCHANGE_NOT_SENT    ? TASK_REASON_NOT_REACHED
-               : ended == EXCHANGE_TIMED_OUT ? TASK_REASON_TIMED_OUT
-                                             : TASK_REASON_BROKE;
-    if (class < RETRY_LATER)
-        return column == RETRY_BY_WEBHOOK ? TASK_REASON_GONE : TASK_REASON_FINAL;
-    return class >= RETRY_BUSY ? TASK_REASON_IN_PROGRESS : TASK_REASON_NOT_DONE;
+    return reason == TASK_REASON_FINAL && column == RETRY_BY_WEBHOOK ? TASK_REASON_GONE : reason;
 }
 
 /* What a receiver of webhooks says beside its status is not read. */
