@@ -140,10 +140,10 @@ static void submit_begin(struct pair *pair)
     struct store_op op = {
         .kind = STORE_BEGIN,
         .key_hash = hash,
-        .tenant = SLICE("none"),
-        .rule = SLICE("payments.create"),
-        .key = slice_of(pair->key),
-        .recipe = SLICE("1 all"),
+        .arrival.tenant = SLICE("none"),
+        .arrival.rule = SLICE("payments.create"),
+        .arrival.key = slice_of(pair->key),
+        .arrival.recipe = SLICE("1 all"),
         .begin = {.payload_hash = hash,
                   .target_hash = hash,
                   .lease_us = LEASE_US,
@@ -158,12 +158,12 @@ static void submit_finish(struct pair *pair)
     struct store_op op = {
         .kind = STORE_FINISH,
         .key_hash = pair->op.key_hash,
-        .token = pair->op.record.token,
-        .row_hint = pair->op.row,
-        .outcome = pair->bench->outcome,
-        .final = RECORD_COMPLETE,
-        .http_status = 201,
-        .kept = true,
+        .writing.token = pair->op.result.record.token,
+        .row_hint = pair->op.result.row,
+        .writing.outcome = pair->bench->outcome,
+        .writing.final = RECORD_COMPLETE,
+        .writing.http_status = 201,
+        .writing.keeps = true,
     };
     submit(pair, &op);
 }
@@ -183,14 +183,14 @@ static bool may_begin(const struct goal *goal, uint64_t begun)
 static bool go_on(struct pair *pair)
 {
     struct bench *bench = pair->bench;
-    CHECK(store_op_ended(&pair->op) && pair->op.status == STORE_DONE);
+    CHECK(store_op_ended(&pair->op) && pair->op.result.status == STORE_DONE);
     if (pair->op.kind == STORE_BEGIN) {
-        CHECK(pair->op.verdict == RECORD_PROCEED);
+        CHECK(pair->op.result.verdict == RECORD_PROCEED);
         note(&bench->begins, pair);
         submit_finish(pair);
         return false;
     }
-    CHECK(pair->op.write == RECORD_WRITTEN);
+    CHECK(pair->op.result.write == RECORD_WRITTEN);
     note(&bench->finishes, pair);
     return true;
 }

@@ -37,7 +37,7 @@ static double seconds_since(int64_t from)
 static void run(struct bench *bench, struct store_op *op)
 {
     store_run(bench->store, op, &bench->parker.parker, CLOCK_NEVER);
-    CHECK(op->status == STORE_DONE);
+    CHECK(op->result.status == STORE_DONE);
 }
 
 /* ---- adding ---- */
@@ -142,9 +142,9 @@ static void claim(struct delivery *delivery, struct store_task *task)
     delivery->op = (struct store_op){
         .kind = STORE_BEGIN,
         .key_hash = hash,
-        .rule = SLICE("send"),
-        .key = task->key,
-        .recipe = SLICE("1 all"),
+        .arrival.rule = SLICE("send"),
+        .arrival.key = task->key,
+        .arrival.recipe = SLICE("1 all"),
         .begin = {.payload_hash = hash,
                   .target_hash = hash,
                   .lease_us = 30 * CLOCK_US_PER_S,
@@ -171,11 +171,11 @@ static void end(struct delivery *delivery)
     delivery->op = (struct store_op){
         .kind = STORE_FINISH,
         .key_hash = delivery->op.key_hash,
-        .token = delivery->op.record.token,
-        .row_hint = delivery->op.row,
-        .final = RECORD_COMPLETE,
-        .http_status = 201,
-        .kept = true,
+        .writing.token = delivery->op.result.record.token,
+        .row_hint = delivery->op.result.row,
+        .writing.final = RECORD_COMPLETE,
+        .writing.http_status = 201,
+        .writing.keeps = true,
         .brings = delivery->changes,
         .n_brings = 2,
     };
@@ -185,10 +185,10 @@ static void end(struct delivery *delivery)
 /* True: the delivery is over. */
 static bool go_on(struct delivery *delivery)
 {
-    CHECK(delivery->op.status == STORE_DONE);
+    CHECK(delivery->op.result.status == STORE_DONE);
     if (delivery->op.kind != STORE_BEGIN)
         return true;
-    CHECK(delivery->op.verdict == RECORD_PROCEED);
+    CHECK(delivery->op.result.verdict == RECORD_PROCEED);
     end(delivery);
     return false;
 }

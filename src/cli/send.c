@@ -288,7 +288,7 @@ static void explain_send_mismatch(const struct send *send)
 
 static void explain_send_in_progress(const struct send *send)
 {
-    const struct attempt_result *found = &send->runner.attempt.result;
+    const struct store_result *found = &send->runner.attempt.result;
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
     buf_printf(&line,
                "in progress elsewhere, or its process died; if so, it can be sent again in %lld s",
@@ -300,7 +300,7 @@ static void explain_send_in_progress(const struct send *send)
 static void explain_store_down(const struct send *send)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
-    enum store_status closed = send->runner.attempt.result.closed;
+    enum store_status closed = store_closed_by(&send->runner.attempt.result);
     buf_add_str(&line, closed != STORE_DONE
                            ? keys_status_text(closed)
                            : "the store did not respond in time; nothing more was sent");

@@ -212,8 +212,7 @@ static enum store_status save_refused(struct store *store, struct parker *parker
                                       struct table_change *changes, size_t n)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
-    return op.status;
+    return store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
 }
 
 /* Together; where somebody else changed one, one by one: that one is awake. */

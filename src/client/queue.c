@@ -46,8 +46,7 @@ struct batch {
 
 static enum store_status run_batch_op(struct batch *batch, struct store_op *op)
 {
-    store_run(batch->store, op, batch->parker, clock_after(clock_boot_us(), TIMEOUT_US));
-    return op->status;
+    return store_run(batch->store, op, batch->parker, clock_after(clock_boot_us(), TIMEOUT_US));
 }
 
 static enum store_status find_for_batch(struct batch *batch, const struct table_query *query,
@@ -256,8 +255,10 @@ static enum store_status save_added(struct batch *batch)
                     &batch->addings[0].task.row);
     if (batch->arena.failed)
         return STORE_NO_MEMORY;
-    struct store_op op = {
-        .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes, .begins = true};
+    struct store_op op = {.kind = STORE_ROWS,
+                          .brings = batch->changes,
+                          .n_brings = batch->n_changes,
+                          .rows.begins = true};
     return run_batch_op(batch, &op);
 }
 

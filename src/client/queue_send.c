@@ -258,7 +258,7 @@ static struct courier_verdict settle_replay(const struct record *record)
 static struct courier_verdict courier_verdict_of(struct sending *sending,
                                                  enum engine_verdict verdict)
 {
-    struct attempt_result *result = &sending->attempt.result;
+    struct store_result *result = &sending->attempt.result;
     switch (engine_class_of(verdict)) {
     case VERDICT_PROCEED:
         return (struct courier_verdict){.claim = COURIER_CLAIMED};
@@ -270,7 +270,8 @@ static struct courier_verdict courier_verdict_of(struct sending *sending,
         return put_off(result->lease_left_us > 0 ? result->lease_left_us : RETRY_BUSY_FIRST_US,
                        TASK_REASON_IN_PROGRESS);
     default:
-        return result->conflicts ? (struct courier_verdict){.claim = COURIER_TAKEN} : courier_down;
+        return result->status == STORE_CONFLICT ? (struct courier_verdict){.claim = COURIER_TAKEN}
+                                                : courier_down;
     }
 }
 
@@ -433,8 +434,7 @@ static enum store_status save_sent_rows(const struct queue_sender *sender,
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
     if (n == 0)
         return STORE_DONE;
-    store_run(sender->store, &op, delivery->parker, clock_after(clock_boot_us(), STORE_US));
-    return op.status;
+    return store_run(sender->store, &op, delivery->parker, clock_after(clock_boot_us(), STORE_US));
 }
 
 /* The record and the task, or where the record has moved on the task alone. */
@@ -451,7 +451,7 @@ static enum store_status end(const struct courier_kind *kind, struct courier_del
     record->n_brings = n > 0 ? add_counters(sending, delivery, changes, n) : 0;
     enum engine_written written = engine_store(sender->engine, record, &act, delivery->parker);
     if (written == ENGINE_LOST)
-        return record->result.conflicts ? STORE_CONFLICT : STORE_DEAD;
+        return record->result.status == STORE_CONFLICT ? STORE_CONFLICT : STORE_DEAD;
     if (written == ENGINE_STORED)
         return STORE_DONE;
     return save_sent_rows(sender, delivery, sending->changes, record->n_brings);

@@ -46,8 +46,7 @@ static enum store_status commit(struct acting *acting, struct store_saver *saver
     acting->acted->after = acting->walk.list.state;
     if (saver)
         return saver->save(saver, follow->changes, follow->n);
-    store_run(follow->store, &op, follow->parker, clock_after(clock_boot_us(), STORE_US));
-    return op.status;
+    return store_run(follow->store, &op, follow->parker, clock_after(clock_boot_us(), STORE_US));
 }
 
 /* ---- one of its tasks ---- */

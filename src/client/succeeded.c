@@ -81,8 +81,8 @@ static enum store_status look_in_queue(struct store *store, struct looking *look
         looking->n = 0;
         op = (struct store_op){.kind = STORE_QUERY, .query = &query};
         store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
-    } while (op.status == STORE_DONE && looking->n == PAGE_ROWS);
-    return op.status;
+    } while (op.result.status == STORE_DONE && looking->n == PAGE_ROWS);
+    return op.result.status;
 }
 
 enum store_status client_succeeded(struct store *store, struct slice key, struct parker *parker,
@@ -93,9 +93,10 @@ enum store_status client_succeeded(struct store *store, struct slice key, struct
                           .key_hash = store_key_hash(store, SLICE(""), SLICE(CLIENT_RULE), key),
                           .record_alone = true};
     store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
-    if (op.status != STORE_DONE)
-        return op.status;
-    enum exit_code code = *ret_code = client_success_of(&op.record, op.lease, op.store_now);
+    if (op.result.status != STORE_DONE)
+        return op.result.status;
+    enum exit_code code = *ret_code =
+        client_success_of(&op.result.record, op.result.lease, op.result.store_now);
     if (code == EXIT_DONE)
         return STORE_DONE;
     enum store_status status = look_in_queue(store, &looking, parker);

@@ -61,7 +61,8 @@ enum exit_code client_exit_code(enum runner_result result, const struct runner *
     case RUNNER_IN_PROGRESS:
         return EXIT_TRY_AGAIN;
     case RUNNER_STORE_DOWN:
-        return runner->attempt.result.closed == STORE_FROZEN ? EXIT_TRY_AGAIN : EXIT_UNAVAILABLE;
+        return store_closed_by(&runner->attempt.result) == STORE_FROZEN ? EXIT_TRY_AGAIN
+                                                                        : EXIT_UNAVAILABLE;
     case RUNNER_HELD:
     case RUNNER_NOT_STORED:
         return EXIT_OUTCOME_UNKNOWN;

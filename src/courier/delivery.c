@@ -17,11 +17,12 @@
 static enum store_status run_rows(struct courier *courier, struct table_change *changes, size_t n,
                                   bool begins)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n, .begins = begins};
+    struct store_op op = {
+        .kind = STORE_ROWS, .brings = changes, .n_brings = n, .rows.begins = begins};
     store_run(courier->config.store, &op, fiber_parker(),
               clock_after(clock_boot_us(), COURIER_STORE_US));
-    courier->store_is_dead |= op.status == STORE_DEAD;
-    return op.status;
+    courier->store_is_dead |= op.result.status == STORE_DEAD;
+    return op.result.status;
 }
 
 static enum store_status save_delivery_rows(struct courier *courier, struct table_change *changes,

@@ -107,25 +107,21 @@ bool engine_has_copy(struct engine *engine, const struct attempt *attempt)
 }
 
 /* Fills in what the store would say, as far as a copy can know. */
-static bool look_in_cache(struct engine *engine, struct attempt *attempt)
+static void fill_copy(struct attempt *attempt, int64_t now, const struct cached *cached)
 {
-    struct cached cached;
-    int64_t now = 0;
-    if (!get_copy(engine, attempt, &now, &cached))
-        return false;
-    attempt->op = (struct store_op){.row = cached.row};
-    attempt->result = (struct attempt_result){
-        .found = cached.outcome,
+    attempt_fini(attempt);
+    attempt->op = (struct store_op){0};
+    attempt->result = (struct store_result){
+        .row = cached->row,
         .store_now = now,
-        .record = {.status = cached.outcome->failed ? RECORD_FAILED : RECORD_COMPLETE,
-                   .attempts = cached.attempts,
-                   .created_at = cached.created_at,
-                   .completed_at = cached.completed_at,
-                   .expires_at = cached.expires_at,
-                   .gone_at = cached.gone_at,
+        .record = {.status = cached->outcome->failed ? RECORD_FAILED : RECORD_COMPLETE,
+                   .attempts = cached->attempts,
+                   .created_at = cached->created_at,
+                   .completed_at = cached->completed_at,
+                   .expires_at = cached->expires_at,
+                   .gone_at = cached->gone_at,
                    .kept = true,
-                   .http_status = cached.outcome->status}};
-    return true;
+                   .http_status = cached->outcome->status}};
 }
 
 static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
@@ -137,71 +133,71 @@ static void keep_in_cache(struct engine *engine, const struct attempt *attempt,
     struct cache_key key = cache_key_of(attempt, attempt->record_hash);
     const struct record *record = &attempt->result.record;
     struct cached cached = {.outcome = outcome,
-                            .row = attempt->op.row,
+                            .row = attempt->result.row,
                             .attempts = record->attempts,
                             .created_at = record->created_at,
                             .completed_at = record->completed_at,
                             .expires_at = record->expires_at,
                             .gone_at = record->gone_at};
-    cache_put(engine->cache, &key, &cached, attempt->op.forgets);
+    cache_put(engine->cache, &key, &cached, attempt->result.forgets);
 }
 
 static void fill_op(struct attempt *attempt, enum store_op_kind kind)
 {
-    attempt->result = (struct attempt_result){0};
+    int64_t row = attempt->result.row;
+    attempt_fini(attempt);
+    attempt->result = (struct store_result){0};
     attempt->op = (struct store_op){
         .kind = kind,
         .key_hash = attempt->record_hash,
-        .row_hint = attempt->op.row,
-        .token = attempt->token,
+        .row_hint = row,
         .brings = attempt->brings,
         .n_brings = attempt->n_brings,
     };
 }
 
-/* Once it has ended. */
+/* Once it has ended. What it found is the attempt's own from then on. */
 static void take_attempt_result(struct attempt *attempt)
 {
-    struct store_op *op = &attempt->op;
-    bool closed = op->status == STORE_FROZEN || op->status == STORE_WENT_BACK;
-    attempt->result = (struct attempt_result){
-        .record = op->record,
-        .lease = op->lease,
-        .lease_left_us = op->lease_left_us,
-        .store_now = op->store_now,
-        .found = op->found,
-        .holds = op->holds,
-        .found_recipe = op->found_recipe,
-        .found_key = op->found_key,
-        .found_origin = op->found_origin,
-        .spelling = op->spelling,
-        .by_once = op->by_once,
-        .acknowledges = op->acknowledges,
-        .kept = op->kept,
-        .alone = op->alone,
-        .closed = closed ? op->status : STORE_DONE,
-        .outlived_hold = op->outlived_hold,
-        .unproved = op->unproved,
-        .is_lost = op->is_lost,
-        .may_have_met = op->waits || op->status == STORE_NO_MEMORY,
-        .conflicts = op->status == STORE_CONFLICT,
-    };
-    op->found = NULL;
-    op->found_recipe = NULL;
-    op->found_key = NULL;
-    op->found_origin = NULL;
+    CHECK(store_op_ended(&attempt->op) && !attempt->result.found);
+    attempt->result = attempt->op.result;
+    attempt->op.result = (struct store_result){0};
 }
 
 void attempt_fini(struct attempt *attempt)
 {
-    struct attempt_result *result = &attempt->result;
-    CHECK(!result->holds);
-    outcome_unref(result->found);
-    mem_free(result->found_recipe);
-    mem_free(result->found_key);
-    mem_free(result->found_origin);
-    result->found = NULL;
-    result->found_recipe = result->found_key = result->found_origin = NULL;
+    store_result_fini(&attempt->result, &attempt->room);
+}
+
+bool attempt_replace_found(struct attempt *attempt, struct outcome *outcome)
+{
+    const struct store_room *room = &attempt->room;
+    bool first = room->held && outcome_hold(outcome, room->held);
+    struct store_result found = {.found = attempt->result.found, .holds = attempt->result.holds};
+    store_result_fini(&found, room);
+    attempt->result.found = outcome;
+    attempt->result.holds = room->held;
+    return !first || atomic_load(room->held) <= room->most;
+}
+
+struct outcome *attempt_take_found(struct attempt *attempt)
+{
+    struct outcome *found = attempt->result.found;
+    CHECK(!attempt->result.holds);
+    attempt->result.found = NULL;
+    return found;
+}
+
+char *attempt_take_key(struct attempt *attempt)
+{
+    char *key = attempt->result.found_key;
+    attempt->result.found_key = NULL;
+    return key;
+}
+
+bool attempt_may_have_met(const struct attempt *attempt)
+{
+    return attempt->op.own.waits || attempt->result.status == STORE_NO_MEMORY;
 }
 
 static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_us)
@@ -210,23 +206,24 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
     fill_op(attempt, STORE_BEGIN);
     random_bytes(attempt->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
     attempt->op.row_hint = 0;
-    attempt->op.former = attempt->former;
-    attempt->op.n_former = attempt->n_former;
-    attempt->op.once = attempt->has_once ? &attempt->once : NULL;
-    attempt->op.tenant = attempt->tenant;
-    attempt->op.rule = attempt->rule;
-    attempt->op.key = attempt->key;
-    attempt->op.recipe = attempt->recipe;
-    attempt->op.fingerprint = attempt->fingerprint;
-    attempt->op.found_fingerprint = attempt->found_fingerprint;
-    attempt->op.origin = attempt->origin;
     attempt->op.begin = attempt->begin;
-    attempt->op.has_epoch = attempt->has_epoch;
-    attempt->op.epoch = attempt->epoch;
     attempt->op.room = attempt->room;
-    int64_t wait_until = clock_after(boot, attempt->wait_us);
-    if (attempt->wait_us > 0)
-        attempt->op.wait_until = wait_until < deadline_us ? wait_until : deadline_us;
+    int64_t wait_until = clock_first(clock_after(boot, attempt->wait_us), deadline_us);
+    attempt->op.arrival = (struct store_arrival){
+        .former = attempt->former,
+        .n_former = attempt->n_former,
+        .once = attempt->has_once ? &attempt->once : NULL,
+        .tenant = attempt->tenant,
+        .rule = attempt->rule,
+        .key = attempt->key,
+        .recipe = attempt->recipe,
+        .fingerprint = attempt->fingerprint,
+        .found_fingerprint = attempt->found_fingerprint,
+        .origin = attempt->origin,
+        .has_epoch = attempt->has_epoch,
+        .epoch = attempt->epoch,
+        .wait_until = attempt->wait_us > 0 ? wait_until : 0,
+    };
 }
 
 static const enum engine_verdict verdicts[] = {
@@ -245,20 +242,34 @@ enum verdict_class engine_class_of(enum engine_verdict verdict)
     return classes[verdict];
 }
 
-static enum engine_verdict undecided(const struct store_op *op, const struct parker *parker)
+/* What the cache has; the caller holds it as it would what the store found. */
+static enum engine_verdict replay_copy(struct attempt *attempt, int64_t now,
+                                       const struct cached *cached)
 {
-    if (op->status == STORE_LIMITED)
+    fill_copy(attempt, now, cached);
+    if (attempt_replace_found(attempt, cached->outcome))
+        return ENGINE_REPLAY;
+    attempt_fini(attempt);
+    return ENGINE_NO_ROOM;
+}
+
+static enum engine_verdict undecided(const struct attempt *attempt, const struct parker *parker)
+{
+    bool own_time_over = attempt->op.own.waits && !parker->interrupted;
+    switch (attempt->result.status) {
+    case STORE_LIMITED:
         return ENGINE_LIMITED;
-    if (op->status == STORE_NO_ROOM)
+    case STORE_NO_ROOM:
         return ENGINE_NO_ROOM;
-    if (op->status == STORE_TOO_LARGE)
+    case STORE_TOO_LARGE:
         return ENGINE_TOO_LARGE;
-    if (op->status == STORE_MOVED)
+    case STORE_MOVED:
         return ENGINE_MOVED;
-    if (op->status != STORE_WITHDRAWN)
+    case STORE_WITHDRAWN:
+        return own_time_over ? ENGINE_IN_PROGRESS : ENGINE_GONE;
+    default:
         return ENGINE_STORE_DOWN;
-    bool own_time_over = op->waits && !parker->interrupted;
-    return own_time_over ? ENGINE_IN_PROGRESS : ENGINE_GONE;
+    }
 }
 
 /* The attempt's own clock starts before the decision, and not before the wait for it: after a
@@ -266,38 +277,42 @@ static enum engine_verdict undecided(const struct store_op *op, const struct par
  * itself since allows no send: a begin that is applied again has what is left of its own lease. */
 static void hold_record(struct attempt *attempt)
 {
-    const struct store_op *op = &attempt->op;
-    int64_t lease = clock_after(op->record.started_at, op->record.lease_us) - op->store_now;
+    const struct store_result *result = &attempt->result;
+    const struct record *record = &result->record;
+    CHECK(record->token > 0 && result->status == STORE_DONE);
+    int64_t lease = clock_after(record->started_at, record->lease_us) - result->store_now;
     if (lease < 0)
         lease = 0;
     int64_t margin = lease / 10 < MARGIN_MOST_US ? lease / 10 : MARGIN_MOST_US;
-    attempt->token = op->record.token;
-    attempt->asked_at = op->store_now;
-    attempt->send_by = clock_after(op->decided_at, lease - margin);
+    attempt->token = record->token;
+    attempt->asked_at = result->store_now;
+    attempt->send_by = clock_after(result->decided_at, lease - margin);
 }
 
 enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
                                  struct parker *parker, int64_t deadline_us)
 {
     CHECK(attempt->rule.len > 0 && attempt->recipe.len > 0);
-    int64_t boot = clock_boot_us();
+    struct cached cached;
+    int64_t boot = clock_boot_us(), now = 0;
     attempt->token = 0;
-    if (look_in_cache(engine, attempt))
-        return ENGINE_REPLAY;
+    if (get_copy(engine, attempt, &now, &cached))
+        return replay_copy(attempt, now, &cached);
 
     fill_begin(attempt, boot, deadline_us);
     store_run(engine->store, &attempt->op, parker, deadline_us);
     take_attempt_result(attempt);
-    if (attempt->op.status != STORE_DONE)
-        return undecided(&attempt->op, parker);
+    const struct store_result *result = &attempt->result;
+    if (result->status != STORE_DONE)
+        return undecided(attempt, parker);
 
     attempt->record_hash = attempt->op.key_hash;
-    attempt->uncached = attempt->has_once || attempt->op.by_bound;
-    enum engine_verdict verdict = verdicts[attempt->op.verdict];
-    if (record_verdict_acquires(attempt->op.verdict))
+    attempt->uncached = attempt->has_once || result->by_bound;
+    enum engine_verdict verdict = verdicts[result->verdict];
+    if (record_verdict_acquires(result->verdict))
         hold_record(attempt);
     if (verdict == ENGINE_REPLAY)
-        keep_in_cache(engine, attempt, attempt->result.found);
+        keep_in_cache(engine, attempt, result->found);
     return verdict;
 }
 
@@ -312,38 +327,28 @@ bool engine_may_send(const struct attempt *attempt)
     return clock_boot_us() < attempt->send_by;
 }
 
-static const enum store_op_kind kinds[] = {
-    [ENGINE_FINISH] = STORE_FINISH,
-    [ENGINE_RELEASE] = STORE_RELEASE,
-    [ENGINE_RELEASE_SETTLED] = STORE_RELEASE_SETTLED,
-    [ENGINE_TURN] = STORE_TURN,
-    [ENGINE_DROP] = STORE_DROP,
-    [ENGINE_DOUBT] = STORE_DOUBT,
-    [ENGINE_ASK] = STORE_ASK,
-};
-
 struct engine_act engine_act_of(enum disposition_write write, bool is_probe)
 {
     static const struct engine_act acts[] = {
-        [WRITE_COMPLETE] = {.kind = ENGINE_FINISH, .final = RECORD_COMPLETE},
-        [WRITE_FAIL] = {.kind = ENGINE_FINISH, .final = RECORD_FAILED},
-        [WRITE_RELEASE] = {.kind = ENGINE_RELEASE},
-        [WRITE_TURN] = {.kind = ENGINE_TURN},
-        [WRITE_DROP] = {.kind = ENGINE_DROP},
-        [WRITE_DOUBT] = {.kind = ENGINE_DOUBT},
-        [WRITE_NOTHING] = {.kind = ENGINE_DOUBT},
+        [WRITE_COMPLETE] = {.kind = STORE_FINISH, .final = RECORD_COMPLETE},
+        [WRITE_FAIL] = {.kind = STORE_FINISH, .final = RECORD_FAILED},
+        [WRITE_RELEASE] = {.kind = STORE_RELEASE},
+        [WRITE_TURN] = {.kind = STORE_TURN},
+        [WRITE_DROP] = {.kind = STORE_DROP},
+        [WRITE_DOUBT] = {.kind = STORE_DOUBT},
+        [WRITE_NOTHING] = {.kind = STORE_DOUBT},
     };
     struct engine_act act = acts[write];
-    if (is_probe && act.kind == ENGINE_RELEASE)
-        act.kind = ENGINE_RELEASE_SETTLED;
+    if (is_probe && act.kind == STORE_RELEASE)
+        act.kind = STORE_RELEASE_SETTLED;
     return act;
 }
 
-static void reach_crash_point(enum engine_act_kind kind)
+static void reach_crash_point(enum store_op_kind kind)
 {
-    if (kind == ENGINE_FINISH)
+    if (kind == STORE_FINISH)
         CRASH_POINT(before_outcome_commit);
-    else if (kind == ENGINE_DOUBT || kind == ENGINE_ASK)
+    else if (kind == STORE_DOUBT || kind == STORE_ASK)
         CRASH_POINT(before_doubt_commit);
     else
         CRASH_POINT(before_release_commit);
@@ -352,19 +357,23 @@ static void reach_crash_point(enum engine_act_kind kind)
 void engine_write(struct engine *engine, struct attempt *attempt, const struct engine_act *act,
                   struct parker *parker)
 {
-    CHECK(attempt->token > 0);
-    fill_op(attempt, kinds[act->kind]);
-    if (act->kind == ENGINE_ASK) {
+    CHECK(attempt->token > 0 && act->kind >= STORE_FINISH && act->kind <= STORE_ASK);
+    CHECK(!act->outcome || act->kind == STORE_FINISH);
+    fill_op(attempt, act->kind);
+    if (act->kind == STORE_ASK) {
         random_bytes(attempt->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
         attempt->op.begin = attempt->begin;
     }
-    attempt->op.final = act->final;
-    attempt->op.http_status = act->http_status;
-    attempt->op.cause = act->cause;
-    attempt->op.looked_at = attempt->asked_at;
-    attempt->op.outcome = act->outcome;
-    attempt->op.event_data = act->event_data;
-    attempt->op.kept = act->outcome;
+    attempt->op.writing = (struct store_writing){
+        .token = attempt->token,
+        .outcome = act->outcome,
+        .final = act->final,
+        .http_status = act->http_status,
+        .event_data = act->event_data,
+        .keeps = act->outcome,
+        .cause = act->cause,
+        .looked_at = attempt->asked_at,
+    };
     attempt->op.parker = parker;
     reach_crash_point(act->kind);
     store_submit(engine->store, &attempt->op);
@@ -394,7 +403,7 @@ static enum engine_written asked_result(struct attempt *attempt)
 static enum engine_written turned_result(struct attempt *attempt)
 {
     const struct record *record = &attempt->result.record;
-    if (attempt->op.write == RECORD_EARLY)
+    if (attempt->result.write == RECORD_EARLY)
         return ENGINE_EARLY;
     if (record->status != RECORD_PENDING || record->lease_until == 0 || record_is_asking(record))
         return ENGINE_STALE;
@@ -406,34 +415,34 @@ static enum engine_written turned_result(struct attempt *attempt)
 static enum engine_written already_result(struct attempt *attempt)
 {
     const struct store_op *op = &attempt->op;
-    struct attempt_result *result = &attempt->result;
+    const struct store_result *result = &attempt->result;
     const struct record *record = &result->record;
     if (op->kind != STORE_FINISH)
         return record_is_final(record->status) ? ENGINE_STALE : ENGINE_STORED;
-    bool same = record->http_status == op->http_status && record->kept == op->kept;
-    if (same && op->kept)
-        same = result->found && outcome_eq(result->found, op->outcome);
-    outcome_unref(result->found);
-    result->found = NULL;
+    bool same = record->http_status == op->writing.http_status && record->kept == result->kept;
+    if (same && result->kept)
+        same = result->found && outcome_eq(result->found, op->writing.outcome);
+    attempt_fini(attempt);
     return same ? ENGINE_STORED : ENGINE_STALE;
 }
 
 enum engine_written engine_written(struct engine *engine, struct attempt *attempt)
 {
-    struct store_op *op = &attempt->op;
-    CHECK(store_op_ended(op));
+    const struct store_op *op = &attempt->op;
+    CHECK(op->kind != STORE_BEGIN);
     CRASH_POINT(after_outcome_commit);
     take_attempt_result(attempt);
-    if (op->status != STORE_DONE)
+    const struct store_result *result = &attempt->result;
+    if (result->status != STORE_DONE)
         return ENGINE_LOST;
-    if (op->kind == STORE_ASK && op->write != RECORD_STALE)
+    if (op->kind == STORE_ASK && result->write != RECORD_STALE)
         return asked_result(attempt);
-    if (op->kind == STORE_TURN && op->write != RECORD_STALE)
+    if (op->kind == STORE_TURN && result->write != RECORD_STALE)
         return turned_result(attempt);
-    switch (op->write) {
+    switch (result->write) {
     case RECORD_WRITTEN:
-        if (op->kind == STORE_FINISH && op->kept)
-            keep_in_cache(engine, attempt, op->outcome);
+        if (op->kind == STORE_FINISH && result->kept)
+            keep_in_cache(engine, attempt, op->writing.outcome);
         return ENGINE_STORED;
     case RECORD_ALREADY:
         return already_result(attempt);

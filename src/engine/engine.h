@@ -11,7 +11,7 @@
  *                    |  stale: decide again                       v
  *                    '------------------------ engine_write, engine_wait: stored
  *
- * With ENGINE_ASK the write is a new acquisition, for a probe (ENGINE_ASKS).
+ * With STORE_ASK the write is a new acquisition, for a probe (ENGINE_ASKS).
  *
  * engine_begin may be called again at any time after the attempt's last write ended: it is then a
  * new attempt id, as the protocol wants it.
@@ -48,32 +48,6 @@ void engine_name_once(const struct engine *engine, const struct attempt *attempt
 struct digest engine_value_hash(const struct engine *engine, struct slice tenant, struct slice rule,
                                 struct slice text);
 
-/* What a begin or an act came to: the record as it is, and what belongs to it. */
-struct attempt_result {
-    struct record record;    /* RECORD_ABSENT: there is none */
-    enum record_lease lease; /* of that record, now */
-    int64_t lease_left_us;   /* of a live lease */
-    int64_t store_now;       /* when it was decided */
-    struct outcome *found;   /* attempt_fini; its user unpacks its body; NULL: none */
-    bool holds;              /* `found` is held in attempt->room, by the caller (outcome_hold) */
-    char *found_recipe;      /* ENGINE_OTHER_RECIPE: the record's; attempt_fini */
-    char *found_key;         /* acquired under another key text: the record's; attempt_fini */
-    char *found_origin;      /* in progress, and lapsed: begin.asks_first; attempt_fini */
-    bool by_once;            /* decided by the once value, not by the record of its own key */
-    bool acknowledges;       /* replay: that it was done, and no more */
-    bool kept;               /* finish: its outcome could be kept */
-    bool alone;              /* finish: no participant had completed what it stored */
-    bool may_have_met;       /* undecided: it has waited for a record, or may have met one */
-    bool outlived_hold;      /* ENGINE_PROCEED: behind the end of a hold */
-    bool unproved;           /* ENGINE_PROCEED: a new life, where a record may be missing */
-    bool is_lost;            /* ENGINE_STALE: with that, what this attempt had acquired */
-    bool conflicts; /* ENGINE_STORE_DOWN, ENGINE_LOST: by what it brings (STORE_CONFLICT) */
-    /* Acquired in doubt: how its key was spelled to the service; else KEY_FORWARD_BY_SYNTAX. */
-    enum key_forward spelling;
-    /* ENGINE_STORE_DOWN: STORE_FROZEN or STORE_WENT_BACK, if it was by that; else STORE_DONE. */
-    enum store_status closed;
-};
-
 /* One arrival. The caller's memory; texts and hashes are borrowed until it is done. */
 struct attempt {
     struct digest key_hash;
@@ -98,9 +72,10 @@ struct attempt {
                                     neither; borrowed until it has ended (store/table.h) */
     size_t n_brings;
 
-    int64_t token;                /* after proceed and probe */
-    int64_t asked_at;             /* store time then: no probe looks earlier */
-    struct attempt_result result; /* of the last begin or act; all zero while one is under way */
+    int64_t token;              /* after proceed and probe */
+    int64_t asked_at;           /* store time then: no probe looks earlier */
+    struct store_result result; /* of the last begin or act; all zero while one is under way.
+                                   What it found is the attempt's: attempt_fini */
 
     /* the engine's own */
     int64_t send_by;           /* boot time: the last moment at which a request may leave */
@@ -113,7 +88,7 @@ struct attempt {
 #define ENGINE_DECIDED(X)                                                                          \
     X(PROCEED, PROCEED) /* forward it under attempt->token and, where there is one, found_key */   \
     X(PROBE, PROBE)     /* ask the upstream under the same */                                      \
-    X(INQUIRE, PROBE)   /* the same, before anything is sent: then ENGINE_TURN, or its outcome */  \
+    X(INQUIRE, PROBE)   /* the same, before anything is sent: then STORE_TURN, or its outcome */   \
     X(REPLAY, DONE)     /* replay result.found */                                                  \
     X(MISMATCH, MISMATCH)                                                                          \
     X(IN_PROGRESS, WAIT)                                                                           \
@@ -154,9 +129,20 @@ enum verdict_class {
 
 enum verdict_class engine_class_of(enum engine_verdict verdict);
 
-/* Frees what its last result holds, before the next begin or act, which overwrite it. What that
- * says of the record stays. */
+/* Frees what its last result found, as the next begin or act does. What that says of the record
+ * stays. */
 void attempt_fini(struct attempt *attempt);
+
+/* Replaces the outcome that was found by another one, to which it takes the reference. False: with
+ * it more is held in attempt->room than there is room for. */
+bool attempt_replace_found(struct attempt *attempt, struct outcome *outcome);
+
+/* Takes over what the last result found: the attempt keeps nothing of it. */
+struct outcome *attempt_take_found(struct attempt *attempt);
+char *attempt_take_key(struct attempt *attempt);
+
+/* Whether an undecided begin has waited for a record, or may have met one. */
+bool attempt_may_have_met(const struct attempt *attempt);
 
 /* Whether the cache could decide a begin that came now. */
 bool engine_has_copy(struct engine *engine, const struct attempt *attempt);
@@ -174,18 +160,8 @@ bool engine_waits(const struct attempt *attempt);
 bool engine_may_send(const struct attempt *attempt);
 
 /* What an owner writes. */
-enum engine_act_kind {
-    ENGINE_FINISH,          /* its outcome */
-    ENGINE_RELEASE,         /* surely not done */
-    ENGINE_RELEASE_SETTLED, /* the same, found out by a probe: only once quiet */
-    ENGINE_TURN,            /* the same, of an inquiry: it is forwarded now, under the same token */
-    ENGINE_DROP,            /* surely not done, and to be done elsewhere */
-    ENGINE_DOUBT,           /* nobody knows */
-    ENGINE_ASK,             /* the same, and acquires it for a probe */
-};
-
 struct engine_act {
-    enum engine_act_kind kind;
+    enum store_op_kind kind;  /* from STORE_FINISH to STORE_ASK; COMPLETE is a participant's */
     enum record_status final; /* finish */
     int http_status;          /* finish */
     int cause;                /* doubt: record_note_cause */
@@ -208,7 +184,7 @@ bool engine_wait(struct attempt *attempt, struct parker *parker, int64_t deadlin
 
 enum engine_written {
     ENGINE_STORED, /* durable, or it was already so: it may be sent */
-    ENGINE_ASKS,   /* ENGINE_ASK: the doubt is stored; probe under attempt->token, a new one */
+    ENGINE_ASKS,   /* STORE_ASK: the doubt is stored; probe under attempt->token, a new one */
     ENGINE_STALE,  /* the record says something else: decide again (invariant 12) */
     ENGINE_EARLY,  /* "it did not happen" is not believed before the record's quiet_at */
     ENGINE_LOST,   /* the store stopped: report nothing */

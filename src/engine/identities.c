@@ -234,14 +234,14 @@ static enum store_status count_left(const struct settling *settling, const struc
         .most = SLICE_ROWS, .restart = restart_left, .each = note_record, .argument = left};
     do {
         struct store_op op = {.kind = STORE_LIST, .list = &list};
-        store_run(settling->store, &op, settling->parker, deadline());
-        if (op.status != STORE_DONE)
-            return op.status;
+        enum store_status status = store_run(settling->store, &op, settling->parker, deadline());
+        if (status != STORE_DONE)
+            return status;
         left->n += left->slice_n;
         left->n_doubt += left->slice_doubt;
         left->until = left->slice_until > left->until ? left->slice_until : left->until;
         restart_left(left);
-        list.after = op.row;
+        list.after = op.result.row;
     } while (list.after != 0);
     return STORE_DONE;
 }
@@ -300,11 +300,11 @@ static enum store_status save_identities(struct settling *settling, struct table
     struct terms_change terms = {settling->terms, settling->terms};
     terms.wanted.epoch++;
     struct store_op op = {
-        .kind = STORE_ROWS, .brings = changes, .n_brings = n, .terms = raises ? &terms : NULL};
+        .kind = STORE_ROWS, .brings = changes, .n_brings = n, .rows.terms = raises ? &terms : NULL};
     store_run(settling->store, &op, settling->parker, deadline());
-    if (op.status == STORE_DONE && raises)
+    if (op.result.status == STORE_DONE && raises)
         settling->terms = terms.wanted;
-    return op.status;
+    return op.result.status;
 }
 
 /* The row as it is from now on, in one commit with the epoch, if requests have other names by it.

@@ -69,7 +69,7 @@ enum pawl_error inside_sqlite_enter(struct inside_sqlite *on)
 static enum pawl_error run_inside_op(struct inside_sqlite *on, struct store_op *op, size_t sweep)
 {
     direct_run(on->direct, op, on->self, sweep);
-    switch (op->status) {
+    switch (op->result.status) {
     case STORE_DONE:
     case STORE_CONFLICT:
         return PAWL_OK;
@@ -144,12 +144,12 @@ static void fill_once(const struct inside_sqlite *on, const struct pawl_operatio
     op->begin.once_replay = operation->duplicate == PAWL_DUPLICATE_REPLAY;
     asked->once = (struct store_once){
         .text = text,
-        .hash = store_once_hash(&on->key, op->tenant, op->rule, text),
-        .as_key = hash_of(on, op->tenant, op->rule, text),
+        .hash = store_once_hash(&on->key, op->arrival.tenant, op->arrival.rule, text),
+        .as_key = hash_of(on, op->arrival.tenant, op->arrival.rule, text),
         .reject = operation->duplicate == PAWL_DUPLICATE_REJECT,
         .acknowledge = operation->duplicate == PAWL_DUPLICATE_ACK,
     };
-    op->once = &asked->once;
+    op->arrival.once = &asked->once;
 }
 
 static enum pawl_error make_begin(struct inside_sqlite *on, const struct pawl_operation *operation,
@@ -159,10 +159,10 @@ static enum pawl_error make_begin(struct inside_sqlite *on, const struct pawl_op
     struct store_op *op = &asked->op;
     *op = (struct store_op){
         .kind = STORE_BEGIN,
-        .tenant = slice_of(operation->tenant),
-        .rule = slice_of(operation->rule),
-        .key = slice_of(operation->key),
-        .recipe = RECIPE,
+        .arrival = {.tenant = slice_of(operation->tenant),
+                    .rule = slice_of(operation->rule),
+                    .key = slice_of(operation->key),
+                    .recipe = RECIPE},
         .begin = {.lease_us = LEASE_US, .unknown = RECORD_UNKNOWN_HOLD},
     };
     const char *problem = names_problem(operation->tenant, operation->rule, operation->key);
@@ -178,7 +178,7 @@ static enum pawl_error make_begin(struct inside_sqlite *on, const struct pawl_op
         return inside_fail(pawl, PAWL_INVALID,
                            "payload_hash and target_hash must be 64 hex digits");
     random_bytes(op->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
-    op->key_hash = hash_of(on, op->tenant, op->rule, op->key);
+    op->key_hash = hash_of(on, op->arrival.tenant, op->arrival.rule, op->arrival.key);
     fill_once(on, operation, asked);
     return PAWL_OK;
 }
@@ -188,13 +188,15 @@ static enum pawl_error make_begin(struct inside_sqlite *on, const struct pawl_op
 /* A duplicate of what is done is not told its response, as the rule has it. */
 static enum pawl_duplicate refusal_of(const struct store_op *op, enum pawl_duplicate duplicate)
 {
-    bool told = op->verdict == RECORD_REPLAY || op->verdict == RECORD_RESULT_NOT_KEPT ||
-                (op->verdict == RECORD_RESULT_EXPIRED && (op->by_once || op->acknowledges));
-    if (!told || op->record.status != RECORD_COMPLETE)
+    bool told = op->result.verdict == RECORD_REPLAY ||
+                op->result.verdict == RECORD_RESULT_NOT_KEPT ||
+                (op->result.verdict == RECORD_RESULT_EXPIRED &&
+                 (op->result.by_once || op->result.acknowledges));
+    if (!told || op->result.record.status != RECORD_COMPLETE)
         return PAWL_DUPLICATE_REPLAY;
-    if (op->acknowledges)
+    if (op->result.acknowledges)
         return PAWL_DUPLICATE_ACK;
-    return op->by_once || !op->once ? duplicate : PAWL_DUPLICATE_REPLAY;
+    return op->result.by_once || !op->arrival.once ? duplicate : PAWL_DUPLICATE_REPLAY;
 }
 
 static enum pawl_decision decision_of(const struct store_op *op, int64_t self)
@@ -209,8 +211,8 @@ static enum pawl_decision decision_of(const struct store_op *op, int64_t self)
         [RECORD_RESULT_NOT_KEPT] = PAWL_RESULT_NOT_KEPT,
         [RECORD_DUPLICATE] = PAWL_REJECTED,
     };
-    bool own = op->verdict == RECORD_IN_PROGRESS && op->record.owner == self;
-    return own ? PAWL_BEGUN_HERE : decisions[op->verdict];
+    bool own = op->result.verdict == RECORD_IN_PROGRESS && op->result.record.owner == self;
+    return own ? PAWL_BEGUN_HERE : decisions[op->result.verdict];
 }
 
 /* The kept response. False: no memory. */
@@ -236,14 +238,14 @@ static enum pawl_error show_done(struct inside_sqlite *on, const struct store_op
     }
     if (refusal == PAWL_DUPLICATE_REJECT)
         begun->decision = PAWL_REJECTED;
-    begun->http_code = op->record.http_status;
-    bool kept = op->store_now < record_body_until(&op->record);
+    begun->http_code = op->result.record.http_status;
+    bool kept = op->result.store_now < record_body_until(&op->result.record);
     if (!kept || (begun->decision != PAWL_REPLAY && begun->decision != PAWL_REJECTED))
         return PAWL_OK;
     struct store_row row;
     direct_row(on->direct, op, &row);
     begun->result_ref = keep_text(pawl, row.location);
-    if (begun->decision == PAWL_REPLAY && !show_outcome(pawl, op->found, begun))
+    if (begun->decision == PAWL_REPLAY && !show_outcome(pawl, op->result.found, begun))
         return PAWL_NO_MEMORY;
     return pawl->texts.failed ? PAWL_NO_MEMORY : PAWL_OK;
 }
@@ -251,12 +253,12 @@ static enum pawl_error show_done(struct inside_sqlite *on, const struct store_op
 /* There is room for it. */
 static void note_begun(struct inside_sqlite *on, const struct store_op *op)
 {
-    const struct inside_renewed renewed = {op->record.token, op->row, op->key_hash};
-    if (op->row != op->record.token)
+    const struct inside_renewed renewed = {op->result.record.token, op->result.row, op->key_hash};
+    if (op->result.row != op->result.record.token)
         buf_add(&on->renewed, (const char *)&renewed, sizeof renewed);
-    on->last = op->record.token;
+    on->last = op->result.record.token;
     on->first = on->first ? on->first : on->last;
-    on->row = op->row;
+    on->row = op->result.row;
     on->key_hash = op->key_hash;
 }
 
@@ -264,14 +266,14 @@ static enum pawl_error show_begun_operation(struct inside_sqlite *on, const stru
                                             const struct pawl_operation *operation,
                                             struct pawl_begun *begun)
 {
-    if (op->verdict == RECORD_OTHER_RECIPE)
+    if (op->result.verdict == RECORD_OTHER_RECIPE)
         return inside_fail(&on->pawl, PAWL_INVALID,
                            "the record was hashed by another recipe, and cannot be compared");
     begun->decision = decision_of(op, on->self);
-    begun->first_at_us = op->record.created_at;
+    begun->first_at_us = op->result.record.created_at;
     switch (begun->decision) {
     case PAWL_PROCEED:
-        begun->token = op->record.token;
+        begun->token = op->result.record.token;
         if (!sqlite_guest_is_guarded(on->backend))
             begun->warning = "PRAGMA foreign_keys is off: a COMMIT that forgets to complete or "
                              "release is not refused, and the outcome is unknown then";
@@ -302,9 +304,7 @@ static enum pawl_error sqlite_begin(struct pawl *pawl, const struct pawl_operati
     error = inside_sqlite_add(on, &asked.op);
     if (!error)
         error = show_begun_operation(on, &asked.op, operation, ret_begun);
-    outcome_unref(asked.op.found);
-    mem_free(asked.op.found_recipe);
-    mem_free(asked.op.found_key);
+    store_result_fini(&asked.op.result, &asked.op.room);
     return error;
 }
 
@@ -338,7 +338,7 @@ static bool find_renewed(const struct inside_sqlite *on, int64_t token, struct s
 static enum pawl_error name_record(struct inside_sqlite *on, int64_t token, struct store_op *op)
 {
     struct store_row row;
-    op->token = token;
+    op->writing.token = token;
     op->row_hint = on->row;
     op->key_hash = on->key_hash;
     if (on->first == 0 || token < on->first || token > on->last)
@@ -358,10 +358,10 @@ static enum pawl_error write_inside_record(struct inside_sqlite *on, struct stor
                                            bool *ret_already)
 {
     enum pawl_error error = inside_sqlite_run(on, op);
-    *ret_already = op->write == RECORD_ALREADY;
-    if (!error && op->write != RECORD_WRITTEN && op->write != RECORD_ALREADY)
-        error = refuse_stale(&on->pawl, op->token);
-    outcome_unref(op->found);
+    *ret_already = op->result.write == RECORD_ALREADY;
+    if (!error && op->result.write != RECORD_WRITTEN && op->result.write != RECORD_ALREADY)
+        error = refuse_stale(&on->pawl, op->writing.token);
+    outcome_unref(op->result.found);
     return error;
 }
 
@@ -402,17 +402,18 @@ static enum pawl_error sqlite_complete(struct pawl *pawl, int64_t token,
                                        const struct pawl_outcome *outcome, bool *ret_already)
 {
     struct inside_sqlite *on = on_of(pawl);
-    struct store_op op = {.kind = STORE_FINISH, .kept = true, .http_status = outcome->http_code};
+    struct store_op op = {
+        .kind = STORE_FINISH, .writing.keeps = true, .writing.http_status = outcome->http_code};
     enum pawl_error error = inside_sqlite_enter(on);
     if (!error)
         error = name_record(on, token, &op);
     if (!error)
-        op.outcome = make_inside_outcome(pawl, outcome, &error);
+        op.writing.outcome = make_inside_outcome(pawl, outcome, &error);
     if (error)
         return error;
-    op.final = op.outcome->failed ? RECORD_FAILED : RECORD_COMPLETE;
+    op.writing.final = op.writing.outcome->failed ? RECORD_FAILED : RECORD_COMPLETE;
     error = write_inside_record(on, &op, ret_already);
-    outcome_unref(op.outcome);
+    outcome_unref(op.writing.outcome);
     return error;
 }
 

@@ -50,7 +50,7 @@ static enum pawl_error bring_rows(struct inside_sqlite *on, struct table_change 
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
     bool adds_alone = n == 1; /* else the sweep could take what another one refers to */
     enum pawl_error error = adds_alone ? inside_sqlite_add(on, &op) : inside_sqlite_run(on, &op);
-    return !error && op.status == STORE_CONFLICT
+    return !error && op.result.status == STORE_CONFLICT
                ? inside_fail(&on->pawl, PAWL_AGAIN, "another transaction was faster")
                : error;
 }

@@ -137,6 +137,7 @@ void each_end_unrun(struct each *each, struct each_item *item, enum each_result 
 static enum each_result judge_item(struct each *each, const struct runner *runner,
                                    enum runner_result result)
 {
+    enum store_status closed;
     switch (result) {
     case RUNNER_DONE:
     case RUNNER_FOUND:
@@ -156,8 +157,8 @@ static enum each_result judge_item(struct each *each, const struct runner *runne
     case RUNNER_UNPROVED:
         return EACH_LEFT;
     case RUNNER_STORE_DOWN:
-        if (runner->attempt.result.closed != STORE_DONE)
-            each->closed = runner->attempt.result.closed;
+        closed = store_closed_by(&runner->attempt.result);
+        each->closed = closed != STORE_DONE ? closed : each->closed;
         each->store_is_down = true;
         return EACH_LEFT;
     case RUNNER_NOT_STORED:

@@ -130,7 +130,7 @@ struct each {
     bool store_is_dead;  /*   or by that */
     bool lingers;        /* the store may still write from its memory: it is never freed */
     char *problem;       /* why the input cannot be read on (mem_free); NULL: it can */
-    /* With store_is_down: attempt_result.closed. */
+    /* With store_is_down: store_closed_by. */
     enum store_status closed;
 
     /* Its own. */

@@ -171,9 +171,9 @@ static bool is_other(const struct each_item *item, const struct record *record)
 /* What the record says without a claim; EACH_LEFT: nothing. */
 static enum each_result judge_looked_up(const struct each_item *item, const struct store_op *op)
 {
-    const struct record *record = &op->record;
-    bool is_final = op->status == STORE_DONE && record_is_final(record->status) &&
-                    !record->provisional && op->store_now < record->expires_at;
+    const struct record *record = &op->result.record;
+    bool is_final = op->result.status == STORE_DONE && record_is_final(record->status) &&
+                    !record->provisional && op->result.store_now < record->expires_at;
     if (!is_final)
         return EACH_LEFT;
     if (is_other(item, record))
@@ -185,13 +185,13 @@ static enum each_result judge_looked_up(const struct each_item *item, const stru
 static enum each_result foresee(const struct each *each, const struct each_item *item,
                                 const struct store_op *op)
 {
-    const struct record *record = &op->record;
-    if (op->status != STORE_DONE || record_key_is_absent(record, op->store_now) ||
+    const struct record *record = &op->result.record;
+    if (op->result.status != STORE_DONE || record_key_is_absent(record, op->result.store_now) ||
         (record_is_released(record) && !record->doubt))
         return EACH_LEFT;
     if (is_other(item, record))
         return EACH_CHANGED;
-    bool in_use = op->lease == RECORD_LEASE_LIVE;
+    bool in_use = op->result.lease == RECORD_LEASE_LIVE;
     return in_use || record_repeats(record_policy(record, each->unknown)) ? EACH_LEFT : EACH_DOUBT;
 }
 

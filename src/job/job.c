@@ -112,7 +112,8 @@ int job_exit_code(const struct job *job, enum runner_result result)
     case RUNNER_UNPROVED:
         return EXIT_TRY_AGAIN;
     case RUNNER_STORE_DOWN:
-        return runner->attempt.result.closed == STORE_FROZEN ? EXIT_TRY_AGAIN : EXIT_UNAVAILABLE;
+        return store_closed_by(&runner->attempt.result) == STORE_FROZEN ? EXIT_TRY_AGAIN
+                                                                        : EXIT_UNAVAILABLE;
     case RUNNER_LOST:
         return EXIT_FAIL_STOP;
     }

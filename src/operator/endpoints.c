@@ -34,9 +34,8 @@ struct acting {
 static enum store_status write_rows(struct acting *acting)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = acting->changes, .n_brings = acting->n};
-    store_run(acting->source->store, &op, acting->source->parker,
-              clock_after(clock_boot_us(), TIMEOUT_US));
-    return op.status;
+    return store_run(acting->source->store, &op, acting->source->parker,
+                     clock_after(clock_boot_us(), TIMEOUT_US));
 }
 
 static void bring_change(struct acting *acting, const struct table *table, enum table_act act,

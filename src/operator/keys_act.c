@@ -128,19 +128,20 @@ static struct store_op op_of(const struct keys_act *act)
         .kind = kinds[act->kind],
         .key_hash = act->row->store.key_hash,
         .row_hint = act->row->store.id,
-        .token = act->token,
-        .force = act->force,
-        .final = RECORD_COMPLETE,
-        .http_status = act->http_status,
-        .outcome = act->outcome,
-        .event_data = act->outcome ? origin_event_data(act->row->store.origin, act->outcome->body)
-                                   : SLICE(""),
-        .kept = act->outcome,
-        .looked_at = act->looked_at,
-        .actor = act->actor,
-        .reason = act->reason,
         .brings = act->brings,
         .n_brings = act->n_brings,
+        .writing = {.token = act->token,
+                    .force = act->force,
+                    .final = RECORD_COMPLETE,
+                    .http_status = act->http_status,
+                    .outcome = act->outcome,
+                    .event_data =
+                        act->outcome ? origin_event_data(act->row->store.origin, act->outcome->body)
+                                     : SLICE(""),
+                    .keeps = act->outcome,
+                    .looked_at = act->looked_at,
+                    .actor = act->actor,
+                    .reason = act->reason},
     };
 }
 
@@ -213,22 +214,22 @@ enum store_status keys_act(struct store *store, struct keys_act *act, struct par
     struct store_op op = op_of(act);
     random_bytes(op.begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
     store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-    outcome_unref(op.found);
-    if (op.status == STORE_WITHDRAWN && op.held) {
+    outcome_unref(op.result.found);
+    if (op.result.status == STORE_WITHDRAWN && op.result.held) {
         describe_held(act);
         return STORE_DONE;
     }
-    if (op.status != STORE_DONE)
-        return op.status;
-    act->changed = op.write == RECORD_WRITTEN;
-    act->record = op.record;
-    act->lease = op.lease;
-    act->lease_left_us = op.lease_left_us;
-    act->now = op.store_now;
+    if (op.result.status != STORE_DONE)
+        return op.result.status;
+    act->changed = op.result.write == RECORD_WRITTEN;
+    act->record = op.result.record;
+    act->lease = op.result.lease;
+    act->lease_left_us = op.result.lease_left_us;
+    act->now = op.result.store_now;
     if (act->kind == KEYS_FORGET && act->changed)
         await_caches(parker);
     act->what = buf_make(SENTENCE_MAX);
-    act->end = describe_write(act, op.write, &act->what);
+    act->end = describe_write(act, op.result.write, &act->what);
     return STORE_DONE;
 }
 

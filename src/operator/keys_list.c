@@ -96,8 +96,7 @@ static bool add_found_row(void *argument, const struct store_row *row, enum reco
 static enum store_status run_list_op(struct store *store, struct store_op *op,
                                      struct parker *parker)
 {
-    store_run(store, op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-    return op->status;
+    return store_run(store, op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
 }
 
 enum store_status keys_scan(struct store *store, const struct store_list *list,
@@ -106,7 +105,7 @@ enum store_status keys_scan(struct store *store, const struct store_list *list,
     struct store_op op = {.kind = STORE_LIST, .list = list};
     enum store_status status = run_list_op(store, &op, parker);
     if (status == STORE_DONE)
-        *ret_seen = op.row;
+        *ret_seen = op.result.row;
     return status;
 }
 
@@ -118,10 +117,11 @@ enum store_status keys_look(struct store *store, struct keys_row *row, struct pa
     enum store_status status = run_list_op(store, &op, parker);
     if (status != STORE_DONE)
         return status;
-    row->store.record = op.record;
-    row->lease = op.lease;
-    *ret_view = (struct keys_view){&row->store,  &row->store.record, op.lease,
-                                   op.store_now, op.found,           store_digest_key(store)};
+    row->store.record = op.result.record;
+    row->lease = op.result.lease;
+    *ret_view =
+        (struct keys_view){&row->store,         &row->store.record, op.result.lease,
+                           op.result.store_now, op.result.found,    store_digest_key(store)};
     return STORE_DONE;
 }
 
@@ -138,8 +138,8 @@ static enum store_status find_named_record(struct store *store, const struct key
                               store_key_hash(store, wanted->tenant, wanted->rule, wanted->key),
                           .record_alone = true};
     enum store_status status = run_list_op(store, &op, parker);
-    if (status == STORE_DONE && op.record.status != RECORD_ABSENT)
-        *ret_row = op.row;
+    if (status == STORE_DONE && op.result.record.status != RECORD_ABSENT)
+        *ret_row = op.result.row;
     return status;
 }
 

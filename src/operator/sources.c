@@ -37,8 +37,7 @@ static enum store_status try_remove(struct store *store, struct parker *parker, 
     changes[1] = census_moved(&census);
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = 2};
     op.n_brings += store_audit_add(&audit, actor, &changes[2]);
-    store_run(store, &op, parker, clock_after(clock_boot_us(), TIMEOUT_US));
-    return op.status;
+    return store_run(store, &op, parker, clock_after(clock_boot_us(), TIMEOUT_US));
 }
 
 enum store_status sources_remove(struct store *store, struct parker *parker, struct slice name,

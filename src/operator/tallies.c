@@ -125,7 +125,7 @@ static bool has_ended(const struct asked *asked, size_t n, bool *all_done)
     bool ended = true;
     for (size_t i = 0; i < n; i++) {
         ended = ended && store_op_ended(&asked[i].op);
-        *all_done = *all_done && ended && asked[i].op.status == STORE_DONE;
+        *all_done = *all_done && ended && asked[i].op.result.status == STORE_DONE;
     }
     return ended;
 }

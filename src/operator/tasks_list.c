@@ -70,7 +70,7 @@ static enum store_status read_requests(const struct tasks_source *source, struct
     }
     for (size_t i = 0; readings && i < page->n; i++) {
         store_await(source->store, &readings[i].op, source->parker, deadline);
-        status = status == STORE_DONE ? readings[i].op.status : status;
+        status = status == STORE_DONE ? readings[i].op.result.status : status;
     }
     mem_free(readings);
     return status == STORE_DONE && page->arena.failed ? STORE_NO_MEMORY : status;
@@ -156,8 +156,8 @@ static enum store_status count_tasks_state(const struct tasks_source *source, en
                                       .each = keep_tasks_count,
                                       .argument = ret_n};
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
-    store_run(source->store, &op, source->parker, clock_after(clock_boot_us(), TASKS_TIMEOUT_US));
-    return op.status;
+    return store_run(source->store, &op, source->parker,
+                     clock_after(clock_boot_us(), TASKS_TIMEOUT_US));
 }
 
 /* ---- which ---- */

@@ -9,8 +9,7 @@
 static enum store_status read_terms_now(struct store *store, struct parker *parker)
 {
     struct store_op op = {.kind = STORE_LOOK, .record_alone = true};
-    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-    return op.status;
+    return store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
 }
 
 static enum store_status save_terms(struct store *store, const struct terms_act *act,
@@ -25,9 +24,9 @@ static enum store_status save_terms(struct store *store, const struct terms_act 
                                      .to = act->state(&terms->wanted)};
     struct table_change changes[STORE_AUDIT_CHANGES];
     size_t n = store_audit_add(&audit, act->actor, changes);
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n, .terms = terms};
-    store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-    return op.status;
+    struct store_op op = {
+        .kind = STORE_ROWS, .brings = changes, .n_brings = n, .rows.terms = terms};
+    return store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
 }
 
 enum store_status terms_act(struct store *store, const struct terms_act *act, struct parker *parker,

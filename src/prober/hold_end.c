@@ -11,13 +11,13 @@ bool hold_end(struct store *store, const struct rule *rule, const struct keys_ro
         .kind = STORE_END_HOLD,
         .key_hash = row->store.key_hash,
         .row_hint = row->store.id,
-        .token = record->token,
-        .actor = STORE_ACTOR_RULE,
+        .writing.token = record->token,
+        .writing.actor = STORE_ACTOR_RULE,
         .begin = {.unknown = rule->unknown, .hold_us = rule->hold_us, .settle_us = rule->settle_us},
     };
     if (now < record_held_until(record, &op.begin, row->lease))
         return false;
     random_bytes(op.begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
     store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-    return op.status == STORE_DONE && op.write == RECORD_WRITTEN;
+    return op.result.status == STORE_DONE && op.result.write == RECORD_WRITTEN;
 }

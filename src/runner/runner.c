@@ -87,8 +87,7 @@ static enum runner_result take_verdict(struct runner *runner, enum engine_verdic
     };
     enum verdict_class class = engine_class_of(verdict);
     CHECK(class >= VERDICT_DONE && class != VERDICT_REFUSED);
-    runner->outcome = runner->attempt.result.found;
-    runner->attempt.result.found = NULL;
+    runner->outcome = attempt_take_found(&runner->attempt);
     return verdict == ENGINE_GONE && is_gate_closed(runner) ? RUNNER_STOPPED : results[class];
 }
 
@@ -99,7 +98,6 @@ static enum step look_at_lapsed(struct runner *runner)
     struct slice origin = slice_of(attempt->result.found_origin);
     int64_t token = attempt->result.record.token;
     bool goes_on = runner->executor->goes_on(runner->executor, origin, token);
-    attempt_fini(attempt);
     if (!goes_on) {
         attempt->begin.overtakes = token;
         return STEP_BEGIN;
@@ -197,7 +195,7 @@ static bool store_end(struct runner *runner, const struct engine_act *act,
                       enum engine_written *ret_written, enum runner_result *ret_result)
 {
     engine_write(runner->engine, &runner->attempt, act, runner->parker);
-    if (act->kind != ENGINE_TURN)
+    if (act->kind != STORE_TURN)
         leave_gate(runner);
     return await_runner_end(runner, ret_written, ret_result);
 }
@@ -342,10 +340,10 @@ static struct engine_act act_of_probe(const struct runner *runner, bool inquires
     return runner_act(&end, !inquires);
 }
 
-static enum step after_probe(enum engine_act_kind kind, enum engine_written written)
+static enum step after_probe(enum store_op_kind kind, enum engine_written written)
 {
     bool begins =
-        written == ENGINE_STALE || (written == ENGINE_STORED && kind == ENGINE_RELEASE_SETTLED);
+        written == ENGINE_STALE || (written == ENGINE_STORED && kind == STORE_RELEASE_SETTLED);
     return begins ? STEP_BEGIN : STEP_ENDED;
 }
 
@@ -361,23 +359,23 @@ static enum step probe_once(struct runner *runner, enum runner_result *ret_resul
     runner->executor->probe(runner->executor, &attempt, &runner->end);
     runner->outcome = runner->end.outcome;
     struct engine_act act = act_of_probe(runner, inquires);
-    if (act.kind == ENGINE_FINISH)
+    if (act.kind == STORE_FINISH)
         count_found(runner);
     bool is_known = store_end(runner, &act, &written, ret_result);
-    if (is_known && act.kind == ENGINE_TURN && written == ENGINE_STORED)
+    if (is_known && act.kind == STORE_TURN && written == ENGINE_STORED)
         return STEP_ATTEMPT;
-    if (act.kind == ENGINE_TURN)
+    if (act.kind == STORE_TURN)
         leave_gate(runner);
-    if (is_known && act.kind == ENGINE_RELEASE_SETTLED && written == ENGINE_EARLY) {
+    if (is_known && act.kind == STORE_RELEASE_SETTLED && written == ENGINE_EARLY) {
         act = engine_act_of(WRITE_DOUBT, true); /* which ends its lease */
         engine_write(runner->engine, &runner->attempt, &act, runner->parker);
         is_known = await_runner_end(runner, &written, ret_result);
     }
     if (!is_known)
         return STEP_ENDED;
-    *ret_result = act.kind == ENGINE_FINISH ? RUNNER_FOUND
-                  : inquires                ? RUNNER_UNPROVED
-                                            : RUNNER_HELD;
+    *ret_result = act.kind == STORE_FINISH ? RUNNER_FOUND
+                  : inquires               ? RUNNER_UNPROVED
+                                           : RUNNER_HELD;
     return after_probe(act.kind, written);
 }
 

@@ -48,7 +48,8 @@ void finding_start(struct finding *finding, const struct table_query *query,
 enum store_status finding_end(const struct finding *finding, const struct store_op *op)
 {
     struct store_found *found = finding->found;
-    found->next_due = op->next_due;
-    found->now = op->store_now;
-    return op->status == STORE_DONE && found->arena->failed ? STORE_NO_MEMORY : op->status;
+    found->next_due = op->result.next_due;
+    found->now = op->result.store_now;
+    return op->result.status == STORE_DONE && found->arena->failed ? STORE_NO_MEMORY
+                                                                   : op->result.status;
 }

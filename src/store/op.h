@@ -133,55 +133,55 @@ struct store_once {
 struct digest store_once_hash(const struct digest_key *key, struct slice tenant, struct slice rule,
                               struct slice text);
 
-/* A begin may bring the hashes of former names. When the record it names is gone, the first of them
- * under which a record lives is the operation's: it is decided on that one, waits for that one, and
- * `key_hash` says so once it has ended. A begin under an old name knows nothing of the new one. */
-struct store_op {
-    enum store_op_kind kind;
-    struct digest key_hash; /* engine_key_hash: names the record; ended begin: of the one it met */
-    const struct digest *former; /* begin: at most STORE_FORMER_MAX, borrowed until ended */
+/* What a begin brings. It may bring the hashes of former names. When the record it names is gone,
+ * the first of them under which a record lives is the operation's: it is decided on that one, waits
+ * for that one, and `key_hash` says so once it has ended. A begin under an old name knows nothing
+ * of the new one. */
+struct store_arrival {
+    const struct digest *former; /* at most STORE_FORMER_MAX, borrowed until ended */
     size_t n_former;
-    const struct store_once *once; /* begin: borrowed until ended; NULL: none */
-    struct slice tenant;           /* as shown; with begin */
+    const struct store_once *once; /* borrowed until ended; NULL: none */
+    struct slice tenant;           /* as shown */
     struct slice rule;
     struct slice key;
-    struct slice recipe;                   /* of the hashes; with begin */
-    const struct fingerprint *fingerprint; /* begin: kept with a new record; NULL: none */
-    struct fingerprint *found_fingerprint; /* begin, NULL: not asked for: gets the record's, with
-                                              a mismatch under its own key */
-    struct slice origin;                   /* core/web/origin.h; with begin */
-    struct record_begin begin; /* with begin, ask and end_hold; of an act its attempt id */
-    bool has_epoch;            /* begin: it was named by what identities were made of in `epoch` */
+    struct slice recipe;                   /* of the hashes */
+    const struct fingerprint *fingerprint; /* kept with a new record; NULL: none */
+    struct fingerprint *found_fingerprint; /* NULL: not asked for: gets the record's, with a
+                                              mismatch under its own key */
+    struct slice origin;                   /* core/web/origin.h */
+    bool has_epoch; /* it was named by what identities were made of in `epoch` */
     int64_t epoch;
-    int64_t wait_until;      /* begin: how long to wait on a live lease, boot time; 0: not at all */
-    int64_t token;           /* all but begin, look, list; with forget 0: any */
-    int64_t row_hint;        /* row id from an earlier op on this record; 0: not known */
-    struct outcome *outcome; /* finish, complete, resolve: borrowed until ended, and packed before
-                                (outcome_pack); NULL: only http_status */
+    int64_t wait_until; /* how long to wait on a live lease, boot time; 0: not at all */
+};
+
+/* What is written on a record. */
+struct store_writing {
+    int64_t token;            /* forget 0: any */
+    struct outcome *outcome;  /* finish, complete, resolve: borrowed until ended, and packed before
+                                 (outcome_pack); NULL: only http_status */
     enum record_status final; /* finish, complete */
     int http_status;          /* finish, complete, resolve */
     struct slice event_data;  /* finish, complete, resolve: what an event that the record asks for
                                  says (core/emit.h); empty: null */
-    bool kept;           /* finish, complete: keep fields and body; ended: whether they could be */
-    int cause;           /* doubt: why; record_note_cause */
-    int64_t looked_at;   /* release_settled, turn: store time before the look; 0: now */
-    bool force;          /* release_settled, resolve, forget */
-    struct slice actor;  /* resolve, release_settled, forget, and the finish of an operator's probe:
-                            who does it, for the audit; empty: an owner, who is not audited */
-    struct slice reason; /* with an actor: why, as they say it; may be empty */
-    struct store_room room; /* begin: what its outcome must fit into; it is asked before a load */
-    bool record_alone;      /* look: its outcome is not read */
-    const struct store_list *list;
-    const struct table_query *query;
-    struct table_change *brings; /* rows, begins, and writes on records: kept if the record was
-                                    acquired, or written; borrowed until ended */
-    size_t n_brings;             /* at most TABLE_BRINGS_MAX */
-    bool begins; /* rows: they claim or add something, as a begin does: only under the terms that
-                    they were decided under */
-    const struct terms_change *terms; /* rows: sets them, too; borrowed until ended; NULL: not */
-    struct parker *parker;            /* woken when it has ended */
+    bool keeps;               /* finish, complete: fields and body are to be kept */
+    bool force;               /* release_settled, resolve, forget */
+    int cause;                /* doubt: why; record_note_cause */
+    int64_t looked_at;        /* release_settled, turn: store time before the look; 0: now */
+    struct slice actor;       /* resolve, release_settled, forget, and the finish of an operator's
+                                 probe: who does it, for the audit; empty: an owner, who is not
+                                 audited */
+    struct slice reason;      /* with an actor: why, as they say it; may be empty */
+};
 
-    /* results, valid once ended */
+/* What rows are beside those that it brings. */
+struct store_bringing {
+    bool begins; /* they claim or add something, as a begin does: only under the terms that they
+                    were decided under */
+    const struct terms_change *terms; /* sets them, too; borrowed until ended; NULL: not */
+};
+
+/* What it came to, valid once it has ended. */
+struct store_result {
     enum store_status status;
     enum record_verdict verdict; /* begin */
     enum record_write write;     /* all others that write */
@@ -205,13 +205,16 @@ struct store_op {
     bool acknowledges;           /* replay: that it was done, and no more */
     bool outlived_hold;          /* begin: acquired behind the end of a hold */
     bool unproved;               /* begin: it started a life where a record may be missing */
+    bool kept;                   /* finish, complete: its outcome could be kept */
     bool alone;                  /* finish: no participant had completed what it stored */
     bool is_lost;                /* stale: the store lost what this owner had acquired */
     bool held;                   /* withdrawn: when last tried, another transaction held its row */
     /* Acquired in doubt: how its key was spelled to the service; else KEY_FORWARD_BY_SYNTAX. */
     enum key_forward spelling;
+};
 
-    /* the committer's own */
+/* The committer's own: where an operation is, and what is known of earlier tries. */
+struct store_links {
     struct digest named; /* key_hash as it was submitted */
     atomic_int state;
     struct store_op *next;
@@ -227,8 +230,36 @@ struct store_op {
     bool waits;
 };
 
+struct store_op {
+    enum store_op_kind kind;
+    struct digest key_hash; /* engine_key_hash: names the record; ended begin: of the one it met */
+    int64_t row_hint;       /* row id from an earlier op on this record; 0: not known */
+    struct record_begin begin;   /* with begin, ask and end_hold; of an act its attempt id */
+    struct store_room room;      /* what its outcome must fit into; it is asked before a load */
+    struct table_change *brings; /* rows, begins, and writes on records: kept if the record was
+                                    acquired, or written; borrowed until ended */
+    size_t n_brings;             /* at most TABLE_BRINGS_MAX */
+    struct parker *parker;       /* woken when it has ended */
+    union {
+        struct store_arrival arrival; /* begin */
+        struct store_writing writing; /* from finish to end_hold */
+        bool record_alone;            /* look: its outcome is not read */
+        const struct store_list *list;
+        const struct table_query *query;
+        struct store_bringing rows;
+    };
+    struct store_result result;
+    struct store_links own;
+};
+
 /* Whether it has ended (acquire: results may be read). */
 bool store_op_ended(const struct store_op *op);
+
+/* Frees what was found, which is held in no other room. What it says of the record stays. */
+void store_result_fini(struct store_result *result, const struct store_room *room);
+
+/* Which of STORE_FROZEN and STORE_WENT_BACK refused it; STORE_DONE: none. */
+enum store_status store_closed_by(const struct store_result *result);
 
 /* Whether it is a begin that waits for another attempt at this moment. Its owner was woken then. */
 bool store_op_waits(const struct store_op *op);

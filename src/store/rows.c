@@ -114,12 +114,12 @@ enum store_status rows_save(struct rows *rows)
     struct store_op op = {.kind = STORE_ROWS,
                           .brings = rows->changes,
                           .n_brings = rows->n,
-                          .begins = rows->begins,
-                          .terms = rows->terms};
+                          .rows.begins = rows->begins,
+                          .rows.terms = rows->terms};
     if (rows->n == 0)
         return STORE_DONE;
     run_rows_op(rows, &op);
-    return op.status;
+    return op.result.status;
 }
 
 enum store_status rows_repeat(struct rows *rows, rows_try *try, void *argument)

@@ -162,11 +162,13 @@ void store_await(struct store *store, struct store_op *op, struct parker *parker
     }
 }
 
-void store_run(struct store *store, struct store_op *op, struct parker *parker, int64_t deadline_us)
+enum store_status store_run(struct store *store, struct store_op *op, struct parker *parker,
+                            int64_t deadline_us)
 {
     op->parker = parker;
     store_submit(store, op);
     store_await(store, op, parker, deadline_us);
+    return op->result.status;
 }
 
 int64_t store_now(const struct store *store)

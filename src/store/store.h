@@ -71,9 +71,9 @@ bool store_withdraw(struct store *store, struct store_op *op, bool only_waiting)
 void store_await(struct store *store, struct store_op *op, struct parker *parker,
                  int64_t deadline_us);
 
-/* Submits it, and awaits it. */
-void store_run(struct store *store, struct store_op *op, struct parker *parker,
-               int64_t deadline_us);
+/* Submits it, awaits it, and says how it ended. */
+enum store_status store_run(struct store *store, struct store_op *op, struct parker *parker,
+                            int64_t deadline_us);
 
 /* Store time now, without asking the store. */
 int64_t store_now(const struct store *store);

@@ -43,10 +43,10 @@ static inline void do_between(void *argument)
     int64_t token = 0;
     for (size_t i = 0; i < between->n; i++) {
         struct store_op *op = &between->ops[i];
-        op->token = token;
+        op->writing.token = token;
         run(&between->other, op);
-        assert_int_equal(op->status, STORE_DONE);
-        token = op->record.token;
+        assert_int_equal(op->result.status, STORE_DONE);
+        token = op->result.record.token;
     }
     if (between->then)
         bed_exec(&between->other, between->then);

@@ -65,8 +65,8 @@ static inline struct store_op begin(struct bed *bed, uint64_t key, uint64_t valu
                                     const struct sort *sort)
 {
     struct store_op op = begin_on(key);
-    op.key = key_text(key);
-    op.once = once_of(bed, value, sort);
+    op.arrival.key = key_text(key);
+    op.arrival.once = once_of(bed, value, sort);
     op.begin.unknown = sort->unknown;
     op.begin.once_ttl_us = ONCE_TTL;
     op.begin.once_replay = sort->replay;
@@ -75,9 +75,9 @@ static inline struct store_op begin(struct bed *bed, uint64_t key, uint64_t valu
 
 static inline void drop(struct store_op *op)
 {
-    outcome_unref(op->found);
-    mem_free(op->found_recipe);
-    mem_free(op->found_key);
+    outcome_unref(op->result.found);
+    mem_free(op->result.found_recipe);
+    mem_free(op->result.found_key);
 }
 
 static inline enum record_verdict ask(struct bed *bed, uint64_t key, uint64_t value,
@@ -85,9 +85,9 @@ static inline enum record_verdict ask(struct bed *bed, uint64_t key, uint64_t va
 {
     struct store_op op = begin(bed, key, value, sort);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     drop(&op);
-    return op.verdict;
+    return op.result.verdict;
 }
 
 /* A begin of another payload. */
@@ -98,23 +98,23 @@ static inline enum record_verdict ask_other(struct bed *bed, uint64_t key, uint6
     op.begin.payload_hash.bytes[0] ^= 1;
     run(bed, &op);
     drop(&op);
-    return op.verdict;
+    return op.result.verdict;
 }
 
 static inline int64_t take(struct bed *bed, uint64_t key, uint64_t value, const struct sort *sort)
 {
     struct store_op op = begin(bed, key, value, sort);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_null(op.found_key);
-    return op.record.token;
+    assert_int_equal(op.result.status, STORE_DONE);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_null(op.result.found_key);
+    return op.result.record.token;
 }
 
 static inline struct store_op keyless(struct bed *bed, uint64_t value, const struct sort *sort)
 {
     struct store_op op = begin(bed, KEYLESS + value, value, sort);
-    struct store_once *once = (struct store_once *)(uintptr_t)op.once;
+    struct store_once *once = (struct store_once *)(uintptr_t)op.arrival.once;
     once->keyless = true;
     return op;
 }

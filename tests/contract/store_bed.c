@@ -186,10 +186,10 @@ struct store_op begin_on(uint64_t key)
     struct store_op op = {
         .kind = STORE_BEGIN,
         .key_hash = key_of(key),
-        .tenant = SLICE("tenant"),
-        .rule = SLICE("rule"),
-        .key = SLICE("key"),
-        .recipe = SLICE("recipe"),
+        .arrival.tenant = SLICE("tenant"),
+        .arrival.rule = SLICE("rule"),
+        .arrival.key = SLICE("key"),
+        .arrival.recipe = SLICE("recipe"),
         .begin = {.payload_hash = {{2}}, .target_hash = {{4}}, .lease_us = LEASE, .ttl_us = TTL}};
     random_bytes(op.begin.attempt_id, sizeof op.begin.attempt_id);
     return op;
@@ -198,7 +198,7 @@ struct store_op begin_on(uint64_t key)
 struct store_op wait_on(uint64_t key)
 {
     struct store_op op = begin_on(key);
-    op.wait_until = CLOCK_NEVER;
+    op.arrival.wait_until = CLOCK_NEVER;
     return op;
 }
 
@@ -206,9 +206,9 @@ struct store_op write_on(uint64_t key, enum store_op_kind kind, int64_t token)
 {
     return (struct store_op){.kind = kind,
                              .key_hash = key_of(key),
-                             .token = token,
-                             .final = RECORD_COMPLETE,
-                             .http_status = 201};
+                             .writing.token = token,
+                             .writing.final = RECORD_COMPLETE,
+                             .writing.http_status = 201};
 }
 
 void submit(struct bed *bed, struct store_op *op)
@@ -242,19 +242,19 @@ int64_t proceed(struct bed *bed, uint64_t key)
 {
     struct store_op op = begin_on(key);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    return op.record.token;
+    assert_int_equal(op.result.status, STORE_DONE);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    return op.result.record.token;
 }
 
 enum record_verdict verdict(struct bed *bed, uint64_t key)
 {
     struct store_op op = begin_on(key);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    outcome_unref(op.found);
-    mem_free(op.found_recipe);
-    return op.verdict;
+    assert_int_equal(op.result.status, STORE_DONE);
+    outcome_unref(op.result.found);
+    mem_free(op.result.found_recipe);
+    return op.result.verdict;
 }
 
 enum record_write finish(struct bed *bed, uint64_t key, int64_t token, const char *body)
@@ -262,31 +262,31 @@ enum record_write finish(struct bed *bed, uint64_t key, int64_t token, const cha
     struct outcome *outcome = outcome_new(201, false, SLICE("A: b\r\n"), slice_of(body));
     assert_non_null(outcome);
     struct store_op op = write_on(key, STORE_FINISH, token);
-    op.outcome = outcome;
-    op.kept = true;
+    op.writing.outcome = outcome;
+    op.writing.keeps = true;
     run(bed, &op);
     outcome_unref(outcome);
-    outcome_unref(op.found);
-    assert_int_equal(op.status, STORE_DONE);
-    return op.write;
+    outcome_unref(op.result.found);
+    assert_int_equal(op.result.status, STORE_DONE);
+    return op.result.write;
 }
 
 enum record_write act(struct bed *bed, uint64_t key, enum store_op_kind kind, int64_t token)
 {
     struct store_op op = write_on(key, kind, token);
     run(bed, &op);
-    outcome_unref(op.found);
-    assert_int_equal(op.status, STORE_DONE);
-    return op.write;
+    outcome_unref(op.result.found);
+    assert_int_equal(op.result.status, STORE_DONE);
+    return op.result.write;
 }
 
 struct record look(struct bed *bed, uint64_t key)
 {
     struct store_op op = {.kind = STORE_LOOK, .key_hash = key_of(key)};
     run(bed, &op);
-    outcome_unref(op.found);
-    assert_int_equal(op.status, STORE_DONE);
-    return op.record;
+    outcome_unref(op.result.found);
+    assert_int_equal(op.result.status, STORE_DONE);
+    return op.result.record;
 }
 
 static bool tally(void *argument, const struct store_row *row, enum record_lease lease)
@@ -317,7 +317,7 @@ size_t check_counts(struct bed *bed)
     struct store_list list = {.most = SIZE_MAX, .each = tally, .argument = n};
     struct store_op op = {.kind = STORE_LIST, .list = &list};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     struct store_counts counts = store_counts(bed->store);
     assert_int_equal(counts.pending, n[RECORD_PENDING]);
     assert_int_equal(counts.released, n[RECORD_ABSENT]);

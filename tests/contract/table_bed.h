@@ -149,10 +149,10 @@ static inline enum store_status write_one(struct bed *bed, enum table_act act, s
     struct table_change change = change_of(act, job);
     struct store_op op = bringing(&change, 1);
     run(bed, &op);
-    assert_int_equal(change.is_stale, op.status == STORE_CONFLICT);
-    if (op.status == STORE_DONE)
+    assert_int_equal(change.is_stale, op.result.status == STORE_CONFLICT);
+    if (op.result.status == STORE_DONE)
         job->row.version = change.version;
-    return op.status;
+    return op.result.status;
 }
 
 static inline struct job insert(struct bed *bed, int64_t number, int64_t due_at)
@@ -192,8 +192,8 @@ static inline int64_t query(struct bed *bed, struct table_query query, struct fo
     query.argument = ret_found;
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    return op.next_due;
+    assert_int_equal(op.result.status, STORE_DONE);
+    return op.result.next_due;
 }
 
 static inline bool find(struct bed *bed, int64_t number, struct found *ret_found)

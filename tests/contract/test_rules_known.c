@@ -30,7 +30,7 @@ static void of_a_batch_that_is_tried_again_each_rule_is_reported_once(void **sta
     for (uint64_t i = 0; i < RULES; i++) {
         struct store_op op = begin_on(i);
         snprintf(names[i], sizeof names[i], "rule%d", (int)i);
-        op.rule = slice_of(names[i]);
+        op.arrival.rule = slice_of(names[i]);
         run(bed, &op);
     }
     struct rule_set rules = {.n = 0};
@@ -54,9 +54,9 @@ static void records_of_commands_are_of_no_lost_rule(void **state)
     struct bed *bed = *state;
     for (uint64_t i = 0; i < 3; i++) {
         struct store_op op = begin_on(i);
-        op.tenant = SLICE("");
-        op.rule = slice_of(rules[i]);
-        op.recipe = i == 2 ? SLICE("job1") : op.recipe;
+        op.arrival.tenant = SLICE("");
+        op.arrival.rule = slice_of(rules[i]);
+        op.arrival.recipe = i == 2 ? SLICE("job1") : op.arrival.recipe;
         run(bed, &op);
     }
     struct rule_set none = {.n = 0};

@@ -14,17 +14,17 @@ static void a_stored_outcome_is_replayed_byte_for_byte(void **state)
     struct slice fields = SLICE("Location: /r/1\r\nX: y\r\n"), body = SLICE("a\0b\xff");
     struct outcome *outcome = outcome_new(201, false, fields, body);
     struct store_op op = write_on(1, STORE_FINISH, token);
-    op.outcome = outcome;
-    op.kept = true;
+    op.writing.outcome = outcome;
+    op.writing.keeps = true;
     run(bed, &op);
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
     struct store_op again = begin_on(1);
     run(bed, &again);
-    assert_int_equal(again.verdict, RECORD_REPLAY);
-    assert_true(outcome_eq(again.found, outcome));
-    assert_true(slice_eq(again.found->location, SLICE("/r/1")));
-    assert_int_equal(again.record.token, token);
-    outcome_unref(again.found);
+    assert_int_equal(again.result.verdict, RECORD_REPLAY);
+    assert_true(outcome_eq(again.result.found, outcome));
+    assert_true(slice_eq(again.result.found->location, SLICE("/r/1")));
+    assert_int_equal(again.result.record.token, token);
+    outcome_unref(again.result.found);
     outcome_unref(outcome);
 }
 
@@ -41,17 +41,17 @@ static void a_failed_outcome_is_replayed_as_failed(void **state)
     struct bed *bed = *state;
     struct outcome *outcome = outcome_new(422, true, SLICE(""), SLICE("no"));
     struct store_op op = write_on(1, STORE_FINISH, proceed(bed, 1));
-    op.final = RECORD_FAILED;
-    op.http_status = 422;
-    op.outcome = outcome;
-    op.kept = true;
+    op.writing.final = RECORD_FAILED;
+    op.writing.http_status = 422;
+    op.writing.outcome = outcome;
+    op.writing.keeps = true;
     run(bed, &op);
     outcome_unref(outcome);
     struct store_op again = begin_on(1);
     run(bed, &again);
-    assert_int_equal(again.verdict, RECORD_REPLAY);
-    assert_true(again.found->failed && again.found->status == 422);
-    outcome_unref(again.found);
+    assert_int_equal(again.result.verdict, RECORD_REPLAY);
+    assert_true(again.result.found->failed && again.result.found->status == 422);
+    outcome_unref(again.result.found);
     assert_int_equal(store_counts(bed->store).failed, 1);
 }
 
@@ -63,7 +63,7 @@ static void another_payload_or_target_is_a_mismatch_in_every_state(void **state)
         struct store_op other = begin_on(1);
         (i == 1 ? &other.begin.target_hash : &other.begin.payload_hash)->bytes[0] ^= 1;
         run(bed, &other);
-        assert_int_equal(other.verdict, RECORD_MISMATCH);
+        assert_int_equal(other.result.verdict, RECORD_MISMATCH);
         if (i == 1)
             assert_int_equal(finish(bed, 1, token, "x"), RECORD_WRITTEN);
     }
@@ -74,11 +74,11 @@ static void another_recipe_is_reported_with_the_record_s_own(void **state)
     struct bed *bed = *state;
     proceed(bed, 1);
     struct store_op other = begin_on(1);
-    other.recipe = SLICE("another");
+    other.arrival.recipe = SLICE("another");
     run(bed, &other);
-    assert_int_equal(other.verdict, RECORD_OTHER_RECIPE);
-    assert_string_equal(other.found_recipe, "recipe");
-    mem_free(other.found_recipe);
+    assert_int_equal(other.result.verdict, RECORD_OTHER_RECIPE);
+    assert_string_equal(other.result.found_recipe, "recipe");
+    mem_free(other.result.found_recipe);
 }
 
 static void a_running_operation_is_in_progress_with_the_lease_left(void **state)
@@ -87,9 +87,9 @@ static void a_running_operation_is_in_progress_with_the_lease_left(void **state)
     proceed(bed, 1);
     struct store_op op = begin_on(1);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
-    assert_int_equal(op.lease, RECORD_LEASE_LIVE);
-    assert_true(op.lease_left_us > 0 && op.lease_left_us <= LEASE);
+    assert_int_equal(op.result.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(op.result.lease, RECORD_LEASE_LIVE);
+    assert_true(op.result.lease_left_us > 0 && op.result.lease_left_us <= LEASE);
 }
 
 static void the_same_attempt_gets_the_same_token(void **state)
@@ -100,9 +100,9 @@ static void the_same_attempt_gets_the_same_token(void **state)
     struct store_op again = begin_on(1);
     again.begin = op.begin;
     run(bed, &again);
-    assert_int_equal(again.verdict, RECORD_PROCEED);
-    assert_int_equal(again.record.token, op.record.token);
-    assert_int_equal(again.record.attempts, 1);
+    assert_int_equal(again.result.verdict, RECORD_PROCEED);
+    assert_int_equal(again.result.record.token, op.result.record.token);
+    assert_int_equal(again.result.record.attempts, 1);
 }
 
 static void a_released_operation_proceeds_under_a_higher_token(void **state)
@@ -121,7 +121,7 @@ static struct store_op replace_on(uint64_t key)
     struct store_op op = begin_on(key);
     op.begin.payload_hash.bytes[0] ^= 1;
     op.begin.replaces = true;
-    op.origin = SLICE("another");
+    op.arrival.origin = SLICE("another");
     return op;
 }
 
@@ -133,21 +133,21 @@ static void what_was_released_is_replaced_by_another_operation_and_what_is_in_do
     assert_int_equal(act(bed, 1, STORE_RELEASE, first), RECORD_WRITTEN);
     struct store_op other = replace_on(1);
     run(bed, &other);
-    assert_int_equal(other.verdict, RECORD_PROCEED);
-    assert_true(other.record.token > first);
+    assert_int_equal(other.result.verdict, RECORD_PROCEED);
+    assert_true(other.result.record.token > first);
     assert_int_equal(look(bed, 1).attempts, 1);
     assert_int_equal(act(bed, 1, STORE_FINISH, first), RECORD_STALE);
     assert_int_equal(verdict(bed, 1), RECORD_MISMATCH);
     struct store_op again = replace_on(1);
     run(bed, &again);
-    assert_int_equal(again.verdict, RECORD_IN_PROGRESS);
-    assert_int_equal(finish(bed, 1, other.record.token, "x"), RECORD_WRITTEN);
+    assert_int_equal(again.result.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(finish(bed, 1, other.result.record.token, "x"), RECORD_WRITTEN);
     assert_int_equal(verdict(bed, 1), RECORD_MISMATCH);
 
     assert_int_equal(act(bed, 2, STORE_DOUBT, proceed(bed, 2)), RECORD_WRITTEN);
     other = replace_on(2);
     run(bed, &other);
-    assert_int_equal(other.verdict, RECORD_MISMATCH);
+    assert_int_equal(other.result.verdict, RECORD_MISMATCH);
 }
 
 static void doubt_makes_it_unknown_until_somebody_resolves_it(void **state)
@@ -170,16 +170,16 @@ static void a_probe_is_an_acquisition_that_releases_only_once_quiet(void **state
     first.begin.unknown = RECORD_UNKNOWN_PROBE;
     first.begin.settle_us = LEASE;
     run(bed, &first);
-    assert_int_equal(act(bed, 1, STORE_DOUBT, first.record.token), RECORD_WRITTEN);
+    assert_int_equal(act(bed, 1, STORE_DOUBT, first.result.record.token), RECORD_WRITTEN);
     struct store_op probe = begin_on(1);
     probe.begin.unknown = RECORD_UNKNOWN_PROBE;
     run(bed, &probe);
-    assert_int_equal(probe.verdict, RECORD_PROBE);
-    assert_true(probe.record.token > first.record.token);
-    int64_t quiet_at = probe.record.quiet_at;
-    assert_true(quiet_at > probe.store_now);
-    assert_int_equal(act(bed, 1, STORE_RELEASE_SETTLED, probe.record.token), RECORD_EARLY);
-    assert_int_equal(act(bed, 1, STORE_DOUBT, probe.record.token), RECORD_WRITTEN);
+    assert_int_equal(probe.result.verdict, RECORD_PROBE);
+    assert_true(probe.result.record.token > first.result.record.token);
+    int64_t quiet_at = probe.result.record.quiet_at;
+    assert_true(quiet_at > probe.result.store_now);
+    assert_int_equal(act(bed, 1, STORE_RELEASE_SETTLED, probe.result.record.token), RECORD_EARLY);
+    assert_int_equal(act(bed, 1, STORE_DOUBT, probe.result.record.token), RECORD_WRITTEN);
     struct record record = look(bed, 1);
     assert_int_equal(record.status, RECORD_UNKNOWN);
     assert_int_equal(record.quiet_at, quiet_at);
@@ -210,9 +210,9 @@ static void a_stale_token_changes_nothing_by_any_write(void **state)
     struct record before = look(bed, 1);
     for (int kind = STORE_FINISH; kind <= STORE_FORGET; kind++) {
         struct store_op op = write_on(1, (enum store_op_kind)kind, old);
-        op.force = true;
+        op.writing.force = true;
         run(bed, &op);
-        assert_int_equal(op.write, RECORD_STALE);
+        assert_int_equal(op.result.write, RECORD_STALE);
     }
     struct record after = look(bed, 1);
     assert_int_equal(after.status, before.status);
@@ -229,8 +229,8 @@ static void a_write_repeated_reports_what_is_stored(void **state)
     assert_int_equal(finish(bed, 1, token, "second"), RECORD_ALREADY);
     struct store_op again = begin_on(1);
     run(bed, &again);
-    assert_true(slice_eq(again.found->body, SLICE("first")));
-    outcome_unref(again.found);
+    assert_true(slice_eq(again.result.found->body, SLICE("first")));
+    outcome_unref(again.result.found);
     assert_int_equal(act(bed, 1, STORE_RELEASE, token), RECORD_ALREADY);
 }
 
@@ -239,12 +239,12 @@ static void a_record_is_named_by_its_first_token(void **state)
     struct bed *bed = *state;
     struct store_op first = begin_on(1), second = begin_on(1);
     run(bed, &first);
-    assert_int_equal(first.row, first.record.token);
-    act(bed, 1, STORE_RELEASE, first.record.token);
+    assert_int_equal(first.result.row, first.result.record.token);
+    act(bed, 1, STORE_RELEASE, first.result.record.token);
     run(bed, &second);
-    assert_int_equal(second.verdict, RECORD_PROCEED);
-    assert_int_equal(second.row, first.record.token);
-    assert_true(second.record.token > first.record.token);
+    assert_int_equal(second.result.verdict, RECORD_PROCEED);
+    assert_int_equal(second.result.row, first.result.record.token);
+    assert_true(second.result.record.token > first.result.record.token);
 }
 
 static void a_wrong_row_hint_finds_the_right_record(void **state)
@@ -253,13 +253,13 @@ static void a_wrong_row_hint_finds_the_right_record(void **state)
     struct store_op one = begin_on(1), two = begin_on(2);
     run(bed, &one);
     run(bed, &two);
-    const int64_t hints[] = {two.row, one.row, 999999};
+    const int64_t hints[] = {two.result.row, one.result.row, 999999};
     for (size_t i = 0; i < 3; i++) {
-        struct store_op op = write_on(1, STORE_EXTEND, one.record.token);
+        struct store_op op = write_on(1, STORE_EXTEND, one.result.record.token);
         op.row_hint = hints[i];
         run(bed, &op);
-        assert_int_equal(op.write, RECORD_WRITTEN);
-        assert_int_equal(op.row, one.row);
+        assert_int_equal(op.result.write, RECORD_WRITTEN);
+        assert_int_equal(op.result.row, one.result.row);
     }
 }
 
@@ -270,10 +270,10 @@ static void forget_makes_the_old_token_stale_and_moves_the_caches_epoch(void **s
     int64_t forgets = store_forgets(bed->store, &seen_at);
     assert_int_equal(act(bed, 1, STORE_FORGET, token), RECORD_LIVE);
     struct store_op op = write_on(1, STORE_FORGET, token);
-    op.force = true;
+    op.writing.force = true;
     run(bed, &op);
-    assert_int_equal(op.write, RECORD_WRITTEN);
-    assert_int_equal(op.record.status, RECORD_ABSENT);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.record.status, RECORD_ABSENT);
     /* One that was decided twice may be counted twice: caches only ask once more. */
     int64_t moved = store_forgets(bed->store, &seen_at) - forgets;
     assert_true(moved == 1 || (bed->kind == BED_HOSTILE && moved > 1));
@@ -290,9 +290,9 @@ static void an_operator_needs_force_on_a_live_lease(void **state)
     assert_int_equal(act(bed, 1, STORE_RESOLVE, token), RECORD_LIVE);
     assert_int_equal(act(bed, 1, STORE_RELEASE_SETTLED, token), RECORD_LIVE);
     struct store_op op = write_on(1, STORE_RESOLVE, token);
-    op.force = true;
+    op.writing.force = true;
     run(bed, &op);
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
     assert_int_equal(finish(bed, 1, token, "x"), RECORD_ALREADY);
 }
 
@@ -329,8 +329,8 @@ static struct listed list_some(struct bed *bed, struct store_list filter, uint64
     filter.argument = &listed;
     struct store_op op = {.kind = STORE_LIST, .list = &filter};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    listed.seen = op.row;
+    assert_int_equal(op.result.status, STORE_DONE);
+    listed.seen = op.result.row;
     return listed;
 }
 
@@ -345,13 +345,13 @@ static void begin_some(struct bed *bed, int64_t *ret_ids)
 {
     for (uint64_t i = 0; i < LISTED; i++) {
         struct store_op op = begin_on(i);
-        op.tenant = i % 2 ? SLICE("odd") : SLICE("even");
-        op.rule = i % 3 ? SLICE("some") : SLICE("third");
-        op.key = i == 6 ? SLICE("six") : SLICE("any");
+        op.arrival.tenant = i % 2 ? SLICE("odd") : SLICE("even");
+        op.arrival.rule = i % 3 ? SLICE("some") : SLICE("third");
+        op.arrival.key = i == 6 ? SLICE("six") : SLICE("any");
         run(bed, &op);
-        ret_ids[i] = op.row;
+        ret_ids[i] = op.result.row;
         if (i < 4)
-            finish(bed, i, op.record.token, "");
+            finish(bed, i, op.result.record.token, "");
     }
 }
 
@@ -433,9 +433,9 @@ static void a_look_reads_the_record_and_its_outcome_and_changes_nothing(void **s
     finish(bed, 1, token, "x");
     struct store_op op = {.kind = STORE_LOOK, .key_hash = key_of(1)};
     run(bed, &op);
-    assert_non_null(op.found);
-    assert_true(slice_eq(op.found->body, SLICE("x")));
-    outcome_unref(op.found);
+    assert_non_null(op.result.found);
+    assert_true(slice_eq(op.result.found->body, SLICE("x")));
+    outcome_unref(op.result.found);
 }
 
 static bool note_origin(void *argument, const struct store_row *row, enum record_lease lease)
@@ -458,19 +458,19 @@ static const char *origin_of(struct bed *bed, struct listed *listed)
 static int64_t proceed_from(struct bed *bed, const char *origin)
 {
     struct store_op op = begin_on(1);
-    op.origin = slice_of(origin);
+    op.arrival.origin = slice_of(origin);
     op.begin.unknown = RECORD_UNKNOWN_RETRY;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    return op.record.token;
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    return op.result.record.token;
 }
 
 static void doubt_for(struct bed *bed, int64_t token, int cause)
 {
     struct store_op op = write_on(1, STORE_DOUBT, token);
-    op.cause = cause;
+    op.writing.cause = cause;
     run(bed, &op);
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
 }
 
 /* found: C-H4 */

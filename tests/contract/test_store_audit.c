@@ -21,7 +21,7 @@ static void run_list(struct bed *bed, const struct table_query *query)
 {
     struct store_op op = {.kind = STORE_QUERY, .query = query};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
 }
 
 static void check_audit(struct bed *bed, const char *expected)
@@ -37,16 +37,16 @@ static void check_audit(struct bed *bed, const char *expected)
 static struct store_op by_hand(uint64_t key, enum store_op_kind kind, int64_t token)
 {
     struct store_op op = write_on(key, kind, token);
-    op.actor = SLICE("cli:ann");
+    op.writing.actor = SLICE("cli:ann");
     return op;
 }
 
 static enum record_write act_by_hand(struct bed *bed, struct store_op op)
 {
     run(bed, &op);
-    outcome_unref(op.found);
-    assert_int_equal(op.status, STORE_DONE);
-    return op.write;
+    outcome_unref(op.result.found);
+    assert_int_equal(op.result.status, STORE_DONE);
+    return op.result.write;
 }
 
 static void each_act_is_written_down_with_what_it_changed(void **state)
@@ -59,7 +59,7 @@ static void each_act_is_written_down_with_what_it_changed(void **state)
     assert_int_equal(act_by_hand(bed, by_hand(1, STORE_RELEASE_SETTLED, tokens[1])),
                      RECORD_WRITTEN);
     struct store_op forget = by_hand(2, STORE_FORGET, 0);
-    forget.force = true;
+    forget.writing.force = true;
     assert_int_equal(act_by_hand(bed, forget), RECORD_WRITTEN);
     check_audit(bed, "cli:ann resolve tenant/rule/key unknown-complete 201\n"
                      "cli:ann release tenant/rule/key unknown-pending 0\n"
@@ -93,7 +93,7 @@ static void an_act_keeps_its_time_and_the_token_it_met(void **state)
     int64_t token = proceed(bed, 1);
     act(bed, 1, STORE_DOUBT, token);
     struct store_op op = by_hand(1, STORE_FORGET, 0);
-    op.force = true;
+    op.writing.force = true;
     run(bed, &op);
     struct first first = {.n = 0};
     struct table_query query = {
@@ -101,7 +101,7 @@ static void an_act_keeps_its_time_and_the_token_it_met(void **state)
     run_list(bed, &query);
     assert_int_equal(first.n, 1);
     assert_int_equal(first.audit.token, token);
-    assert_int_equal(first.audit.at, op.store_now);
+    assert_int_equal(first.audit.at, op.result.store_now);
 }
 
 static void what_changed_nothing_and_what_owners_do_is_not_written_down(void **state)
@@ -122,8 +122,8 @@ static void a_look_before_it_is_quiet_is_no_act(void **state)
     struct store_op op = begin_on(1);
     op.begin.settle_us = TTL;
     run(bed, &op);
-    act(bed, 1, STORE_DOUBT, op.record.token);
-    struct store_op release = by_hand(1, STORE_RELEASE_SETTLED, op.record.token);
+    act(bed, 1, STORE_DOUBT, op.result.record.token);
+    struct store_op release = by_hand(1, STORE_RELEASE_SETTLED, op.result.record.token);
     assert_int_equal(act_by_hand(bed, release), RECORD_EARLY);
     check_audit(bed, "");
 }
@@ -134,8 +134,8 @@ static void a_very_long_actor_is_cut_off(void **state)
     static char name[STORE_ACTOR_MAX + 100];
     memset(name, 'x', sizeof name);
     struct store_op op = by_hand(1, STORE_FORGET, proceed(bed, 1));
-    op.actor = slice_make(name, sizeof name);
-    op.force = true;
+    op.writing.actor = slice_make(name, sizeof name);
+    op.writing.force = true;
     assert_int_equal(act_by_hand(bed, op), RECORD_WRITTEN);
     struct buf lines BUF_AUTO = buf_make(SIZE_MAX);
     struct table_query query = {
@@ -148,7 +148,7 @@ static void forget_some(struct bed *bed, size_t n)
 {
     for (uint64_t key = 0; key < n; key++) {
         struct store_op op = by_hand(key, STORE_FORGET, proceed(bed, key));
-        op.force = true;
+        op.writing.force = true;
         assert_int_equal(act_by_hand(bed, op), RECORD_WRITTEN);
     }
 }
@@ -246,10 +246,10 @@ static void an_act_whose_commit_failed_is_written_once(void **state)
     static const enum backend_status failures[] = {BACKEND_FULL, BACKEND_BUSY, BACKEND_UNSURE};
     for (uint64_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         struct store_op op = by_hand(i, STORE_FORGET, proceed(bed, i));
-        op.force = true;
+        op.writing.force = true;
         atomic_store(&hostile_faults(bed->backend)->next_save, failures[i]);
         run(bed, &op);
-        assert_int_equal(op.status, STORE_DONE);
+        assert_int_equal(op.result.status, STORE_DONE);
     }
     check_audit(bed, "cli:ann forget tenant/rule/key pending-absent 0 forced\n"
                      "cli:ann forget tenant/rule/key pending-absent 0 forced\n"
@@ -265,7 +265,7 @@ static void an_act_for_which_memory_ran_out_is_tried_again_and_written_down_once
     size_t n = 0;
     for (bool fired = true; fired; n++) {
         struct store_op op = by_hand(n, STORE_FORGET, proceed(bed, n));
-        op.force = true;
+        op.writing.force = true;
         mem_fail_nth((long)n + 1);
         submit(bed, &op);
         for (; !store_op_ended(&op); now += SECOND) {
@@ -274,7 +274,7 @@ static void an_act_for_which_memory_ran_out_is_tried_again_and_written_down_once
         }
         fired = mem_fail_fired();
         mem_fail_nth(0);
-        assert_int_equal(op.write, RECORD_WRITTEN);
+        assert_int_equal(op.result.write, RECORD_WRITTEN);
     }
     assert_true(bed->kind == BED_SQLITE || n > 1);
     struct walk walk = {0};

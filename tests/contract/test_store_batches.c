@@ -14,7 +14,7 @@ static void in_one_batch(struct bed *bed, struct store_op *ops, size_t n)
     store_step(bed->store);
     for (size_t i = 0; i < n; i++) {
         assert_true(store_op_ended(&ops[i]));
-        assert_int_equal(ops[i].status, STORE_DONE);
+        assert_int_equal(ops[i].result.status, STORE_DONE);
     }
 }
 
@@ -26,8 +26,8 @@ static void a_key_bound_to_a_record_that_is_forgotten_begins_a_life_of_its_own(v
     struct store_op ops[] = {begin(bed, 2, 5, &replays), write_on(1, STORE_FORGET, token),
                              begin(bed, 2, 5, &replays)};
     in_one_batch(bed, ops, 3);
-    assert_int_equal(ops[0].verdict, RECORD_REPLAY);
-    assert_int_equal(ops[2].verdict, RECORD_PROCEED);
+    assert_int_equal(ops[0].result.verdict, RECORD_REPLAY);
+    assert_int_equal(ops[2].result.verdict, RECORD_PROCEED);
     drop(&ops[0]);
     assert_int_equal(ask(bed, 2, 5, &replays), RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(bed), 1);
@@ -40,19 +40,19 @@ static void a_value_held_for_a_record_of_the_old_rule_name_is_seen_under_that_na
     act(bed, 1, STORE_RELEASE, proceed(bed, 1));
     const struct digest former[] = {key_of(1)};
     struct store_op ops[] = {begin(bed, 3, 5, &rejects), begin(bed, 2, 5, &rejects)};
-    struct store_once *once = (struct store_once *)(uintptr_t)ops[0].once;
-    ops[0].rule = NEW_RULE;
-    ops[0].former = former;
-    ops[0].n_former = 1;
+    struct store_once *once = (struct store_once *)(uintptr_t)ops[0].arrival.once;
+    ops[0].arrival.rule = NEW_RULE;
+    ops[0].arrival.former = former;
+    ops[0].arrival.n_former = 1;
     once->former[0] = once->hash;
     once->former_as_key[0] = once->as_key;
     once->n_former = 1;
     once->hash = store_once_hash(store_digest_key(bed->store), TENANT, NEW_RULE, text_of(5));
     once->as_key = key_of(2005);
     in_one_batch(bed, ops, 2);
-    assert_int_equal(ops[0].verdict, RECORD_PROCEED);
+    assert_int_equal(ops[0].result.verdict, RECORD_PROCEED);
     drop(&ops[0]);
-    assert_int_equal(ops[1].verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(ops[1].result.verdict, RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(bed), 1);
 }
 
@@ -60,10 +60,10 @@ static void a_record_resolved_with_a_status_alone_is_replayed_in_its_batch(void 
 {
     struct bed *bed = *state;
     struct store_op ops[] = {write_on(1, STORE_RESOLVE, proceed(bed, 1)), begin_on(1)};
-    ops[0].force = true;
+    ops[0].writing.force = true;
     in_one_batch(bed, ops, 2);
-    assert_int_equal(ops[1].verdict, RECORD_REPLAY);
-    assert_int_equal(ops[1].found->status, 201);
+    assert_int_equal(ops[1].result.verdict, RECORD_REPLAY);
+    assert_int_equal(ops[1].result.found->status, 201);
     drop(&ops[1]);
 }
 
@@ -83,8 +83,8 @@ static void a_list_says_that_it_looked_no_further_than_it_did(void **state)
     proceed(bed, 1);
     struct store_op ops[] = {begin_on(2), {.kind = STORE_LIST, .list = &list}};
     in_one_batch(bed, ops, 2);
-    assert_in_range(ops[1].row, 0, seen);
-    assert_true(seen < ops[0].row);
+    assert_in_range(ops[1].result.row, 0, seen);
+    assert_true(seen < ops[0].result.row);
 }
 
 /* More of them than one statement takes, and some by another one. */
@@ -100,21 +100,21 @@ static void each_of_many_rows_of_one_batch_is_kept_as_it_is(void **state)
     for (int i = 0; i < MANY; i++) {
         char body[16];
         snprintf(body, sizeof body, "answer %d", i);
-        assert_int_equal(ops[i].verdict, RECORD_PROCEED);
-        ops[i] = write_on((uint64_t)i, STORE_FINISH, ops[i].record.token);
-        ops[i].outcome = outcome_new(201, false, SLICE("A: b\r\n"), slice_of(body));
-        ops[i].kept = true;
+        assert_int_equal(ops[i].result.verdict, RECORD_PROCEED);
+        ops[i] = write_on((uint64_t)i, STORE_FINISH, ops[i].result.record.token);
+        ops[i].writing.outcome = outcome_new(201, false, SLICE("A: b\r\n"), slice_of(body));
+        ops[i].writing.keeps = true;
     }
     in_one_batch(bed, ops, MANY);
     assert_int_equal(check_counts(bed), MANY);
     for (int i = 0; i < MANY; i++) {
         struct store_op shown = write_on((uint64_t)i, STORE_LOOK, 0);
         run(bed, &shown);
-        assert_int_equal(shown.record.status, RECORD_COMPLETE);
-        assert_int_equal(shown.record.token, ops[i].token);
-        assert_true(slice_eq(shown.found->body, ops[i].outcome->body));
-        outcome_unref(shown.found);
-        outcome_unref(ops[i].outcome);
+        assert_int_equal(shown.result.record.status, RECORD_COMPLETE);
+        assert_int_equal(shown.result.record.token, ops[i].writing.token);
+        assert_true(slice_eq(shown.result.found->body, ops[i].writing.outcome->body));
+        outcome_unref(shown.result.found);
+        outcome_unref(ops[i].writing.outcome);
     }
 }
 

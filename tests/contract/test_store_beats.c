@@ -34,8 +34,8 @@ static int64_t proceed_again(struct bed *bed, uint64_t key)
     struct store_op op = begin_on(key);
     op.begin.unknown = RECORD_UNKNOWN_RETRY;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    return op.record.token;
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    return op.result.record.token;
 }
 
 static void a_beat_writes_one_row_and_no_record(void **state)
@@ -77,7 +77,7 @@ static void a_waiter_of_a_serve_that_died_is_woken_by_the_next_one(void **state)
     bed_open(&next);
     after(&waiting, SECOND);
     assert_true(store_op_ended(&op));
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     close_other(&next);
     close_other(&waiting);
 }
@@ -135,7 +135,7 @@ static void the_lease_of_an_owner_that_died_ends_a_lease_after_its_last_beat(voi
     struct store_op op = begin_on(1);
     op.begin.settle_us = SECOND;
     run(bed, &op);
-    assert_int_equal(op.record.quiet_at, beaten + LEASE + SECOND);
+    assert_int_equal(op.result.record.quiet_at, beaten + LEASE + SECOND);
 }
 
 static void a_lease_that_is_taken_beside_a_beat_of_none_lasts(void **state)
@@ -164,7 +164,7 @@ static void an_owner_has_a_row_for_as_long_as_it_holds_a_lease(void **state)
     act(&other, 2, STORE_DROP, tokens[2]);
     assert_int_equal(check_counts(bed), 5);
     struct store_op forget = write_on(3, STORE_FORGET, tokens[3]);
-    forget.force = true;
+    forget.writing.force = true;
     run(bed, &forget);
     set_clock(now + LEASE);
     tokens[4] = proceed_again(bed, 4);

@@ -34,10 +34,10 @@ static void keep_as(struct bed *bed, uint64_t key, struct slice body, bool packe
 {
     struct outcome *outcome = outcome_with(body, packed);
     struct store_op op = write_on(key, STORE_FINISH, proceed(bed, key));
-    op.outcome = outcome;
-    op.kept = true;
+    op.writing.outcome = outcome;
+    op.writing.keeps = true;
     run(bed, &op);
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
     outcome_unref(outcome);
 }
 
@@ -56,12 +56,12 @@ static void check_replay(struct bed *bed, uint64_t key, struct slice body)
 {
     struct store_op op = begin_on(key);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_int_equal(op.found->body.len, body.len);
-    assert_int_equal(unpack(op.found), OUTCOME_UNPACKED);
-    assert_true(slice_eq(op.found->body, body));
-    assert_true(slice_eq(op.found->fields, SLICE("A: b\r\n")));
-    outcome_unref(op.found);
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_int_equal(op.result.found->body.len, body.len);
+    assert_int_equal(unpack(op.result.found), OUTCOME_UNPACKED);
+    assert_true(slice_eq(op.result.found->body, body));
+    assert_true(slice_eq(op.result.found->fields, SLICE("A: b\r\n")));
+    outcome_unref(op.result.found);
 }
 
 static void bodies_of_every_size_are_replayed_byte_for_byte(void **state)
@@ -89,8 +89,8 @@ static void many_bodies_in_one_batch_stay_apart(void **state)
         struct slice body = slice_make(bodies[i], sizeof bodies[i] - i);
         outcomes[i] = outcome_with(body, true);
         ops[i] = write_on(i, STORE_FINISH, proceed(bed, i));
-        ops[i].outcome = outcomes[i];
-        ops[i].kept = true;
+        ops[i].writing.outcome = outcomes[i];
+        ops[i].writing.keeps = true;
     }
     for (size_t i = 0; i < N; i++)
         submit(bed, &ops[i]);
@@ -157,12 +157,12 @@ static void a_store_keeps_a_body_as_it_is_given_and_gives_it_back_as_it_is_kept(
     assert_int_equal(ask_of(bed, "packed", 2), 1);
     struct store_op op = begin_on(2);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_null(op.found->body.at);
-    assert_int_equal(op.found->body.len, sizeof at);
-    assert_int_equal(unpack(op.found), OUTCOME_UNPACKED);
-    assert_true(slice_eq(op.found->body, body));
-    outcome_unref(op.found);
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_null(op.result.found->body.at);
+    assert_int_equal(op.result.found->body.len, sizeof at);
+    assert_int_equal(unpack(op.result.found), OUTCOME_UNPACKED);
+    assert_true(slice_eq(op.result.found->body, body));
+    outcome_unref(op.result.found);
     check_replay(bed, 1, body);
 }
 
@@ -175,15 +175,15 @@ static void a_body_that_has_no_room_is_not_even_loaded(void **state)
     struct store_op op = begin_on(1);
     op.room = (struct store_room){.held = &held, .most = sizeof at};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_TOO_LARGE);
-    assert_null(op.found);
+    assert_int_equal(op.result.status, STORE_TOO_LARGE);
+    assert_null(op.result.found);
     op = begin_on(1);
     op.room = (struct store_room){.held = &held, .most = 2 * sizeof at};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    assert_int_equal(atomic_load(&held), outcome_size(op.found));
-    outcome_drop(op.found, &held);
-    outcome_unref(op.found);
+    assert_int_equal(op.result.status, STORE_DONE);
+    assert_int_equal(atomic_load(&held), outcome_size(op.result.found));
+    outcome_drop(op.result.found, &held);
+    outcome_unref(op.result.found);
 }
 
 /* Keeps a body under key 1, does `damage` to it in the file, and begins that key again. */
@@ -196,13 +196,13 @@ static void check_damaged(struct bed *bed, const char *damage)
     ask(bed, damage);
     struct store_op op = begin_on(1), other = begin_on(2);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_int_equal(unpack(op.found), OUTCOME_DAMAGED);
-    assert_null(op.found->body.at);
-    outcome_unref(op.found);
+    assert_int_equal(op.result.status, STORE_DONE);
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_int_equal(unpack(op.result.found), OUTCOME_DAMAGED);
+    assert_null(op.result.found->body.at);
+    outcome_unref(op.result.found);
     run(bed, &other);
-    assert_int_equal(other.verdict, RECORD_PROCEED);
+    assert_int_equal(other.result.verdict, RECORD_PROCEED);
 }
 
 static void a_damaged_body_is_sent_to_nobody_and_stops_nobody_else(void **state)

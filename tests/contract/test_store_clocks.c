@@ -15,14 +15,14 @@ static enum record_verdict ask(struct bed *bed, uint64_t key, const char *value)
         .as_key = key_of(1000),
         .reject = true,
         .clocks = {.n = 1, .range = {{.at = strlen("pay_5:"), .len = strlen("01Z")}}}};
-    op.once = &once;
+    op.arrival.once = &once;
     op.begin.once_ttl_us = TTL;
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    if (op.verdict == RECORD_PROCEED)
-        finish(bed, key, op.record.token, "done");
-    outcome_unref(op.found);
-    return op.verdict;
+    assert_int_equal(op.result.status, STORE_DONE);
+    if (op.result.verdict == RECORD_PROCEED)
+        finish(bed, key, op.result.record.token, "done");
+    outcome_unref(op.result.found);
+    return op.result.verdict;
 }
 
 static void a_retry_after_the_hour_of_its_value_is_the_same_operation(void **state)

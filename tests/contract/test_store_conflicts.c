@@ -36,7 +36,7 @@ static void run_between(void *argument)
 {
     struct pair *pair = argument;
     run(&pair->second, &pair->between);
-    assert_int_equal(pair->between.status, STORE_DONE);
+    assert_int_equal(pair->between.result.status, STORE_DONE);
 }
 
 static void meanwhile(struct pair *pair, struct store_op op)
@@ -53,8 +53,8 @@ static void of_two_begins_on_one_key_one_proceeds(void **state)
     meanwhile(pair, begin_on(1));
     struct store_op op = begin_on(1);
     run(&pair->first, &op);
-    assert_int_equal(pair->between.verdict, RECORD_PROCEED);
-    assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(pair->between.result.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(&pair->first), 1);
 }
 
@@ -64,10 +64,10 @@ static void two_begins_on_two_keys_proceed_under_two_tokens(void **state)
     meanwhile(pair, begin_on(2));
     struct store_op op = begin_on(1);
     run(&pair->first, &op);
-    assert_int_equal(pair->between.verdict, RECORD_PROCEED);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_int_not_equal(op.record.token, pair->between.record.token);
-    assert_int_not_equal(op.row, pair->between.row);
+    assert_int_equal(pair->between.result.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_int_not_equal(op.result.record.token, pair->between.result.record.token);
+    assert_int_not_equal(op.result.row, pair->between.result.row);
     assert_int_equal(check_counts(&pair->first), 2);
 }
 
@@ -77,8 +77,8 @@ static void of_two_begins_with_one_value_one_proceeds(void **state)
     meanwhile(pair, begin(&pair->first, 2, 5, &rejects));
     struct store_op op = begin(&pair->first, 1, 5, &rejects);
     run(&pair->first, &op);
-    assert_int_equal(pair->between.verdict, RECORD_PROCEED);
-    assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(pair->between.result.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(&pair->first), 1);
 }
 
@@ -88,11 +88,11 @@ static void a_begin_under_the_old_name_is_seen_by_one_under_the_new(void **state
     const struct digest former[] = {key_of(1)};
     meanwhile(pair, begin_on(1));
     struct store_op op = begin_on(2);
-    op.former = former;
-    op.n_former = 1;
+    op.arrival.former = former;
+    op.arrival.n_former = 1;
     run(&pair->first, &op);
-    assert_int_equal(pair->between.verdict, RECORD_PROCEED);
-    assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(pair->between.result.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(&pair->first), 1);
 }
 
@@ -101,11 +101,11 @@ static void a_begin_whose_key_is_the_value_is_seen_by_one_with_that_value(void *
     struct pair *pair = *state;
     struct store_op op = begin(&pair->first, 1, 5, &rejects);
     struct store_op as_key = begin_on(9);
-    as_key.key_hash = op.once->as_key;
+    as_key.key_hash = op.arrival.once->as_key;
     meanwhile(pair, as_key);
     run(&pair->first, &op);
-    assert_int_equal(pair->between.verdict, RECORD_PROCEED);
-    assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(pair->between.result.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(&pair->first), 1);
 }
 
@@ -114,13 +114,13 @@ static void an_outcome_that_another_process_stored_first_is_replayed(void **stat
     struct pair *pair = *state;
     int64_t token = proceed(&pair->first, 1);
     meanwhile(pair, write_on(1, STORE_FINISH, token));
-    pair->between.http_status = 409;
-    pair->between.final = RECORD_FAILED;
+    pair->between.writing.http_status = 409;
+    pair->between.writing.final = RECORD_FAILED;
     struct store_op op = write_on(1, STORE_FINISH, token);
     run(&pair->first, &op);
-    assert_int_equal(pair->between.write, RECORD_WRITTEN);
-    assert_int_equal(op.write, RECORD_ALREADY);
-    assert_int_equal(op.record.http_status, 409);
+    assert_int_equal(pair->between.result.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_ALREADY);
+    assert_int_equal(op.result.record.http_status, 409);
 }
 
 static void what_does_not_fit_leaves_the_rest_of_its_batch_as_it_is(void **state)
@@ -134,9 +134,9 @@ static void what_does_not_fit_leaves_the_rest_of_its_batch_as_it_is(void **state
     store_step(pair->first.store);
     assert_true(store_op_ended(&ops[0]));
     assert_false(store_op_ended(&ops[1]));
-    assert_int_equal(ops[0].write, RECORD_WRITTEN);
+    assert_int_equal(ops[0].result.write, RECORD_WRITTEN);
     await(&pair->first, &ops[1]);
-    assert_int_equal(ops[1].write, RECORD_WRITTEN); /* a late answer is the truth */
+    assert_int_equal(ops[1].result.write, RECORD_WRITTEN); /* a late answer is the truth */
     assert_int_equal(check_counts(&pair->first), 2);
 }
 
@@ -148,18 +148,18 @@ static void of_what_is_saved_together_nothing_unsaved_is_reported(void **state)
     struct store_op ops[] = {write_on(1, STORE_FORGET, gone), write_on(2, STORE_FINISH, done),
                              begin_on(3)};
     const struct digest former[] = {key_of(1), key_of(2)};
-    ops[0].force = true;
-    ops[2].former = former;
-    ops[2].n_former = 2;
+    ops[0].writing.force = true;
+    ops[2].arrival.former = former;
+    ops[2].arrival.n_former = 2;
     meanwhile(pair, write_on(2, STORE_FINISH, done));
     for (size_t i = 0; i < 3; i++)
         submit(&pair->first, &ops[i]);
     for (size_t i = 0; i < 3; i++)
         await(&pair->first, &ops[i]);
-    assert_int_equal(ops[0].write, RECORD_WRITTEN);
+    assert_int_equal(ops[0].result.write, RECORD_WRITTEN);
     assert_int_equal(look(&pair->second, 1).status, RECORD_ABSENT);
-    assert_int_equal(ops[1].write, RECORD_ALREADY);
-    assert_int_equal(ops[2].verdict, RECORD_RESULT_NOT_KEPT);
+    assert_int_equal(ops[1].result.write, RECORD_ALREADY);
+    assert_int_equal(ops[2].result.verdict, RECORD_RESULT_NOT_KEPT);
     assert_int_equal(check_counts(&pair->first), 1);
 }
 
@@ -169,10 +169,10 @@ static void a_forget_that_does_not_fit_is_counted_once(void **state)
     struct pair *pair = *state;
     int64_t before = store_counts(pair->first.store).forgets;
     struct store_op forget = write_on(2, STORE_FORGET, proceed(&pair->first, 2));
-    forget.force = true;
-    meanwhile(pair, write_on(2, STORE_EXTEND, forget.token));
+    forget.writing.force = true;
+    meanwhile(pair, write_on(2, STORE_EXTEND, forget.writing.token));
     run(&pair->first, &forget);
-    assert_int_equal(forget.write, RECORD_WRITTEN);
+    assert_int_equal(forget.result.write, RECORD_WRITTEN);
     assert_int_equal(store_counts(pair->first.store).forgets, before + 1);
     assert_int_equal(look(&pair->second, 2).status, RECORD_ABSENT);
     assert_int_equal(store_counts(pair->second.store).forgets, before + 1);
@@ -236,10 +236,10 @@ static void a_begin_on_what_a_transaction_holds_is_in_progress(void **state)
     }
     assert_int_equal(try_for(pair, SOON), 1);
     assert_true(store_op_ended(&op));
-    assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
-    assert_int_equal(op.record.status, RECORD_PENDING);
-    assert_int_equal(op.lease, RECORD_LEASE_LIVE);
-    assert_int_equal(op.lease_left_us, LOCKED);
+    assert_int_equal(op.result.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(op.result.record.status, RECORD_PENDING);
+    assert_int_equal(op.result.lease, RECORD_LEASE_LIVE);
+    assert_int_equal(op.result.lease_left_us, LOCKED);
     assert_int_equal(check_counts(&pair->first), 0);
     assert_int_equal(verdict(&pair->first, 2), RECORD_PROCEED);
     let_go(pair, 1);
@@ -261,7 +261,7 @@ static void a_begin_on_what_is_held_for_a_moment_is_not_in_progress(void **state
         let_go(pair, i + 2);
         try_for(pair, i * SOON);
         assert_true(store_op_ended(&begins[i]));
-        assert_int_equal(begins[i].verdict, RECORD_PROCEED);
+        assert_int_equal(begins[i].result.verdict, RECORD_PROCEED);
     }
 }
 
@@ -279,7 +279,7 @@ static void a_begin_behind_a_transaction_tries_again_and_proceeds_when_it_is_ove
     let_go(pair, 1);
     step_after(pair, LOCKED + 1);
     assert_true(store_op_ended(&op));
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
 }
 
 static void an_owner_tries_again_to_write_what_a_transaction_holds_but_not_all_the_time(
@@ -298,7 +298,7 @@ static void an_owner_tries_again_to_write_what_a_transaction_holds_but_not_all_t
     let_go(pair, 1);
     assert_true(step_after(pair, LOCKED));
     assert_true(store_op_ended(&op));
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
 }
 
 static void a_write_on_what_a_transaction_holds_can_be_taken_back(void **state)
@@ -323,9 +323,9 @@ static void a_begin_that_may_have_begun_is_not_in_progress_elsewhere(void **stat
     atomic_store(&hostile_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
     submit(&pair->first, &op);
     assert_true(store_step(pair->first.store));
-    forget.force = true;
+    forget.writing.force = true;
     run(&pair->second, &forget);
-    assert_int_equal(forget.write, RECORD_WRITTEN);
+    assert_int_equal(forget.result.write, RECORD_WRITTEN);
     hold(pair, 1);
     step_after(pair, SECOND);
     settle(pair);
@@ -334,7 +334,7 @@ static void a_begin_that_may_have_begun_is_not_in_progress_elsewhere(void **stat
     let_go(pair, 1);
     step_after(pair, LOCKED);
     assert_true(store_op_ended(&op));
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
 }
 
 /* Found by its attempt id: done again it would hit the next record of the key. */
@@ -345,7 +345,7 @@ static void an_act_that_may_be_done_is_not_done_to_the_next_record(void **state)
     clock_test_set(now, now);
     finish(&pair->first, 1, proceed(&pair->first, 1), "old");
     struct store_op op = write_on(1, STORE_FORGET, 0);
-    op.actor = SLICE("me");
+    op.writing.actor = SLICE("me");
     op.begin.attempt_id[0] = 7;
     atomic_store(&hostile_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
     submit(&pair->first, &op);
@@ -355,8 +355,8 @@ static void an_act_that_may_be_done_is_not_done_to_the_next_record(void **state)
     step_after(pair, SECOND);
     settle(pair);
     assert_true(store_op_ended(&op));
-    assert_int_equal(op.write, RECORD_WRITTEN);
-    assert_int_equal(op.record.status, RECORD_ABSENT);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.record.status, RECORD_ABSENT);
     assert_int_equal(verdict(&pair->second, 1), RECORD_REPLAY);
 }
 
@@ -369,7 +369,7 @@ static void an_outcome_that_may_be_stored_is_found_however_short_it_lives(void *
     struct store_op begun = begin_on(1);
     begun.begin.ttl_us = 1;
     run(&pair->first, &begun);
-    struct store_op op = write_on(1, STORE_FINISH, begun.record.token);
+    struct store_op op = write_on(1, STORE_FINISH, begun.result.record.token);
     atomic_store(&hostile_faults(pair->first.backend)->next_save, BACKEND_UNSURE);
     submit(&pair->first, &op);
     assert_true(store_step(pair->first.store));
@@ -379,7 +379,7 @@ static void an_outcome_that_may_be_stored_is_found_however_short_it_lives(void *
         ;
     settle(pair);
     assert_true(store_op_ended(&op));
-    assert_int_equal(op.write, RECORD_ALREADY);
+    assert_int_equal(op.result.write, RECORD_ALREADY);
     step_after(pair, RECORD_ROW_LEAST_US);
     settle(pair);
     assert_int_equal(check_counts(&pair->first), 0);
@@ -397,7 +397,7 @@ static void a_store_that_closes_waits_for_what_a_transaction_holds(void **state)
     hostile_hold(pair->second.backend, &name, false);
     bed_close(&pair->first);
     assert_true(store_op_ended(&op));
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
     assert_int_equal(look(&pair->second, 1).lease_until, 0);
 }
 
@@ -408,12 +408,12 @@ static void an_extend_that_does_not_fit_is_no_renewal(void **state)
     struct pair *pair = *state;
     int64_t token = proceed(&pair->first, 1);
     struct store_op forget = write_on(1, STORE_FORGET, token);
-    forget.force = true;
+    forget.writing.force = true;
     meanwhile(pair, forget);
     struct store_op op = write_on(1, STORE_EXTEND, token);
     run(&pair->first, &op);
-    assert_int_equal(pair->between.write, RECORD_WRITTEN);
-    assert_int_equal(op.write, RECORD_STALE);
+    assert_int_equal(pair->between.result.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_STALE);
 }
 
 static void an_extend_that_does_not_fit_is_loaded_again(void **state)
@@ -423,9 +423,9 @@ static void an_extend_that_does_not_fit_is_loaded_again(void **state)
     meanwhile(pair, write_on(1, STORE_EXTEND, token));
     struct store_op op = write_on(1, STORE_EXTEND, token);
     run(&pair->first, &op);
-    assert_int_equal(pair->between.write, RECORD_WRITTEN);
-    assert_int_equal(op.write, RECORD_WRITTEN);
-    assert_true(op.record.lease_until >= pair->between.record.lease_until);
+    assert_int_equal(pair->between.result.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
+    assert_true(op.result.record.lease_until >= pair->between.result.record.lease_until);
 }
 
 /* ---- tokens ---- */
@@ -441,10 +441,10 @@ static void a_token_that_is_not_above_the_record_s_is_not_taken(void **state)
         struct store_op op = begin_on(1);
         atomic_store(&hostile_faults(bed->backend)->token, token - i);
         run(bed, &op);
-        assert_int_equal(op.verdict, RECORD_PROCEED);
-        assert_true(op.record.token > token);
+        assert_int_equal(op.result.verdict, RECORD_PROCEED);
+        assert_true(op.result.record.token > token);
         assert_int_equal(act(bed, 1, STORE_DOUBT, token), RECORD_STALE);
-        token = op.record.token;
+        token = op.result.record.token;
         act(bed, 1, STORE_RELEASE, token);
     }
 }
@@ -455,10 +455,10 @@ static void a_probe_under_such_a_token_is_not_begun(void **state)
     struct bed *bed = &pair->first;
     struct store_op op = write_on(1, STORE_ASK, proceed(bed, 1));
     op.begin = begin_on(1).begin;
-    atomic_store(&hostile_faults(bed->backend)->token, op.token);
+    atomic_store(&hostile_faults(bed->backend)->token, op.writing.token);
     run(bed, &op);
-    assert_int_equal(op.write, RECORD_WRITTEN);
-    assert_true(op.record.token > op.token && op.record.probing);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
+    assert_true(op.result.record.token > op.writing.token && op.result.record.probing);
 }
 
 static void a_record_under_a_token_that_names_another_one_is_decided_again(void **state)
@@ -468,8 +468,8 @@ static void a_record_under_a_token_that_names_another_one_is_decided_again(void 
     atomic_store(&hostile_faults(pair->first.backend)->token, token);
     struct store_op op = begin_on(2);
     run(&pair->first, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_true(op.row > token);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_true(op.result.row > token);
     assert_int_equal(look(&pair->second, 1).token, token);
     assert_int_equal(check_counts(&pair->first), 2);
 }
@@ -487,8 +487,8 @@ static void a_batch_that_used_up_its_tokens_goes_on_in_the_next(void **state)
     }
     for (size_t i = 0; i < BEGINS; i++) {
         await(bed, &ops[i]);
-        assert_int_equal(ops[i].verdict, RECORD_PROCEED);
-        assert_true(i == 0 || ops[i].record.token > ops[i - 1].record.token);
+        assert_int_equal(ops[i].result.verdict, RECORD_PROCEED);
+        assert_true(i == 0 || ops[i].result.record.token > ops[i - 1].result.record.token);
     }
     assert_in_range(store_counts(bed->store).work.batches, 4, BEGINS);
     assert_int_equal(check_counts(bed), BEGINS);
@@ -529,9 +529,9 @@ static void a_list_that_is_tried_again_says_that_it_starts_anew(void **state)
     assert_true(store_step(pair->first.store));
     assert_false(store_op_ended(&list));
     assert_int_equal(shown.rows, 2);
-    forget.force = true;
+    forget.writing.force = true;
     run(&pair->second, &forget);
-    assert_int_equal(forget.write, RECORD_WRITTEN);
+    assert_int_equal(forget.result.write, RECORD_WRITTEN);
     await(&pair->first, &list);
     assert_int_equal(shown.tries, 2);
     assert_int_equal(shown.rows, 1);
@@ -542,15 +542,15 @@ static void what_waits_for_a_begin_that_is_refused_fails_with_it(void **state)
 {
     struct pair *pair = *state;
     struct store_op first = begin_on(1), waiter = begin_on(1);
-    waiter.wait_until = CLOCK_NEVER;
+    waiter.arrival.wait_until = CLOCK_NEVER;
     atomic_store(&hostile_faults(pair->first.backend)->refuses, true);
     submit(&pair->first, &first);
     submit(&pair->first, &waiter);
     await(&pair->first, &first);
-    assert_int_equal(first.status, STORE_DOWN);
+    assert_int_equal(first.result.status, STORE_DOWN);
     assert_int_equal(store_counts(pair->first.store).waiting, 0);
     await(&pair->first, &waiter);
-    assert_int_equal(waiter.status, STORE_DOWN);
+    assert_int_equal(waiter.result.status, STORE_DOWN);
     (void)proceed(&pair->first, 1);
 }
 

@@ -47,30 +47,30 @@ static void without_space_outcomes_wait_replays_go_on_and_begins_are_refused(voi
     struct store_op first = begin_on(1), second = begin_on(2);
     step_all(bed, (struct store_op *[]){&first, &second}, 2);
     struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("kept"));
-    struct store_op done = write_on(1, STORE_FINISH, first.record.token), op = done;
-    done.outcome = outcome;
-    done.kept = true;
+    struct store_op done = write_on(1, STORE_FINISH, first.result.record.token), op = done;
+    done.writing.outcome = outcome;
+    done.writing.keeps = true;
     step_all(bed, (struct store_op *[]){&done}, 1);
     op.key_hash = second.key_hash;
-    op.token = second.record.token;
+    op.writing.token = second.result.record.token;
     fail_next(bed, BACKEND_FULL);
     step_all(bed, (struct store_op *[]){&op}, 1);
     assert_false(store_op_ended(&op));
     struct store_op fresh = begin_on(3), replay = begin_on(1);
     step_all(bed, (struct store_op *[]){&fresh, &replay}, 2);
     assert_true(store_op_ended(&fresh) && store_op_ended(&replay));
-    assert_int_equal(fresh.status, STORE_FULL);
-    assert_int_equal(replay.verdict, RECORD_REPLAY);
-    outcome_unref(replay.found);
+    assert_int_equal(fresh.result.status, STORE_FULL);
+    assert_int_equal(replay.result.verdict, RECORD_REPLAY);
+    outcome_unref(replay.result.found);
     assert_false(store_op_ended(&op));
     while (!store_op_ended(&op))
         store_step(bed->store);
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
     fresh = begin_on(3);
     store_submit(bed->store, &fresh);
     while (!store_op_ended(&fresh))
         store_step(bed->store);
-    assert_int_equal(fresh.verdict, RECORD_PROCEED);
+    assert_int_equal(fresh.result.verdict, RECORD_PROCEED);
     outcome_unref(outcome);
 }
 
@@ -120,7 +120,7 @@ static void under_the_disk_reserve_begins_are_refused_and_outcomes_stored(void *
     bed_open(bed);
     struct store_op op = begin_on(3);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_FULL);
+    assert_int_equal(op.result.status, STORE_FULL);
     assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
     assert_int_equal(finish(bed, 2, held, "y"), RECORD_WRITTEN);
 }
@@ -143,16 +143,16 @@ static void a_serve_that_starts_on_a_full_disk_replays_and_begins_once_there_is_
     step_all(bed, (struct store_op *[]){&replay, &fresh}, 2);
     while (!store_op_ended(&replay) || !store_op_ended(&fresh))
         store_step(bed->store);
-    assert_int_equal(replay.verdict, RECORD_REPLAY);
-    outcome_unref(replay.found);
-    assert_int_equal(fresh.status, STORE_FULL);
-    while (fresh.status == STORE_FULL) {
+    assert_int_equal(replay.result.verdict, RECORD_REPLAY);
+    outcome_unref(replay.result.found);
+    assert_int_equal(fresh.result.status, STORE_FULL);
+    while (fresh.result.status == STORE_FULL) {
         fresh = begin_on(2);
         step_all(bed, (struct store_op *[]){&fresh}, 1);
         while (!store_op_ended(&fresh))
             store_step(bed->store);
     }
-    assert_int_equal(fresh.verdict, RECORD_PROCEED);
+    assert_int_equal(fresh.result.verdict, RECORD_PROCEED);
 }
 
 static void note(void *argument, const char *what)
@@ -177,14 +177,14 @@ static void after_an_io_error_nothing_is_acknowledged_any_more(void **state)
     struct store_op op = write_on(1, STORE_FINISH, token);
     run(bed, &op);
     await(bed, &waiter);
-    assert_int_equal(op.status, STORE_DEAD);
-    assert_int_equal(waiter.status, STORE_DEAD);
+    assert_int_equal(op.result.status, STORE_DEAD);
+    assert_int_equal(waiter.result.status, STORE_DEAD);
     op = begin_on(1);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DEAD);
+    assert_int_equal(op.result.status, STORE_DEAD);
     op = write_on(1, STORE_RELEASE, token);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DEAD);
+    assert_int_equal(op.result.status, STORE_DEAD);
     assert_false(store_is_up(bed->store));
     bed_close(bed);
     assert_int_equal(stops, 1);
@@ -199,19 +199,19 @@ static void begins_that_end_with_a_lost_file_say_whether_they_waited(void **stat
     bed_open(bed);
     struct store_op first = begin_on(1), waiter = wait_on(1), fresh = begin_on(2);
     step_all(bed, (struct store_op *[]){&first, &waiter}, 2);
-    assert_true(waiter.waits && !store_op_ended(&waiter));
+    assert_true(waiter.own.waits && !store_op_ended(&waiter));
     fail_next(bed, BACKEND_BUSY);
-    struct store_op done = write_on(1, STORE_FINISH, first.record.token);
+    struct store_op done = write_on(1, STORE_FINISH, first.result.record.token);
     step_all(bed, (struct store_op *[]){&done, &fresh}, 2);
     atomic_store(&hostile_faults(bed->backend)->gone, true);
     while (!store_op_ended(&waiter))
         store_step(bed->store);
-    assert_true(waiter.status == STORE_DOWN && waiter.waits);
-    assert_true(fresh.status == STORE_DOWN && !fresh.waits);
+    assert_true(waiter.result.status == STORE_DOWN && waiter.own.waits);
+    assert_true(fresh.result.status == STORE_DOWN && !fresh.own.waits);
     atomic_store(&hostile_faults(bed->backend)->gone, false);
     while (!store_op_ended(&done))
         store_step(bed->store);
-    assert_int_equal(done.write, RECORD_WRITTEN);
+    assert_int_equal(done.result.write, RECORD_WRITTEN);
 }
 
 static void a_store_without_its_file_refuses_begins_and_keeps_outcomes_until_it_is_back(
@@ -230,11 +230,11 @@ static void a_store_without_its_file_refuses_begins_and_keeps_outcomes_until_it_
         sched_yield();
     struct store_op begin = begin_on(2);
     run(bed, &begin);
-    assert_int_equal(begin.status, STORE_DOWN);
+    assert_int_equal(begin.result.status, STORE_DOWN);
     assert_false(store_op_ended(&op));
     atomic_store(gone, false);
     await(bed, &op);
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
 }
 
 static void what_a_failed_batch_found_is_dropped_when_it_is_withdrawn(void **state)
@@ -247,11 +247,11 @@ static void what_a_failed_batch_found_is_dropped_when_it_is_withdrawn(void **sta
     store_submit(bed->store, &first);
     store_step(bed->store);
     struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("x"));
-    struct store_op op = write_on(1, STORE_FINISH, first.record.token);
-    op.outcome = outcome;
-    op.kept = true;
+    struct store_op op = write_on(1, STORE_FINISH, first.result.record.token);
+    op.writing.outcome = outcome;
+    op.writing.keeps = true;
     struct store_op replay = begin_on(1), other = begin_on(1);
-    other.recipe = SLICE("another");
+    other.arrival.recipe = SLICE("another");
     fail_next(bed, BACKEND_BUSY);
     store_submit(bed->store, &op);
     store_submit(bed->store, &replay);
@@ -260,8 +260,8 @@ static void what_a_failed_batch_found_is_dropped_when_it_is_withdrawn(void **sta
     assert_false(store_op_ended(&replay));
     assert_true(store_withdraw(bed->store, &replay, false));
     assert_true(store_withdraw(bed->store, &other, false));
-    assert_null(replay.found);
-    assert_null(other.found_recipe);
+    assert_null(replay.result.found);
+    assert_null(other.result.found_recipe);
     while (!store_op_ended(&op))
         store_step(bed->store);
     outcome_unref(outcome);

@@ -19,11 +19,11 @@ static void a_file_removed_while_in_use_takes_the_store_down(void **state)
     struct store_op op = begin_on(2);
     op.parker = &bed->parker.parker;
     store_run(bed->store, &op, &bed->parker.parker, clock_boot_us() + SECOND);
-    assert_true(op.status == STORE_WITHDRAWN || op.status == STORE_DOWN);
+    assert_true(op.result.status == STORE_WITHDRAWN || op.result.status == STORE_DOWN);
     assert_false(store_is_up(bed->store));
     op = begin_on(3);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DOWN);
+    assert_int_equal(op.result.status, STORE_DOWN);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -43,7 +43,7 @@ static void check_takes_nothing(struct bed *bed, uint64_t key)
     struct store_op op = begin_on(key);
     op.parker = &bed->parker.parker;
     store_run(bed->store, &op, &bed->parker.parker, clock_boot_us() + SECOND);
-    assert_true(op.status == STORE_WITHDRAWN || op.status == STORE_DOWN);
+    assert_true(op.result.status == STORE_WITHDRAWN || op.result.status == STORE_DOWN);
     assert_false(store_is_up(bed->store));
 }
 

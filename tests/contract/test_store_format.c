@@ -46,18 +46,20 @@ static void a_store_of_format_1_is_brought_forward_with_all_it_holds(void **stat
     assert_int_equal(check_counts(bed), 4);
     struct store_op replay = begin_on(1);
     run(bed, &replay);
-    assert_int_equal(replay.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(replay.found->body, SLICE("kept")));
-    outcome_unref(replay.found);
+    assert_int_equal(replay.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(replay.result.found->body, SLICE("kept")));
+    outcome_unref(replay.result.found);
     assert_int_equal(verdict(bed, 2), RECORD_OUTCOME_UNKNOWN);
     assert_int_equal(verdict(bed, 4), RECORD_RESULT_NOT_KEPT);
     assert_int_equal(number(bed, "SELECT max(id) FROM pawl_outcome"), 4);
     assert_true(proceed(bed, 3) > look(bed, 2).token);
     finish(bed, 5, proceed(bed, 5), "new");
-    struct store_op forget = {
-        .kind = STORE_FORGET, .key_hash = key_of(2), .actor = SLICE("me"), .force = true};
+    struct store_op forget = {.kind = STORE_FORGET,
+                              .key_hash = key_of(2),
+                              .writing.actor = SLICE("me"),
+                              .writing.force = true};
     run(bed, &forget);
-    assert_int_equal(forget.write, RECORD_WRITTEN);
+    assert_int_equal(forget.result.write, RECORD_WRITTEN);
     assert_int_equal(number(bed, "SELECT count(*) FROM pawl_audit WHERE actor='me'"), 1);
 }
 
@@ -79,9 +81,9 @@ static void a_store_from_before_the_terms_gets_them_and_keeps_its_format(void **
     assert_int_equal(number(bed, "PRAGMA user_version"), PAWL_FORMAT);
     assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
     struct terms_change terms = {.wanted = {.epoch = 7}};
-    struct store_op op = {.kind = STORE_ROWS, .terms = &terms};
+    struct store_op op = {.kind = STORE_ROWS, .rows.terms = &terms};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     assert_int_equal(finish(bed, 2, token, "kept"), RECORD_WRITTEN);
     assert_int_equal(number(bed, "SELECT epoch FROM pawl_state"), 7);
 }
@@ -94,7 +96,7 @@ static void leave(struct bed *bed, uint64_t key, enum store_op_kind kind)
     struct store_op begin = begin_on(key);
     begin.begin.unknown = RECORD_UNKNOWN_RETRY;
     run(bed, &begin);
-    assert_int_equal(act(bed, key, kind, begin.record.token), RECORD_WRITTEN);
+    assert_int_equal(act(bed, key, kind, begin.result.record.token), RECORD_WRITTEN);
 }
 
 static void a_store_of_format_3_keeps_all_it_holds_and_what_is_in_doubt(void **state)
@@ -136,9 +138,9 @@ static void rows_of_before_format_5_keep_their_ids_and_new_ones_never_meet_them(
     bed_open(bed);
     struct store_op op = begin_on(2);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_true(op.row > next_row);
-    assert_int_equal(op.row, op.record.token);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_true(op.result.row > next_row);
+    assert_int_equal(op.result.row, op.result.record.token);
     assert_int_equal(finish(bed, 1, running, "late"), RECORD_WRITTEN);
     assert_int_equal(check_counts(bed), 2);
 }

@@ -46,7 +46,7 @@ static void the_gauge_of_unknown_records_is_the_time_of_the_oldest(void **state)
         struct store_op op = begin_on(key);
         op.begin.settle_us = (int64_t)(2 - key) * TTL;
         run(bed, &op);
-        tokens[key] = op.record.token;
+        tokens[key] = op.result.record.token;
         set_clock(now + SECOND);
         since[key] = now;
         act(bed, key, STORE_DOUBT, tokens[key]);
@@ -225,7 +225,7 @@ static void an_idle_store_writes_nothing_whatever_it_and_others_hold(void **stat
     struct store_op op = begin_on(1);
     op.begin.lease_us = 150 * CLOCK_US_PER_MS;
     run(bed, &op);
-    act(bed, 1, STORE_RELEASE, op.record.token);
+    act(bed, 1, STORE_RELEASE, op.result.record.token);
     finish(bed, 2, proceed(bed, 2), "kept");
     counts_after(bed, LEASE);
     uint64_t before = store_counts(bed->store).work.batches;
@@ -247,7 +247,7 @@ static void full_batch(struct bed *bed, struct store_op *ops, uint64_t round)
     for (uint64_t i = 0; i < FULL_PAIRS; i++) {
         uint64_t key = round * FULL_PAIRS + i;
         struct store_op *begin = &ops[i], *end = &ops[FULL_PAIRS + i];
-        *end = write_on(key - FULL_PAIRS, STORE_FINISH, begin->record.token);
+        *end = write_on(key - FULL_PAIRS, STORE_FINISH, begin->result.record.token);
         *begin = begin_on(key);
         begin->begin.ttl_us = begin->begin.tombstone_us = FULL_LIFE / 2;
         if (round > 0)
@@ -280,8 +280,8 @@ static void the_sweep_keeps_up_with_full_batches_on_a_slow_disk(void **state)
 static void acquire_again(struct bed *bed, uint64_t key)
 {
     struct store_op forget = write_on(key, STORE_FORGET, 0);
-    forget.token = look(bed, key).token;
-    forget.force = true;
+    forget.writing.token = look(bed, key).token;
+    forget.writing.force = true;
     run(bed, &forget);
     proceed(bed, key);
 }
@@ -383,7 +383,7 @@ static void batches_that_were_rolled_back_are_counted_by_their_reason(void **sta
     set_clock(now + SECOND);
     await(bed, &op);
     atomic_store(next, BACKEND_FULL);
-    struct store_op release = write_on(1, STORE_RELEASE, op.record.token);
+    struct store_op release = write_on(1, STORE_RELEASE, op.result.record.token);
     submit(bed, &release);
     store_step(bed->store);
     assert_int_equal(store_counts(bed->store).work.retries_full, 1);

@@ -18,16 +18,16 @@ static int64_t doubtful(struct bed *bed, uint64_t key, int64_t hold_us)
 {
     struct store_op op = under(key, hold_us);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_false(op.outlived_hold);
-    assert_int_equal(act(bed, key, STORE_DOUBT, op.record.token), RECORD_WRITTEN);
-    return op.record.token;
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_false(op.result.outlived_hold);
+    assert_int_equal(act(bed, key, STORE_DOUBT, op.result.record.token), RECORD_WRITTEN);
+    return op.result.record.token;
 }
 
 static struct store_op end_of(uint64_t key, int64_t token, int64_t hold_us)
 {
     struct store_op op = write_on(key, STORE_END_HOLD, token);
-    op.actor = STORE_ACTOR_RULE;
+    op.writing.actor = STORE_ACTOR_RULE;
     op.begin.hold_us = hold_us;
     return op;
 }
@@ -48,7 +48,7 @@ static size_t ends(struct bed *bed)
         .table = &audit_table, .limit = 100, .each = count_hold, .argument = &n};
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     return n;
 }
 
@@ -58,12 +58,13 @@ static void behind_its_end_the_next_begin_proceeds_and_the_audit_says_why(void *
     int64_t token = doubtful(bed, 1, AT_ONCE);
     struct store_op next = under(1, AT_ONCE);
     run(bed, &next);
-    assert_int_equal(next.verdict, RECORD_PROCEED);
-    assert_true(next.outlived_hold && next.record.token > token && !next.record.doubt);
+    assert_int_equal(next.result.verdict, RECORD_PROCEED);
+    assert_true(next.result.outlived_hold && next.result.record.token > token &&
+                !next.result.record.doubt);
     assert_int_equal(look(bed, 1).cause, RECORD_CAUSE_HOLD_ENDED);
     assert_int_equal(ends(bed), 1);
     assert_int_equal(finish(bed, 1, token, "late"), RECORD_STALE);
-    assert_int_equal(finish(bed, 1, next.record.token, "once more"), RECORD_WRITTEN);
+    assert_int_equal(finish(bed, 1, next.result.record.token, "once more"), RECORD_WRITTEN);
     assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
     check_counts(bed);
 }
@@ -81,7 +82,7 @@ static void the_longer_one_is_kept_with_the_record(void **state)
     for (uint64_t key = 1; key <= 2; key++) {
         struct store_op op = under(key, AT_ONCE);
         run(bed, &op);
-        assert_int_equal(op.verdict, RECORD_OUTCOME_UNKNOWN);
+        assert_int_equal(op.result.verdict, RECORD_OUTCOME_UNKNOWN);
     }
     assert_int_equal(ends(bed), 0);
 }
@@ -93,9 +94,9 @@ static void what_is_acquired_anew_has_the_hold_of_its_begin(void **state)
     for (size_t i = 0; i < sizeof holds / sizeof *holds; i++) {
         struct store_op op = under(1, holds[i]);
         run(bed, &op);
-        assert_int_equal(op.verdict, RECORD_PROCEED);
+        assert_int_equal(op.result.verdict, RECORD_PROCEED);
         assert_true(look(bed, 1).hold_us == holds[i]);
-        assert_int_equal(act(bed, 1, STORE_RELEASE, op.record.token), RECORD_WRITTEN);
+        assert_int_equal(act(bed, 1, STORE_RELEASE, op.result.record.token), RECORD_WRITTEN);
         assert_true(look(bed, 1).hold_us == holds[i]);
     }
 }
@@ -106,20 +107,20 @@ static void whoever_knows_the_rule_ends_it_without_a_begin(void **state)
     int64_t token = doubtful(bed, 1, AT_ONCE);
     struct store_op early = end_of(1, token, TTL);
     run(bed, &early);
-    assert_int_equal(early.write, RECORD_EARLY);
+    assert_int_equal(early.result.write, RECORD_EARLY);
     assert_int_equal(store_counts(bed->store).unknown, 1);
     struct store_op end = end_of(1, token, AT_ONCE);
     run(bed, &end);
-    assert_int_equal(end.write, RECORD_WRITTEN);
+    assert_int_equal(end.result.write, RECORD_WRITTEN);
     assert_int_equal(ends(bed), 1);
     assert_int_equal(store_counts(bed->store).unknown, 0);
     assert_int_equal(store_counts(bed->store).released, 1);
     struct store_op again = end_of(1, token, AT_ONCE);
     run(bed, &again);
-    assert_int_equal(again.write, RECORD_ALREADY);
+    assert_int_equal(again.result.write, RECORD_ALREADY);
     struct store_op next = begin_on(1);
     run(bed, &next);
-    assert_true(next.verdict == RECORD_PROCEED && !next.outlived_hold);
+    assert_true(next.result.verdict == RECORD_PROCEED && !next.result.outlived_hold);
     check_counts(bed);
 }
 
@@ -127,17 +128,17 @@ static void a_frozen_store_ends_no_hold(void **state)
 {
     struct bed *bed = *state;
     struct terms_change freeze = {.wanted = {.frozen = 1}};
-    struct store_op terms = {.kind = STORE_ROWS, .terms = &freeze};
+    struct store_op terms = {.kind = STORE_ROWS, .rows.terms = &freeze};
     if (bed->kind == BED_TOY || bed->kind == BED_HOSTILE)
         return;
     int64_t token = doubtful(bed, 1, AT_ONCE);
     freeze.expected = (struct terms){0};
     run(bed, &terms);
-    assert_int_equal(terms.status, STORE_DONE);
+    assert_int_equal(terms.result.status, STORE_DONE);
     struct store_op end = end_of(1, token, AT_ONCE), next = under(1, AT_ONCE);
     run(bed, &end);
     run(bed, &next);
-    assert_true(end.status == STORE_FROZEN && next.status == STORE_FROZEN);
+    assert_true(end.result.status == STORE_FROZEN && next.result.status == STORE_FROZEN);
     assert_int_equal(look(bed, 1).status, RECORD_UNKNOWN);
     assert_int_equal(ends(bed), 0);
 }
@@ -148,17 +149,17 @@ static void a_once_value_is_free_for_another_request_behind_the_end(void **state
     struct store_op first = begin(bed, 1, 5, &rejects);
     first.begin.hold_us = AT_ONCE;
     run(bed, &first);
-    assert_int_equal(first.verdict, RECORD_PROCEED);
-    assert_int_equal(act(bed, 1, STORE_DOUBT, first.record.token), RECORD_WRITTEN);
+    assert_int_equal(first.result.verdict, RECORD_PROCEED);
+    assert_int_equal(act(bed, 1, STORE_DOUBT, first.result.record.token), RECORD_WRITTEN);
     assert_int_equal(ask_other(bed, 2, 5, &rejects), RECORD_OUTCOME_UNKNOWN);
     struct store_op other = begin(bed, 2, 5, &rejects);
     other.begin.hold_us = AT_ONCE;
     other.begin.payload_hash.bytes[0] ^= 1;
     run(bed, &other);
-    assert_true(other.verdict == RECORD_PROCEED && other.outlived_hold);
+    assert_true(other.result.verdict == RECORD_PROCEED && other.result.outlived_hold);
     drop(&other);
     assert_int_equal(ends(bed), 1);
-    assert_int_equal(act(bed, 1, STORE_FINISH, first.record.token), RECORD_STALE);
+    assert_int_equal(act(bed, 1, STORE_FINISH, first.result.record.token), RECORD_STALE);
     check_counts(bed);
 }
 
@@ -173,15 +174,15 @@ static void check_taken(struct bed *bed, uint64_t key, uint64_t value, bool held
     struct store_op holder = begin(bed, key + 1, value, &rejects);
     holder.begin.hold_us = AT_ONCE;
     run(bed, &holder);
-    assert_int_equal(holder.verdict, RECORD_PROCEED);
-    assert_int_equal(act(bed, key + 1, STORE_DOUBT, holder.record.token), RECORD_WRITTEN);
+    assert_int_equal(holder.result.verdict, RECORD_PROCEED);
+    assert_int_equal(act(bed, key + 1, STORE_DOUBT, holder.result.record.token), RECORD_WRITTEN);
     struct store_op op = begin(bed, key, value, &rejects);
     op.begin.hold_us = AT_ONCE;
     run(bed, &op);
-    assert_true(op.verdict == RECORD_PROCEED && op.outlived_hold);
+    assert_true(op.result.verdict == RECORD_PROCEED && op.result.outlived_hold);
     drop(&op);
     assert_int_equal(ends(bed), before + 1 + held);
-    assert_int_equal(act(bed, key + 1, STORE_FINISH, holder.record.token), RECORD_STALE);
+    assert_int_equal(act(bed, key + 1, STORE_FINISH, holder.result.record.token), RECORD_STALE);
     check_counts(bed);
 }
 

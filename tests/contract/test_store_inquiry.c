@@ -15,27 +15,27 @@ static int64_t inquire(struct bed *bed, uint64_t key)
 {
     struct store_op op = asks(key, RECORD_FIRST_ALWAYS);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_INQUIRE);
+    assert_int_equal(op.result.verdict, RECORD_INQUIRE);
     struct record record = look(bed, key);
-    assert_true(record_is_asking(&record) && record.asking == op.record.token);
+    assert_true(record_is_asking(&record) && record.asking == op.result.record.token);
     assert_int_equal(record.quiet_at, 0);
-    return op.record.token;
+    return op.result.record.token;
 }
 
 static enum record_verdict verdict_of(struct bed *bed, uint64_t key)
 {
     struct store_op op = asks(key, RECORD_FIRST_ALWAYS);
     run(bed, &op);
-    outcome_unref(op.found);
-    return op.verdict;
+    outcome_unref(op.result.found);
+    return op.result.verdict;
 }
 
 static void set(struct bed *bed, struct terms wanted)
 {
     struct terms_change terms = {store_terms(bed->store), wanted};
-    struct store_op op = {.kind = STORE_ROWS, .terms = &terms};
+    struct store_op op = {.kind = STORE_ROWS, .rows.terms = &terms};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
 }
 
 static void what_turns_is_sent_under_the_token_that_asked(void **state)
@@ -72,14 +72,14 @@ static void of_what_lapsed_while_it_asked_another_process_asks(void **state)
         return;
     op.begin.lease_us = 1;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_INQUIRE);
+    assert_int_equal(op.result.verdict, RECORD_INQUIRE);
     bed_close(bed);
     bed_open(bed);
     struct record record = look(bed, 1);
     assert_true(record_is_asking(&record) && !record_in_doubt(&record, RECORD_LEASE_LAPSED));
     assert_int_equal(verdict_of(bed, 1), RECORD_INQUIRE);
-    assert_true(look(bed, 1).asking > op.record.token);
-    assert_int_equal(act(bed, 1, STORE_TURN, op.record.token), RECORD_STALE);
+    assert_true(look(bed, 1).asking > op.result.record.token);
+    assert_int_equal(act(bed, 1, STORE_TURN, op.result.record.token), RECORD_STALE);
 }
 
 static void where_nothing_begins_nothing_turns(void **state)
@@ -99,29 +99,29 @@ static void while_records_may_be_missing_a_begin_asks(void **state)
     struct bed *bed = *state;
     struct store_op op = asks(1, RECORD_FIRST_RESTORED);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_false(op.unproved);
-    assert_int_equal(act(bed, 1, STORE_RELEASE, op.record.token), RECORD_WRITTEN);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_false(op.result.unproved);
+    assert_int_equal(act(bed, 1, STORE_RELEASE, op.result.record.token), RECORD_WRITTEN);
     bed->config.accepts_weaker = true;
     set(bed, (struct terms){.restored_since = 1, .restored_at = store_now(bed->store)});
     op = asks(1, RECORD_FIRST_RESTORED); /* released before the mark */
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_INQUIRE);
-    struct store_op turn = write_on(1, STORE_TURN, op.record.token);
-    turn.looked_at = store_terms(bed->store).restored_at;
+    assert_int_equal(op.result.verdict, RECORD_INQUIRE);
+    struct store_op turn = write_on(1, STORE_TURN, op.result.record.token);
+    turn.writing.looked_at = store_terms(bed->store).restored_at;
     run(bed, &turn);
-    assert_int_equal(turn.write, RECORD_EARLY);
+    assert_int_equal(turn.result.write, RECORD_EARLY);
     op = begin_on(2); /* under `hold` */
     run(bed, &op);
-    assert_true(op.verdict == RECORD_PROCEED && op.unproved);
+    assert_true(op.result.verdict == RECORD_PROCEED && op.result.unproved);
     op = begin_on(3);
     op.begin.key_at = 1;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_UNPROVED);
+    assert_int_equal(op.result.verdict, RECORD_UNPROVED);
     set(bed, (struct terms){0});
     op = asks(4, RECORD_FIRST_RESTORED);
     run(bed, &op);
-    assert_true(op.verdict == RECORD_PROCEED && !op.unproved);
+    assert_true(op.result.verdict == RECORD_PROCEED && !op.result.unproved);
     check_counts(bed);
 }
 

@@ -35,9 +35,9 @@ static unsigned draw(struct model *model, unsigned below)
 static void forget_key(struct bed *bed, struct model *model, unsigned key)
 {
     struct store_op op = write_on(key, STORE_FORGET, model->tokens[key]);
-    op.force = true;
+    op.writing.force = true;
     run(bed, &op);
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
     model->tokens[key] = 0;
 }
 
@@ -224,14 +224,14 @@ static void live(struct bed *bed, struct lives *lives, int64_t *now)
     store_step(bed->store);
     for (int i = 0; i < LIVES_BATCH; i++) {
         struct store_op *op = &lives->ops[i];
-        outcome_unref(op->found);
-        int64_t token = op->verdict == RECORD_PROCEED ? op->record.token : 0;
+        outcome_unref(op->result.found);
+        int64_t token = op->result.verdict == RECORD_PROCEED ? op->result.record.token : 0;
         struct digest key_hash = op->key_hash;
         *op = (struct store_op){.kind = STORE_FINISH,
                                 .key_hash = key_hash,
-                                .token = token,
-                                .final = RECORD_COMPLETE,
-                                .http_status = 201};
+                                .writing.token = token,
+                                .writing.final = RECORD_COMPLETE,
+                                .writing.http_status = 201};
         store_submit(bed->store, op);
     }
     store_step(bed->store);

@@ -18,7 +18,7 @@ static void check_refused(struct bed *bed, uint64_t key)
 {
     struct store_op op = wait_on(key);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_LIMITED);
+    assert_int_equal(op.result.status, STORE_LIMITED);
 }
 
 static void more_may_wait_once_the_limits_are_raised(void **state)
@@ -49,8 +49,8 @@ static void more_may_wait_once_the_limits_are_raised(void **state)
     finish(bed, 1, token, "done");
     for (size_t i = 0; i < N; i++) {
         await(bed, &waiters[i]);
-        assert_int_equal(waiters[i].verdict, RECORD_REPLAY);
-        outcome_unref(waiters[i].found);
+        assert_int_equal(waiters[i].result.verdict, RECORD_REPLAY);
+        outcome_unref(waiters[i].result.found);
     }
 }
 
@@ -72,8 +72,8 @@ static void waiters_stay_when_the_limits_are_lowered(void **state)
     finish(bed, 1, token, "done");
     for (size_t i = 0; i < 3; i++) {
         await(bed, &waiters[i]);
-        assert_int_equal(waiters[i].verdict, RECORD_REPLAY);
-        outcome_unref(waiters[i].found);
+        assert_int_equal(waiters[i].result.verdict, RECORD_REPLAY);
+        outcome_unref(waiters[i].result.found);
     }
 }
 
@@ -113,19 +113,19 @@ static void a_new_disk_reserve_and_timeout_hold_from_the_next_look(void **state)
     do {
         op = begin_on(key++);
         run(bed, &op);
-    } while (op.status == STORE_DONE);
-    assert_int_equal(op.status, STORE_FULL);
+    } while (op.result.status == STORE_DONE);
+    assert_int_equal(op.result.status, STORE_FULL);
     limits.disk_reserve = 500;
     configure(bed, &limits);
     do {
         op = begin_on(key++);
         run(bed, &op);
-    } while (op.status == STORE_FULL);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    } while (op.result.status == STORE_FULL);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     limits.timeout_us = 10 * CLOCK_US_PER_MS;
     configure(bed, &limits);
     atomic_store(&faults->gone, true);
-    struct store_op done = write_on(key - 1, STORE_RELEASE, op.record.token);
+    struct store_op done = write_on(key - 1, STORE_RELEASE, op.result.record.token);
     submit(bed, &done);
     while (store_is_up(bed->store))
         sched_yield();
@@ -148,11 +148,11 @@ static void the_cache_of_an_engine_changes_its_size_while_it_is_used(void **stat
     struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("done"));
     struct store_op finish = {.kind = STORE_FINISH,
                               .key_hash = attempt.key_hash,
-                              .token = op.record.token,
-                              .final = RECORD_COMPLETE,
-                              .http_status = 201,
-                              .outcome = outcome,
-                              .kept = true};
+                              .writing.token = op.result.record.token,
+                              .writing.final = RECORD_COMPLETE,
+                              .writing.http_status = 201,
+                              .writing.outcome = outcome,
+                              .writing.keeps = true};
     run(bed, &finish);
     outcome_unref(outcome);
     for (int i = 0; i < 4; i++) {
@@ -176,17 +176,17 @@ static void an_outcome_that_the_store_cannot_hold_is_reported_as_not_kept(void *
     struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("a body"));
     bed->backend->outcome_max = outcome_size(outcome);
     struct store_op op = write_on(1, STORE_FINISH, fitting);
-    op.outcome = outcome;
-    op.kept = true;
+    op.writing.outcome = outcome;
+    op.writing.keeps = true;
     run(bed, &op);
-    assert_true(op.kept && op.write == RECORD_WRITTEN);
+    assert_true(op.result.kept && op.result.write == RECORD_WRITTEN);
     assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
     bed->backend->outcome_max--;
     op = write_on(2, STORE_FINISH, larger);
-    op.outcome = outcome;
-    op.kept = true;
+    op.writing.outcome = outcome;
+    op.writing.keeps = true;
     run(bed, &op);
-    assert_true(!op.kept && op.write == RECORD_WRITTEN);
+    assert_true(!op.result.kept && op.result.write == RECORD_WRITTEN);
     assert_int_equal(verdict(bed, 2), RECORD_RESULT_NOT_KEPT);
     outcome_unref(outcome);
 }
@@ -202,7 +202,7 @@ static bool park_until_late(struct parker *parker, int64_t deadline_us)
 {
     struct late *late = (struct late *)parker;
     assert_int_not_equal(deadline_us, CLOCK_NEVER);
-    atomic_store(&late->op->state, late->n_parks++ == 0 ? OP_TAKEN : OP_QUEUED);
+    atomic_store(&late->op->own.state, late->n_parks++ == 0 ? OP_TAKEN : OP_QUEUED);
     return false;
 }
 
@@ -216,7 +216,7 @@ static void what_is_applied_at_its_deadline_is_taken_back_behind_it(void **state
     struct late late = {.parker.park = park_until_late, .op = &op};
     store_run(bed->store, &op, &late.parker, clock_boot_us());
     assert_int_equal(late.n_parks, 2);
-    assert_int_equal(op.status, STORE_WITHDRAWN);
+    assert_int_equal(op.result.status, STORE_WITHDRAWN);
 }
 
 int main(void)

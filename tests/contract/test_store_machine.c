@@ -40,10 +40,10 @@ static void pass(struct stand *stand, int64_t span)
 static struct store_op begin(struct stand *stand)
 {
     struct store_op op = {.kind = STORE_BEGIN,
-                          .tenant = SLICE("t"),
-                          .rule = SLICE("r"),
-                          .key = SLICE("k"),
-                          .recipe = SLICE("v"),
+                          .arrival.tenant = SLICE("t"),
+                          .arrival.rule = SLICE("r"),
+                          .arrival.key = SLICE("k"),
+                          .arrival.recipe = SLICE("v"),
                           .begin = {.lease_us = 30 * SECOND, .ttl_us = SECOND}};
     stand->next_key++;
     op.key_hash = digest_of(slice_make((const char *)&stand->next_key, sizeof stand->next_key));
@@ -68,7 +68,7 @@ static void open_stand(struct stand *stand)
     stand->first = begin(stand);
     store_submit(stand->store, &stand->first);
     (void)store_step(stand->store);
-    assert_int_equal(stand->first.verdict, RECORD_PROCEED);
+    assert_int_equal(stand->first.result.verdict, RECORD_PROCEED);
 }
 
 /* One batch with a begin in it, in which this happens; the begin ends at last or is taken back. */
@@ -89,7 +89,7 @@ static void meet(struct stand *stand, enum committer_event event)
     if (committer_state(c) != COMMITTER_UP && event != COMMITTER_READS)
         op = (struct store_op){.kind = STORE_EXTEND,
                                .key_hash = stand->first.key_hash,
-                               .token = stand->first.record.token};
+                               .writing.token = stand->first.result.record.token};
     store_submit(c, &op);
     (void)store_step(c);
     atomic_store(&stand->faults->next_save, BACKEND_OK);
@@ -140,7 +140,7 @@ static void nothing_is_applied_any_more_once_it_is_dead(void **state)
     pass(&stand, 60 * SECOND);
     struct store_op op = begin(&stand);
     store_submit(stand.store, &op);
-    assert_int_equal(op.status, STORE_DEAD);
+    assert_int_equal(op.result.status, STORE_DEAD);
     assert_false(store_step(stand.store));
     committer_free(stand.store);
     clock_test_set(0, 0);

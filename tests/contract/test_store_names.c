@@ -15,8 +15,8 @@ static struct store_op renamed(void)
     struct store_op op = begin_on(NEW_NAME);
     former[0] = key_of(OLD_NAME);
     former[1] = key_of(OLDER_NAME);
-    op.former = former;
-    op.n_former = 2;
+    op.arrival.former = former;
+    op.arrival.n_former = 2;
     return op;
 }
 
@@ -32,9 +32,9 @@ static void an_outcome_under_a_former_name_is_replayed(void **state)
     finish(bed, OLDER_NAME, proceed(bed, OLDER_NAME), "done");
     struct store_op op = renamed();
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(op.found->body, SLICE("done")));
-    outcome_unref(op.found);
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.result.found->body, SLICE("done")));
+    outcome_unref(op.result.found);
     check_stands_under(&op, OLDER_NAME);
     assert_int_equal(check_counts(bed), 1);
 }
@@ -45,7 +45,7 @@ static void an_unknown_record_under_a_former_name_stays_unknown(void **state)
     act(bed, OLD_NAME, STORE_DOUBT, proceed(bed, OLD_NAME));
     struct store_op op = renamed();
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(op.result.verdict, RECORD_OUTCOME_UNKNOWN);
     assert_int_equal(look(bed, NEW_NAME).status, RECORD_ABSENT);
 }
 
@@ -56,7 +56,7 @@ static void another_payload_under_a_former_name_is_a_mismatch(void **state)
     struct store_op op = renamed();
     op.begin.payload_hash.bytes[0] ^= 1;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_MISMATCH);
+    assert_int_equal(op.result.verdict, RECORD_MISMATCH);
 }
 
 static void a_duplicate_waits_for_the_first_attempt_under_a_former_name(void **state)
@@ -64,14 +64,14 @@ static void a_duplicate_waits_for_the_first_attempt_under_a_former_name(void **s
     struct bed *bed = *state;
     int64_t token = proceed(bed, OLD_NAME);
     struct store_op waiter = renamed();
-    waiter.wait_until = CLOCK_NEVER;
+    waiter.arrival.wait_until = CLOCK_NEVER;
     submit(bed, &waiter);
     await_waiting(bed, 1);
     finish(bed, OLD_NAME, token, "late");
     await(bed, &waiter);
-    assert_int_equal(waiter.verdict, RECORD_REPLAY);
-    assert_int_equal(waiter.record.token, token);
-    outcome_unref(waiter.found);
+    assert_int_equal(waiter.result.verdict, RECORD_REPLAY);
+    assert_int_equal(waiter.result.record.token, token);
+    outcome_unref(waiter.result.found);
 }
 
 static void what_was_released_under_a_former_name_proceeds_there_under_a_higher_token(void **state)
@@ -81,11 +81,11 @@ static void what_was_released_under_a_former_name_proceeds_there_under_a_higher_
     act(bed, OLD_NAME, STORE_RELEASE, token);
     struct store_op op = renamed();
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_true(op.record.token > token);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_true(op.result.record.token > token);
     check_stands_under(&op, OLD_NAME);
     assert_int_equal(finish(bed, OLD_NAME, token, "stale"), RECORD_STALE);
-    assert_int_equal(finish(bed, OLD_NAME, op.record.token, "new"), RECORD_WRITTEN);
+    assert_int_equal(finish(bed, OLD_NAME, op.result.record.token, "new"), RECORD_WRITTEN);
     assert_int_equal(check_counts(bed), 1);
 }
 
@@ -94,15 +94,15 @@ static void what_goes_on_under_a_former_name_says_by_which_key_it_was_sent(void 
 {
     struct bed *bed = *state;
     struct store_op old = begin_on(OLD_NAME);
-    old.key = SLICE("k1:old");
+    old.arrival.key = SLICE("k1:old");
     run(bed, &old);
-    act(bed, OLD_NAME, STORE_RELEASE, old.record.token);
+    act(bed, OLD_NAME, STORE_RELEASE, old.result.record.token);
     struct store_op op = renamed();
-    op.key = SLICE("k1:new");
+    op.arrival.key = SLICE("k1:new");
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_string_equal(op.found_key, "k1:old");
-    mem_free(op.found_key);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_string_equal(op.result.found_key, "k1:old");
+    mem_free(op.result.found_key);
 }
 
 static void without_a_record_a_new_one_gets_the_new_name(void **state)
@@ -110,7 +110,7 @@ static void without_a_record_a_new_one_gets_the_new_name(void **state)
     struct bed *bed = *state;
     struct store_op op = renamed();
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     check_stands_under(&op, NEW_NAME);
     assert_int_equal(look(bed, NEW_NAME).status, RECORD_PENDING);
     assert_int_equal(look(bed, OLD_NAME).status, RECORD_ABSENT);
@@ -123,8 +123,8 @@ static void a_record_under_the_new_name_goes_before_all_former_ones(void **state
     finish(bed, NEW_NAME, proceed(bed, NEW_NAME), "new");
     struct store_op op = renamed();
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    outcome_unref(op.found);
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    outcome_unref(op.result.found);
     check_stands_under(&op, NEW_NAME);
 }
 
@@ -134,21 +134,21 @@ static void a_waiter_whose_former_record_is_forgotten_begins_under_the_new_name(
     proceed(bed, OLD_NAME);
     struct store_op waiters[2] = {renamed(), renamed()};
     for (size_t i = 0; i < 2; i++) {
-        waiters[i].wait_until = CLOCK_NEVER;
+        waiters[i].arrival.wait_until = CLOCK_NEVER;
         submit(bed, &waiters[i]);
         await_waiting(bed, i + 1);
     }
     struct store_op forget = write_on(OLD_NAME, STORE_FORGET, 0);
-    forget.force = true;
+    forget.writing.force = true;
     run(bed, &forget);
     await(bed, &waiters[0]);
-    assert_int_equal(waiters[0].verdict, RECORD_PROCEED);
+    assert_int_equal(waiters[0].result.verdict, RECORD_PROCEED);
     check_stands_under(&waiters[0], NEW_NAME);
     assert_false(store_op_ended(&waiters[1]));
-    finish(bed, NEW_NAME, waiters[0].record.token, "done");
+    finish(bed, NEW_NAME, waiters[0].result.record.token, "done");
     await(bed, &waiters[1]);
-    assert_int_equal(waiters[1].verdict, RECORD_REPLAY);
-    outcome_unref(waiters[1].found);
+    assert_int_equal(waiters[1].result.verdict, RECORD_REPLAY);
+    outcome_unref(waiters[1].result.found);
 }
 
 static void of_the_old_and_the_new_name_in_one_batch_one_proceeds(void **state)
@@ -162,8 +162,8 @@ static void of_the_old_and_the_new_name_in_one_batch_one_proceeds(void **state)
     submit(bed, &new);
     await(bed, &old);
     await(bed, &new);
-    assert_int_equal(old.verdict, RECORD_PROCEED);
-    assert_int_equal(new.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(old.result.verdict, RECORD_PROCEED);
+    assert_int_equal(new.result.verdict, RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(bed), 1);
 }
 
@@ -181,7 +181,7 @@ static void an_expired_former_record_makes_room_for_a_new_one(void **state)
     clock_test_set(now + TTL + 1, now + TTL + 1);
     struct store_op op = renamed();
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     check_stands_under(&op, NEW_NAME);
     bed_close(bed);
     clock_test_set(0, 0);
@@ -209,11 +209,11 @@ static enum engine_verdict begin(struct bed *bed, struct engine *engine, struct 
 }
 
 static enum engine_written write_done(struct bed *bed, struct engine *engine,
-                                      struct attempt *attempt, enum engine_act_kind kind)
+                                      struct attempt *attempt, enum store_op_kind kind)
 {
     struct outcome *outcome = outcome_new(201, false, SLICE(""), SLICE("done"));
     struct engine_act act = {.kind = kind, .final = RECORD_COMPLETE, .http_status = 201};
-    act.outcome = kind == ENGINE_FINISH ? outcome : NULL;
+    act.outcome = kind == STORE_FINISH ? outcome : NULL;
     engine_write(engine, attempt, &act, &bed->parker.parker);
     assert_true(engine_wait(attempt, &bed->parker.parker, CLOCK_NEVER));
     enum engine_written written = engine_written(engine, attempt);
@@ -227,10 +227,10 @@ static void an_attempt_writes_to_the_record_it_was_decided_on(void **state)
     struct engine *engine = engine_new(bed->store, 65536);
     struct attempt old = attempt_of(engine, "old"), new = attempt_of(engine, "new");
     assert_int_equal(begin(bed, engine, &old), ENGINE_PROCEED);
-    assert_int_equal(write_done(bed, engine, &old, ENGINE_RELEASE), ENGINE_STORED);
+    assert_int_equal(write_done(bed, engine, &old, STORE_RELEASE), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &new), ENGINE_PROCEED);
     assert_true(digest_eq(&new.record_hash, &old.key_hash));
-    assert_int_equal(write_done(bed, engine, &new, ENGINE_FINISH), ENGINE_STORED);
+    assert_int_equal(write_done(bed, engine, &new, STORE_FINISH), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &old), ENGINE_REPLAY);
     attempt_fini(&old);
     assert_int_equal(check_counts(bed), 1);
@@ -243,17 +243,17 @@ static void no_replay_under_a_former_name_outlives_its_record(void **state)
     struct engine *engine = engine_new(bed->store, 65536);
     struct attempt old = attempt_of(engine, "old"), new = attempt_of(engine, "new");
     assert_int_equal(begin(bed, engine, &old), ENGINE_PROCEED);
-    assert_int_equal(write_done(bed, engine, &old, ENGINE_FINISH), ENGINE_STORED);
+    assert_int_equal(write_done(bed, engine, &old, STORE_FINISH), ENGINE_STORED);
     assert_int_equal(begin(bed, engine, &new), ENGINE_REPLAY);
     attempt_fini(&new);
     size_t n_former = new.n_former;
     new.n_former = 0;
     assert_int_equal(begin(bed, engine, &new), ENGINE_PROCEED);
-    assert_int_equal(write_done(bed, engine, &new, ENGINE_RELEASE), ENGINE_STORED);
+    assert_int_equal(write_done(bed, engine, &new, STORE_RELEASE), ENGINE_STORED);
     new.n_former = n_former;
     struct store_op forget = {.kind = STORE_FORGET, .key_hash = old.key_hash};
     run(bed, &forget);
-    assert_int_equal(forget.write, RECORD_WRITTEN);
+    assert_int_equal(forget.result.write, RECORD_WRITTEN);
     assert_int_equal(begin(bed, engine, &new), ENGINE_PROCEED);
     assert_true(digest_eq(&new.record_hash, &new.key_hash));
     engine_free(engine);
@@ -268,7 +268,7 @@ static struct store_op sent_as(struct slice word)
                                            {"POST /r\na\nc\nt\tquoted\n", 22}};
     struct store_op op = begin_on(1);
     op.begin.unknown = RECORD_UNKNOWN_RETRY;
-    op.origin = origins[word.len == 0 ? 0 : word.len == 4 ? 1 : 2];
+    op.arrival.origin = origins[word.len == 0 ? 0 : word.len == 4 ? 1 : 2];
     return op;
 }
 
@@ -276,9 +276,9 @@ static int64_t proceed_as(struct bed *bed, struct slice word, enum key_forward s
 {
     struct store_op op = sent_as(word);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_int_equal(op.spelling, spelling);
-    return op.record.token;
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.spelling, spelling);
+    return op.result.record.token;
 }
 
 static void what_is_in_doubt_keeps_the_spelling_that_was_sent(void **state)
@@ -293,9 +293,9 @@ static void what_is_in_doubt_keeps_the_spelling_that_was_sent(void **state)
     act(bed, 1, STORE_DOUBT, token);
     op.begin.unknown = RECORD_UNKNOWN_PROBE;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROBE);
-    assert_int_equal(op.spelling, KEY_FORWARD_BARE);
-    assert_int_equal(act(bed, 1, STORE_RELEASE_SETTLED, op.record.token), RECORD_WRITTEN);
+    assert_int_equal(op.result.verdict, RECORD_PROBE);
+    assert_int_equal(op.result.spelling, KEY_FORWARD_BARE);
+    assert_int_equal(act(bed, 1, STORE_RELEASE_SETTLED, op.result.record.token), RECORD_WRITTEN);
     proceed_as(bed, SLICE("quoted"), KEY_FORWARD_BY_SYNTAX);
 }
 

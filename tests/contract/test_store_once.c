@@ -11,8 +11,8 @@ static void the_retry_of_a_lost_response_gets_it_under_its_own_key(void **state)
     finish(bed, 1, take(bed, 1, 5, &rejects), "done");
     struct store_op op = begin(bed, 1, 5, &rejects);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(op.found->body, SLICE("done")));
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.result.found->body, SLICE("done")));
     drop(&op);
 }
 
@@ -41,9 +41,9 @@ static void another_key_of_what_is_complete_is_a_duplicate(void **state)
     finish(bed, 1, take(bed, 1, 5, &rejects), "done");
     struct store_op op = begin(bed, 2, 5, &rejects);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_DUPLICATE);
-    assert_true(op.by_once);
-    assert_int_equal(op.record.http_status, 201);
+    assert_int_equal(op.result.verdict, RECORD_DUPLICATE);
+    assert_true(op.result.by_once);
+    assert_int_equal(op.result.record.http_status, 201);
     drop(&op);
     assert_int_equal(look(bed, 2).status, RECORD_ABSENT);
     assert_int_equal(ask_other(bed, 3, 5, &rejects), RECORD_DUPLICATE);
@@ -59,9 +59,9 @@ static void another_key_gets_the_first_response_and_is_bound_to_it(void **state)
     for (int i = 0; i < 2; i++) {
         struct store_op op = begin(bed, 2, 5, &replays);
         run(bed, &op);
-        assert_int_equal(op.verdict, RECORD_REPLAY);
-        assert_true(slice_eq(op.found->body, SLICE("done")));
-        assert_int_equal(op.by_once, i == 0);
+        assert_int_equal(op.result.verdict, RECORD_REPLAY);
+        assert_true(slice_eq(op.result.found->body, SLICE("done")));
+        assert_int_equal(op.result.by_once, i == 0);
         drop(&op);
     }
     assert_int_equal(look(bed, 2).status, RECORD_COMPLETE);
@@ -80,8 +80,8 @@ static void a_bound_key_is_compared_by_its_own_hashes(void **state)
     struct store_op op = begin(bed, 2, 5, &any);
     op.begin.payload_hash.bytes[0] ^= 1;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_true(op.acknowledges);
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_true(op.result.acknowledges);
     drop(&op);
     assert_int_equal(ask(bed, 1, 5, &any), RECORD_REPLAY);
 }
@@ -103,13 +103,13 @@ static void another_key_waits_for_the_holder_whatever_its_payload(void **state)
     int64_t token = take(bed, 1, 5, &replays);
     assert_int_equal(ask_other(bed, 2, 5, &replays), RECORD_IN_PROGRESS);
     struct store_op waiter = begin(bed, 2, 5, &replays);
-    waiter.wait_until = CLOCK_NEVER;
+    waiter.arrival.wait_until = CLOCK_NEVER;
     submit(bed, &waiter);
     await_waiting(bed, 1);
     finish(bed, 1, token, "late");
     await(bed, &waiter);
-    assert_int_equal(waiter.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(waiter.found->body, SLICE("late")));
+    assert_int_equal(waiter.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(waiter.result.found->body, SLICE("late")));
     drop(&waiter);
 }
 
@@ -122,22 +122,22 @@ static void waiters_proceed_in_the_order_of_their_arrival(void **state)
     struct store_op waiters[3];
     for (size_t i = 0; i < 3; i++) {
         waiters[i] = begin(bed, keys[i], 5, &rejects);
-        waiters[i].wait_until = CLOCK_NEVER;
+        waiters[i].arrival.wait_until = CLOCK_NEVER;
         submit(bed, &waiters[i]);
         await_waiting(bed, i + 1);
     }
     act(bed, 1, STORE_RELEASE, token);
     await(bed, &waiters[0]);
-    assert_int_equal(waiters[0].verdict, RECORD_PROCEED);
+    assert_int_equal(waiters[0].result.verdict, RECORD_PROCEED);
     assert_int_equal(store_counts(bed->store).waiting, 2);
     assert_int_equal(look(bed, 1).status, RECORD_ABSENT);
     assert_int_equal(finish(bed, 1, token, "stale"), RECORD_STALE);
-    act(bed, 2, STORE_RELEASE, waiters[0].record.token);
+    act(bed, 2, STORE_RELEASE, waiters[0].result.record.token);
     await(bed, &waiters[1]);
-    assert_int_equal(waiters[1].verdict, RECORD_PROCEED);
-    finish(bed, 1, waiters[1].record.token, "done");
+    assert_int_equal(waiters[1].result.verdict, RECORD_PROCEED);
+    finish(bed, 1, waiters[1].result.record.token, "done");
     await(bed, &waiters[2]);
-    assert_int_equal(waiters[2].verdict, RECORD_DUPLICATE);
+    assert_int_equal(waiters[2].result.verdict, RECORD_DUPLICATE);
     drop(&waiters[2]);
     assert_int_equal(check_counts(bed), 1);
 }
@@ -158,8 +158,8 @@ static void a_failed_holder_stays_for_its_keys(void **state)
 {
     struct bed *bed = *state;
     struct store_op op = write_on(1, STORE_FINISH, take(bed, 1, 5, &replays));
-    op.final = RECORD_FAILED;
-    op.http_status = 422;
+    op.writing.final = RECORD_FAILED;
+    op.writing.http_status = 422;
     run(bed, &op);
     finish(bed, 2, take(bed, 2, 5, &replays), "done");
     assert_int_equal(look(bed, 1).status, RECORD_FAILED);
@@ -176,21 +176,21 @@ static void what_is_in_doubt_under_retry_goes_on_under_the_holders_key(void **st
     assert_int_equal(ask_other(bed, 2, 5, &retries), RECORD_OUTCOME_UNKNOWN);
     struct store_op op = begin(bed, 2, 5, &retries);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_string_equal(op.found_key, "key-1");
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_string_equal(op.result.found_key, "key-1");
     struct digest holder = key_of(1);
     assert_true(digest_eq(&op.key_hash, &holder));
     drop(&op);
     assert_int_equal(finish(bed, 1, old, "stale"), RECORD_STALE);
     /* A not-done answer says nothing of the first try. */
-    act(bed, 1, STORE_RELEASE, op.record.token);
+    act(bed, 1, STORE_RELEASE, op.result.record.token);
     assert_int_equal(ask_other(bed, 3, 5, &retries), RECORD_OUTCOME_UNKNOWN);
     struct store_op again = begin(bed, 2, 5, &retries);
     run(bed, &again);
-    assert_int_equal(again.verdict, RECORD_PROCEED);
-    assert_string_equal(again.found_key, "key-1");
+    assert_int_equal(again.result.verdict, RECORD_PROCEED);
+    assert_string_equal(again.result.found_key, "key-1");
     drop(&again);
-    finish(bed, 1, again.record.token, "done");
+    finish(bed, 1, again.result.record.token, "done");
     assert_int_equal(ask(bed, 1, 5, &retries), RECORD_REPLAY);
     assert_int_equal(ask(bed, 2, 5, &retries), RECORD_REPLAY);
     assert_int_equal(check_counts(bed), 1);
@@ -214,10 +214,10 @@ static void only_the_same_request_probes_for_the_holder(void **state)
     assert_int_equal(ask_other(bed, 2, 5, &probes), RECORD_OUTCOME_UNKNOWN);
     struct store_op op = begin(bed, 2, 5, &probes);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROBE);
-    assert_string_equal(op.found_key, "key-1");
+    assert_int_equal(op.result.verdict, RECORD_PROBE);
+    assert_string_equal(op.result.found_key, "key-1");
     drop(&op);
-    finish(bed, 1, op.record.token, "found");
+    finish(bed, 1, op.result.record.token, "found");
     assert_int_equal(ask(bed, 2, 5, &probes), RECORD_REPLAY);
 }
 
@@ -229,17 +229,17 @@ static void a_hundred_keys_of_one_value_have_one_effect(void **state)
     static struct store_once once[N];
     for (size_t i = 0; i < N; i++) {
         ops[i] = begin(bed, 100 + i, 5, &replays);
-        once[i] = *ops[i].once;
-        ops[i].once = &once[i];
-        ops[i].wait_until = CLOCK_NEVER;
+        once[i] = *ops[i].arrival.once;
+        ops[i].arrival.once = &once[i];
+        ops[i].arrival.wait_until = CLOCK_NEVER;
         submit(bed, &ops[i]);
     }
     await(bed, &ops[0]);
-    assert_int_equal(ops[0].verdict, RECORD_PROCEED);
-    finish(bed, 100, ops[0].record.token, "done");
+    assert_int_equal(ops[0].result.verdict, RECORD_PROCEED);
+    finish(bed, 100, ops[0].result.record.token, "done");
     for (size_t i = 1; i < N; i++) {
         await(bed, &ops[i]);
-        assert_int_equal(ops[i].verdict, RECORD_REPLAY);
+        assert_int_equal(ops[i].result.verdict, RECORD_REPLAY);
         drop(&ops[i]);
     }
     assert_int_equal(check_counts(bed), 1);
@@ -252,19 +252,19 @@ static void without_a_key_every_later_request_is_a_duplicate(void **state)
     struct bed *bed = *state;
     struct store_op op = keyless(bed, 5, &rejects);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     struct store_op next = keyless(bed, 5, &rejects);
     run(bed, &next);
-    assert_int_equal(next.verdict, RECORD_IN_PROGRESS);
-    finish(bed, KEYLESS + 5, op.record.token, "done");
+    assert_int_equal(next.result.verdict, RECORD_IN_PROGRESS);
+    finish(bed, KEYLESS + 5, op.result.record.token, "done");
     next = keyless(bed, 5, &rejects);
     run(bed, &next);
-    assert_int_equal(next.verdict, RECORD_DUPLICATE);
+    assert_int_equal(next.result.verdict, RECORD_DUPLICATE);
     drop(&next);
     assert_int_equal(ask(bed, 1, 5, &rejects), RECORD_DUPLICATE);
     next = keyless(bed, 5, &replays);
     run(bed, &next);
-    assert_int_equal(next.verdict, RECORD_REPLAY);
+    assert_int_equal(next.result.verdict, RECORD_REPLAY);
     drop(&next);
     assert_int_equal(check_counts(bed), 1);
 }
@@ -294,15 +294,15 @@ static void a_holder_under_a_former_name_of_the_rule_is_found(void **state)
     struct bed *bed = *state;
     finish(bed, 1, take(bed, 1, 5, &rejects), "done");
     struct store_op op = begin(bed, 2, 5, &rejects);
-    struct store_once renamed = *op.once;
+    struct store_once renamed = *op.arrival.once;
     renamed.hash = store_once_hash(store_digest_key(bed->store), TENANT, SLICE("new"), text_of(5));
-    renamed.former[0] = op.once->hash;
+    renamed.former[0] = op.arrival.once->hash;
     renamed.former_as_key[0] = key_of(1005);
     renamed.n_former = 1;
-    op.once = &renamed;
-    op.rule = SLICE("new");
+    op.arrival.once = &renamed;
+    op.arrival.rule = SLICE("new");
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_DUPLICATE);
+    assert_int_equal(op.result.verdict, RECORD_DUPLICATE);
     drop(&op);
 }
 
@@ -355,8 +355,8 @@ static void a_value_outlives_its_keys(void **state)
     take(bed, 1, 4, &replays); /* the key is free for something else */
     struct store_op op = begin(bed, 3, 5, &replays);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(op.found->body, SLICE("done")));
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.result.found->body, SLICE("done")));
     drop(&op);
     assert_int_equal(ask(bed, 1, 4, &replays), RECORD_IN_PROGRESS);
     assert_int_equal(check_counts(bed), 3);
@@ -373,7 +373,7 @@ static void keys_outlive_the_value_and_a_bound_key_lengthens_their_time(void **s
     struct store_op op = begin(bed, 1, 5, &replays);
     op.begin.once_ttl_us = TTL / 2;
     run(bed, &op);
-    finish(bed, 1, op.record.token, "first");
+    finish(bed, 1, op.result.record.token, "first");
     advance(bed, TTL / 4);
     assert_int_equal(ask(bed, 2, 5, &replays), RECORD_REPLAY);
     advance(bed, TTL / 4 + SECOND);
@@ -382,14 +382,14 @@ static void keys_outlive_the_value_and_a_bound_key_lengthens_their_time(void **s
     advance(bed, TTL / 2 + TTL / 8);
     op = begin(bed, 2, 5, &replays);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(op.found->body, SLICE("first")));
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.result.found->body, SLICE("first")));
     drop(&op);
     advance(bed, TTL / 8);
     assert_int_equal(ask(bed, 2, 5, &replays), RECORD_REPLAY);
     op = begin(bed, 2, 5, &replays);
     run(bed, &op);
-    assert_true(slice_eq(op.found->body, SLICE("second")));
+    assert_true(slice_eq(op.result.found->body, SLICE("second")));
     drop(&op);
 }
 
@@ -401,8 +401,8 @@ static void neither_time_runs_while_a_record_is_in_doubt(void **state)
     advance(bed, 10 * ONCE_TTL);
     struct store_op op = begin(bed, 2, 5, &retries);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_string_equal(op.found_key, "key-1");
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_string_equal(op.result.found_key, "key-1");
     drop(&op);
     assert_int_equal(check_counts(bed), 1);
 }
@@ -417,8 +417,8 @@ static void what_was_swept_of_a_response_does_not_come_back(void **state)
     assert_int_equal(ask(bed, 2, 5, &acks), RECORD_RESULT_EXPIRED);
     struct store_op op = begin(bed, 2, 5, &acks);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_RESULT_NOT_KEPT);
-    assert_true(op.acknowledges);
+    assert_int_equal(op.result.verdict, RECORD_RESULT_NOT_KEPT);
+    assert_true(op.result.acknowledges);
     drop(&op);
 }
 
@@ -432,7 +432,7 @@ static void a_value_that_is_known_for_ever_keeps_no_response_for_so_long(void **
     struct store_op op = begin(bed, 1, 5, &acks);
     op.begin.once_ttl_us = CLOCK_NEVER;
     run(bed, &op);
-    finish(bed, 1, op.record.token, "done");
+    finish(bed, 1, op.result.record.token, "done");
     advance(bed, TTL + SECOND);
     assert_int_equal(ask(bed, 2, 5, &acks), RECORD_RESULT_EXPIRED);
     assert_int_equal(bed_number(bed, "SELECT body IS NULL FROM pawl_outcome"), 1);

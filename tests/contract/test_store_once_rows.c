@@ -28,19 +28,19 @@ static void a_name_without_a_key_leads_to_the_last_holder_after_a_merge(void **s
     merge_often(bed);
     struct store_op first = keyless(bed, 5, &rejects);
     run(bed, &first);
-    struct store_op failed = write_on(KEYLESS + 5, STORE_FINISH, first.record.token);
-    failed.final = RECORD_FAILED;
-    failed.http_status = 422;
+    struct store_op failed = write_on(KEYLESS + 5, STORE_FINISH, first.result.record.token);
+    failed.writing.final = RECORD_FAILED;
+    failed.writing.http_status = 422;
     run(bed, &failed);
     merge_all(bed);
     struct store_op next = keyless(bed, 5, &rejects);
     run(bed, &next);
-    assert_int_equal(next.verdict, RECORD_PROCEED);
-    finish(bed, KEYLESS + 5, next.record.token, "done");
+    assert_int_equal(next.result.verdict, RECORD_PROCEED);
+    finish(bed, KEYLESS + 5, next.result.record.token, "done");
     merge_all(bed);
     next = keyless(bed, 5, &rejects);
     run(bed, &next);
-    assert_int_equal(next.verdict, RECORD_DUPLICATE);
+    assert_int_equal(next.result.verdict, RECORD_DUPLICATE);
     drop(&next);
 }
 
@@ -51,16 +51,16 @@ static struct store_op renamed(struct bed *bed, uint64_t key, uint64_t value,
                                const struct sort *sort, const struct digest *former)
 {
     struct store_op op = begin(bed, key, value, sort);
-    struct store_once *once = (struct store_once *)(uintptr_t)op.once;
+    struct store_once *once = (struct store_once *)(uintptr_t)op.arrival.once;
     const struct digest_key *secret = store_digest_key(bed->store);
     once->former[0] = once->hash;
     once->former_as_key[0] = once->as_key;
     once->n_former = 1;
     once->hash = store_once_hash(secret, TENANT, SLICE("new"), once->text);
     once->as_key = key_of(2000 + value);
-    op.rule = SLICE("new");
-    op.former = former;
-    op.n_former = 1;
+    op.arrival.rule = SLICE("new");
+    op.arrival.former = former;
+    op.arrival.n_former = 1;
     return op;
 }
 
@@ -72,16 +72,16 @@ static void a_record_of_the_old_rule_name_holds_its_value(void **state)
     act(bed, 1, STORE_RELEASE, proceed(bed, 1));
     struct store_op op = renamed(bed, 11, 5, &rejects, &former[0]);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     assert_true(digest_eq(&op.key_hash, &former[0]));
-    assert_string_equal(op.found_key, "key");
+    assert_string_equal(op.result.found_key, "key");
     drop(&op);
-    finish(bed, 1, op.record.token, "done");
+    finish(bed, 1, op.result.record.token, "done");
     for (uint64_t key = 2; key <= 3; key++) {
         op = renamed(bed, 10 + key, 5, &rejects, &former[key - 1]);
         run(bed, &op);
-        assert_int_equal(op.status, STORE_DONE);
-        assert_int_equal(op.verdict, RECORD_DUPLICATE);
+        assert_int_equal(op.result.status, STORE_DONE);
+        assert_int_equal(op.result.verdict, RECORD_DUPLICATE);
         drop(&op);
     }
     assert_int_equal(check_counts(bed), 1);
@@ -94,15 +94,15 @@ static void a_record_in_doubt_of_the_old_rule_name_goes_on_and_holds_its_value(v
     struct store_op old = begin_on(1005);
     old.begin.unknown = RECORD_UNKNOWN_RETRY;
     run(bed, &old);
-    act(bed, 1005, STORE_DOUBT, old.record.token);
+    act(bed, 1005, STORE_DOUBT, old.result.record.token);
     struct store_op op = renamed(bed, 11, 5, &retries, &former[0]);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     drop(&op);
-    finish(bed, 1005, op.record.token, "done");
+    finish(bed, 1005, op.result.record.token, "done");
     op = renamed(bed, 12, 5, &retries, &former[1]);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
     drop(&op);
     assert_int_equal(check_counts(bed), 1);
 }
@@ -114,8 +114,8 @@ static void a_record_whose_value_is_taken_is_decided_by_the_value(void **state)
     finish(bed, 2, take(bed, 2, 5, &rejects), "done");
     struct store_op op = begin(bed, 1, 5, &rejects);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_DUPLICATE);
-    assert_true(op.by_once);
+    assert_int_equal(op.result.verdict, RECORD_DUPLICATE);
+    assert_true(op.result.by_once);
     drop(&op);
 }
 
@@ -125,7 +125,7 @@ static void a_record_whose_value_is_taken_is_decided_by_the_value(void **state)
 static struct store_op made_by(struct bed *bed, int64_t template_id, uint64_t key, uint64_t value)
 {
     struct store_op op = begin(bed, key, value, &rejects);
-    struct store_once *once = (struct store_once *)(uintptr_t)op.once;
+    struct store_once *once = (struct store_once *)(uintptr_t)op.arrival.once;
     once->template_id = template_id;
     return op;
 }
@@ -139,9 +139,9 @@ static enum record_verdict ask_changed(struct bed *bed, uint64_t key, uint64_t v
 {
     struct store_op op = changed(bed, key, value);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     drop(&op);
-    return op.verdict;
+    return op.result.verdict;
 }
 
 static void a_retry_is_not_compared_with_a_value_of_another_template(void **state)
@@ -150,13 +150,13 @@ static void a_retry_is_not_compared_with_a_value_of_another_template(void **stat
     finish(bed, 1, take(bed, 1, 5, &rejects), "done");
     struct store_op op = changed(bed, 1, 6);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(op.found->body, SLICE("done")));
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.result.found->body, SLICE("done")));
     drop(&op);
     op = changed(bed, 1, 6);
     op.begin.payload_hash.bytes[0] ^= 1;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_MISMATCH);
+    assert_int_equal(op.result.verdict, RECORD_MISMATCH);
     assert_int_equal(ask(bed, 1, 6, &rejects), RECORD_MISMATCH);
 }
 
@@ -168,10 +168,10 @@ static void what_proceeds_again_holds_the_value_of_the_new_template(void **state
         atomic_store(&hostile_faults(bed->backend)->next_save, BACKEND_BUSY);
     struct store_op op = changed(bed, 1, 6);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     assert_int_equal(ask_changed(bed, 2, 6), RECORD_IN_PROGRESS);
     assert_int_equal(ask_changed(bed, 1, 7), RECORD_MISMATCH);
-    finish(bed, 1, op.record.token, "done");
+    finish(bed, 1, op.result.record.token, "done");
     assert_int_equal(ask_changed(bed, 2, 6), RECORD_DUPLICATE);
     assert_int_equal(ask_changed(bed, 3, 5), RECORD_PROCEED); /* nobody holds that one */
     assert_int_equal(check_counts(bed), 2);
@@ -183,9 +183,9 @@ static void what_proceeds_again_takes_no_value_of_the_new_template_that_is_held(
     act(bed, 1, STORE_RELEASE, take(bed, 1, 5, &rejects));
     struct store_op op = changed(bed, 2, 6);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     assert_int_equal(ask_changed(bed, 1, 6), RECORD_IN_PROGRESS);
-    finish(bed, 2, op.record.token, "done");
+    finish(bed, 2, op.result.record.token, "done");
     assert_int_equal(ask_changed(bed, 1, 6), RECORD_DUPLICATE);
     act(bed, 2, STORE_FORGET, 0);
     assert_int_equal(ask_changed(bed, 1, 6), RECORD_PROCEED);
@@ -200,8 +200,8 @@ static void assert_replayed_by_value(struct bed *bed, const struct sort *sort, c
     advance(bed, TTL + 10 * SECOND);
     struct store_op op = begin(bed, 3, 5, sort);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(op.found->body, slice_of(body)));
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.result.found->body, slice_of(body)));
     drop(&op);
 }
 
@@ -210,8 +210,8 @@ static int64_t in_doubt(struct bed *bed, uint64_t key, enum record_unknown unkno
     struct store_op op = begin_on(key);
     op.begin.unknown = unknown;
     run(bed, &op);
-    act(bed, key, STORE_DOUBT, op.record.token);
-    return op.record.token;
+    act(bed, key, STORE_DOUBT, op.result.record.token);
+    return op.result.record.token;
 }
 
 static void what_goes_on_for_another_key_holds_the_value(void **state)
@@ -221,10 +221,10 @@ static void what_goes_on_for_another_key_holds_the_value(void **state)
     in_doubt(bed, 1005, RECORD_UNKNOWN_RETRY);
     struct store_op op = begin(bed, 2, 5, &retries);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_non_null(op.found_key);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_non_null(op.result.found_key);
     drop(&op);
-    finish(bed, 1005, op.record.token, "done");
+    finish(bed, 1005, op.result.record.token, "done");
     assert_replayed_by_value(bed, &retries, "done");
 }
 
@@ -235,9 +235,9 @@ static void what_is_asked_for_another_key_holds_the_value(void **state)
     in_doubt(bed, 1005, RECORD_UNKNOWN_PROBE);
     struct store_op op = begin(bed, 2, 5, &probes);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROBE);
+    assert_int_equal(op.result.verdict, RECORD_PROBE);
     drop(&op);
-    finish(bed, 1005, op.record.token, "found");
+    finish(bed, 1005, op.result.record.token, "found");
     assert_replayed_by_value(bed, &probes, "found");
 }
 
@@ -259,7 +259,7 @@ static void a_key_that_was_used_again_outlives_its_old_row(void **state)
     struct store_op op = begin(bed, 2, 5, &retries);
     run(bed, &op);
     drop(&op);
-    finish(bed, 1005, op.record.token, "done");
+    finish(bed, 1005, op.result.record.token, "done");
     advance(bed, TTL + SECOND);
     finish(bed, 1005, take(bed, 1005, 6, &retries), "new");
     advance(bed, ONCE_TTL - TTL);
@@ -267,8 +267,8 @@ static void a_key_that_was_used_again_outlives_its_old_row(void **state)
         advance(bed, SECOND);
     op = begin(bed, 1005, 6, &retries);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(op.found->body, SLICE("new")));
+    assert_int_equal(op.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(op.result.found->body, SLICE("new")));
     drop(&op);
 }
 
@@ -283,8 +283,8 @@ static void names_that_were_used_again_are_merged(void **state)
         struct store_op op = keyless(bed, 5, &rejects);
         op.begin.once_ttl_us = TTL / 4;
         run(bed, &op);
-        assert_int_equal(op.verdict, RECORD_PROCEED);
-        finish(bed, KEYLESS + 5, op.record.token, "done");
+        assert_int_equal(op.result.verdict, RECORD_PROCEED);
+        finish(bed, KEYLESS + 5, op.result.record.token, "done");
         merge_all(bed);
         advance(bed, TTL / 4 + SECOND);
     }
@@ -318,12 +318,12 @@ static void a_key_that_is_bound_beside_the_end_of_its_record_leads_nowhere(void 
     submit(bed, &forget);
     await(bed, &bound);
     await(bed, &forget);
-    assert_int_equal(bound.verdict, RECORD_REPLAY);
-    assert_int_equal(forget.write, RECORD_WRITTEN);
-    outcome_unref(bound.found);
+    assert_int_equal(bound.result.verdict, RECORD_REPLAY);
+    assert_int_equal(forget.result.write, RECORD_WRITTEN);
+    outcome_unref(bound.result.found);
     struct store_op next = begin(bed, 2, 5, &replays);
     run(bed, &next);
-    assert_int_equal(next.verdict, RECORD_PROCEED);
+    assert_int_equal(next.result.verdict, RECORD_PROCEED);
     assert_int_equal(check_counts(bed), 1);
 }
 
@@ -337,18 +337,18 @@ static void a_duplicate_in_the_batch_of_the_outcome_learns_where_the_result_is(v
     struct outcome *outcome =
         outcome_new(201, false, SLICE("Location: /refunds/5\r\n"), SLICE("{}"));
     assert_non_null(outcome);
-    struct store_op done = write_on(1, STORE_FINISH, first.record.token);
-    done.outcome = outcome;
-    done.kept = true;
+    struct store_op done = write_on(1, STORE_FINISH, first.result.record.token);
+    done.writing.outcome = outcome;
+    done.writing.keeps = true;
     struct store_op duplicate = begin(bed, 2, 5, &rejects);
     submit(bed, &done);
     submit(bed, &duplicate);
     await(bed, &done);
     await(bed, &duplicate);
-    assert_int_equal(duplicate.verdict, RECORD_DUPLICATE);
-    assert_non_null(duplicate.found);
-    assert_true(slice_eq(duplicate.found->location, SLICE("/refunds/5")));
-    outcome_unref(duplicate.found);
+    assert_int_equal(duplicate.result.verdict, RECORD_DUPLICATE);
+    assert_non_null(duplicate.result.found);
+    assert_true(slice_eq(duplicate.result.found->location, SLICE("/refunds/5")));
+    outcome_unref(duplicate.result.found);
     outcome_unref(outcome);
 }
 
@@ -357,18 +357,18 @@ static enum record_verdict ask_made_by(struct bed *bed, int64_t template_id, uin
 {
     struct store_op op = made_by(bed, template_id, key, value);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     drop(&op);
-    return op.verdict;
+    return op.result.verdict;
 }
 
 static int64_t take_made_by(struct bed *bed, int64_t template_id, uint64_t key, uint64_t value)
 {
     struct store_op op = made_by(bed, template_id, key, value);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     drop(&op);
-    return op.record.token;
+    return op.result.record.token;
 }
 
 /* found: R22 */

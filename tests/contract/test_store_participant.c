@@ -37,8 +37,8 @@ static int64_t acquire(struct pair *pair, uint64_t key, bool lives)
     op.begin.unknown = RECORD_UNKNOWN_PARTICIPANT;
     op.begin.lease_us = lives ? LEASE : 1;
     run(&pair->gateway, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    return op.record.token;
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    return op.result.record.token;
 }
 
 /* What an outcome came to; `*ret_body`, where it was stored before, says what is kept. */
@@ -46,18 +46,19 @@ static enum record_write store_as(struct bed *bed, struct store_op *op, const ch
                                   struct buf *ret_body)
 {
     struct outcome *outcome =
-        outcome_new(op->http_status, op->final == RECORD_FAILED, SLICE("A: b\r\n"), slice_of(body));
+        outcome_new(op->writing.http_status, op->writing.final == RECORD_FAILED, SLICE("A: b\r\n"),
+                    slice_of(body));
     assert_non_null(outcome);
-    op->outcome = outcome;
-    op->kept = true;
+    op->writing.outcome = outcome;
+    op->writing.keeps = true;
     run(bed, op);
-    assert_int_equal(op->status, STORE_DONE);
+    assert_int_equal(op->result.status, STORE_DONE);
     buf_clear(ret_body);
-    if (op->found)
-        buf_add_slice(ret_body, op->found->body);
-    outcome_unref(op->found);
+    if (op->result.found)
+        buf_add_slice(ret_body, op->result.found->body);
+    outcome_unref(op->result.found);
     outcome_unref(outcome);
-    return op->write;
+    return op->result.write;
 }
 
 static enum record_write complete(struct pair *pair, uint64_t key, int64_t token)
@@ -73,10 +74,10 @@ static void assert_told(struct pair *pair, uint64_t key, const char *body)
     for (int i = 0; i < 4; i++) {
         struct store_op op = begin_on(key);
         run(i % 2 ? &pair->gateway : &pair->other, &op);
-        assert_int_equal(op.verdict, RECORD_REPLAY);
-        assert_int_equal(op.record.http_status, 201);
-        assert_true(slice_eq(op.found->body, slice_of(body)));
-        outcome_unref(op.found);
+        assert_int_equal(op.result.verdict, RECORD_REPLAY);
+        assert_int_equal(op.result.record.http_status, 201);
+        assert_true(slice_eq(op.result.found->body, slice_of(body)));
+        outcome_unref(op.result.found);
     }
     assert_int_equal(check_counts(&pair->gateway), 1);
 }
@@ -112,7 +113,7 @@ static void an_outcome_without_a_participant_is_stored_alone(void **state)
             struct store_op op = write_on(key, STORE_FINISH, token);
             enum record_write write = store_as(&pair->gateway, &op, "the gateway's", &found);
             assert_int_equal(write, i == 0 ? RECORD_WRITTEN : RECORD_ALREADY);
-            assert_int_equal(op.alone, key == 1 && i == 0);
+            assert_int_equal(op.result.alone, key == 1 && i == 0);
         }
     }
 }
@@ -128,9 +129,9 @@ static void a_waiter_gets_what_was_filled_in(void **state)
     assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
     assert_int_equal(finish(&pair->gateway, 1, token, "the gateway's"), RECORD_WRITTEN);
     await(&pair->gateway, &waiter);
-    assert_int_equal(waiter.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(waiter.found->body, SLICE("the gateway's")));
-    outcome_unref(waiter.found);
+    assert_int_equal(waiter.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(waiter.result.found->body, SLICE("the gateway's")));
+    outcome_unref(waiter.result.found);
 }
 
 static void after_a_replay_a_fill_in_is_discarded(void **state)
@@ -154,7 +155,7 @@ static void a_response_of_another_status_is_discarded(void **state)
     int64_t token = acquire(pair, 1, true);
     assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
     struct store_op other = write_on(1, STORE_FINISH, token);
-    other.http_status = 202;
+    other.writing.http_status = 202;
     assert_int_equal(store_as(&pair->gateway, &other, "the gateway's", &found), RECORD_ALREADY);
     assert_true(slice_eq(buf_slice(&found), SLICE("participant's")));
     assert_told(pair, 1, "participant's");
@@ -190,11 +191,12 @@ static void a_participant_whose_token_was_replaced_rolls_back(void **state)
     struct store_op next = begin_on(1);
     next.begin.unknown = RECORD_UNKNOWN_PARTICIPANT;
     run(&pair->other, &next);
-    assert_int_equal(next.verdict, RECORD_PROCEED);
+    assert_int_equal(next.result.verdict, RECORD_PROCEED);
     assert_int_equal(complete(pair, 1, token), RECORD_STALE);
-    assert_int_equal(complete(pair, 1, next.record.token), RECORD_WRITTEN);
+    assert_int_equal(complete(pair, 1, next.result.record.token), RECORD_WRITTEN);
     assert_int_equal(finish(&pair->gateway, 1, token, "late"), RECORD_STALE);
-    assert_int_equal(finish(&pair->other, 1, next.record.token, "the other's"), RECORD_WRITTEN);
+    assert_int_equal(finish(&pair->other, 1, next.result.record.token, "the other's"),
+                     RECORD_WRITTEN);
     assert_told(pair, 1, "the other's");
 }
 
@@ -215,9 +217,9 @@ static void a_provisional_record_is_forgotten_whole(void **state)
     assert_int_equal(complete(pair, 1, token), RECORD_WRITTEN);
     assert_int_equal(act(&pair->other, 1, STORE_FORGET, token), RECORD_LIVE);
     struct store_op forget = write_on(1, STORE_FORGET, token);
-    forget.force = true;
+    forget.writing.force = true;
     run(&pair->gateway, &forget);
-    assert_int_equal(forget.write, RECORD_WRITTEN);
+    assert_int_equal(forget.result.write, RECORD_WRITTEN);
     assert_int_equal(check_counts(&pair->gateway), 0);
     assert_int_equal(finish(&pair->gateway, 1, token, "late"), RECORD_STALE);
     assert_true(proceed(&pair->gateway, 1) > token);
@@ -243,17 +245,17 @@ static void what_one_batch_fills_in_and_replays_is_the_same(void **state)
     struct outcome *filled = outcome_new(201, false, SLICE(""), SLICE("the gateway's"));
     struct store_op ops[] = {
         {.kind = STORE_LOOK, .key_hash = key_of(1)}, write_on(1, STORE_FINISH, token), begin_on(1)};
-    ops[1].outcome = filled;
-    ops[1].kept = true;
+    ops[1].writing.outcome = filled;
+    ops[1].writing.keeps = true;
     for (size_t i = 0; i < 3; i++)
         submit(&pair->gateway, &ops[i]);
     for (size_t i = 0; i < 3; i++)
         await(&pair->gateway, &ops[i]);
-    assert_int_equal(ops[1].write, RECORD_WRITTEN);
-    assert_int_equal(ops[2].verdict, RECORD_REPLAY);
-    assert_true(outcome_eq(ops[2].found, filled));
-    outcome_unref(ops[0].found);
-    outcome_unref(ops[2].found);
+    assert_int_equal(ops[1].result.write, RECORD_WRITTEN);
+    assert_int_equal(ops[2].result.verdict, RECORD_REPLAY);
+    assert_true(outcome_eq(ops[2].result.found, filled));
+    outcome_unref(ops[0].result.found);
+    outcome_unref(ops[2].result.found);
     outcome_unref(filled);
     assert_told(pair, 1, "the gateway's");
 }
@@ -267,14 +269,14 @@ static void a_value_replays_what_was_provisional_once_it_was_given_up(void **sta
     struct store_op op = begin(&pair->gateway, 1, 5, &sort);
     op.begin.lease_us = 1;
     run(&pair->gateway, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_int_equal(complete(pair, 1, op.record.token), RECORD_WRITTEN);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_int_equal(complete(pair, 1, op.result.record.token), RECORD_WRITTEN);
     assert_int_equal(ask(&pair->gateway, 2, 5, &sort), RECORD_IN_PROGRESS);
     assert_int_equal(ask(&pair->other, 2, 5, &rejects), RECORD_DUPLICATE);
     assert_true(look(&pair->other, 1).provisional);
     assert_int_equal(ask(&pair->other, 2, 5, &sort), RECORD_REPLAY);
     assert_false(look(&pair->other, 1).provisional);
-    assert_int_equal(finish(&pair->gateway, 1, op.record.token, "late"), RECORD_ALREADY);
+    assert_int_equal(finish(&pair->gateway, 1, op.result.record.token, "late"), RECORD_ALREADY);
     assert_int_equal(ask(&pair->gateway, 2, 5, &sort), RECORD_REPLAY);
     assert_int_equal(check_counts(&pair->gateway), 1);
 }

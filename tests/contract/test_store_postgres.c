@@ -70,12 +70,12 @@ static void a_row_that_the_server_refuses_fails_alone(void **state)
     struct store_op ops[N];
     for (uint64_t i = 0; i < N; i++) {
         ops[i] = begin_on(i);
-        ops[i].tenant = i == BAD ? SLICE("bad") : SLICE("good");
+        ops[i].arrival.tenant = i == BAD ? SLICE("bad") : SLICE("good");
         submit(bed, &ops[i]);
     }
     for (int i = 0; i < N; i++) {
         await(bed, &ops[i]);
-        assert_int_equal(ops[i].status, i == BAD ? STORE_DOWN : STORE_DONE);
+        assert_int_equal(ops[i].result.status, i == BAD ? STORE_DOWN : STORE_DONE);
     }
     assert_int_equal(check_counts(bed), N - 1);
 }
@@ -199,8 +199,8 @@ static void an_outcome_that_the_server_refuses_is_kept_until_it_can_be_stored(vo
     without_thread(bed);
     int64_t token = proceed(bed, 1);
     struct store_op op = write_on(1, STORE_FINISH, token);
-    op.final = RECORD_COMPLETE;
-    op.http_status = 201;
+    op.writing.final = RECORD_COMPLETE;
+    op.writing.http_status = 201;
     bed_exec(bed, "ALTER TABLE record ADD CONSTRAINT strange CHECK (status = 1)");
     submit(bed, &op);
     (void)store_step(bed->store);
@@ -209,8 +209,8 @@ static void an_outcome_that_the_server_refuses_is_kept_until_it_can_be_stored(vo
     assert_int_equal(verdict(bed, 1), RECORD_IN_PROGRESS);
     bed_exec(bed, "ALTER TABLE record DROP CONSTRAINT strange");
     await(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.status, STORE_DONE);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
 }
 
 /* More than a statement may have: 54001, whatever is in the row. */
@@ -223,9 +223,9 @@ static void a_row_beyond_a_limit_of_the_server_fails_alone(void **state)
                   "CREATE TRIGGER limits BEFORE INSERT ON record FOR EACH ROW EXECUTE FUNCTION"
                   " limits()");
     struct store_op bad = begin_on(1);
-    bad.tenant = SLICE("bad");
+    bad.arrival.tenant = SLICE("bad");
     run(bed, &bad);
-    assert_int_equal(bad.status, STORE_DOWN);
+    assert_int_equal(bad.result.status, STORE_DOWN);
     (void)proceed(bed, 2);
 }
 
@@ -251,7 +251,7 @@ static void a_function_that_returns_something_else_is_a_store_that_is_away(void 
                   " 1000; RETURN NEXT r; END LOOP; END'");
     struct store_op op = begin_on(1);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DOWN);
+    assert_int_equal(op.result.status, STORE_DOWN);
     bed_exec(bed, "DROP FUNCTION load(bytea[], bigint[], bytea[], bigint);"
                   "ALTER FUNCTION right_one RENAME TO load");
     assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);
@@ -277,11 +277,11 @@ static void a_begin_that_was_unsure_and_then_is_refused_fails(void **state)
     struct store_op op = begin_on(1);
     submit(bed, &op);
     (void)store_step(bed->store);
-    assert_true(op.unsure);
+    assert_true(op.own.unsure);
     bed_exec(bed, "DROP FUNCTION at_commit CASCADE;"
                   "ALTER TABLE record ADD CONSTRAINT strange CHECK (status <> 1)");
     await(bed, &op);
-    assert_int_equal(op.status, STORE_DOWN);
+    assert_int_equal(op.result.status, STORE_DOWN);
     bed_exec(bed, "ALTER TABLE record DROP CONSTRAINT strange");
     (void)proceed(bed, 1);
 }
@@ -296,14 +296,14 @@ static void a_begin_that_was_unsure_proceeds_when_its_mark_could_be_written(void
     struct store_op op = begin_on(1);
     submit(bed, &op);
     (void)store_step(bed->store);
-    assert_true(op.unsure);
+    assert_true(op.own.unsure);
     usleep(100 * 1000); /* until a batch that failed is tried again */
     (void)store_step(bed->store);
     assert_false(store_op_ended(&op));
     bed_exec(bed, "ALTER TABLE tally DROP CONSTRAINT strange");
     await(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_int_equal(finish(bed, 1, op.record.token, "kept"), RECORD_WRITTEN);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_int_equal(finish(bed, 1, op.result.record.token, "kept"), RECORD_WRITTEN);
 }
 
 static PGconn *hold_rows(struct bed *bed, const char *sql)
@@ -334,7 +334,7 @@ static void a_held_mark_that_is_missing_is_noticed_where_nothing_is_written(void
     struct store_op op = begin_on(2);
     submit(bed, &op);
     (void)store_step(bed->store);
-    assert_true(op.unsure);
+    assert_true(op.own.unsure);
     let_go(stranger);
     bed_exec(bed, "DROP FUNCTION at_commit() CASCADE");
     assert_int_equal(bed_number(bed, "SELECT count(*) FROM mark"), 2);

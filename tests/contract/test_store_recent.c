@@ -10,9 +10,9 @@
 static struct store_op full_begin(const struct store_once *once, const struct fingerprint *print)
 {
     struct store_op op = begin_on(1);
-    op.fingerprint = print;
-    op.once = once;
-    op.origin = SLICE("10.0.0.1 trace");
+    op.arrival.fingerprint = print;
+    op.arrival.once = once;
+    op.arrival.origin = SLICE("10.0.0.1 trace");
     op.begin = (struct record_begin){.payload_hash = key_of(2),
                                      .target_hash = key_of(3),
                                      .attempt_id = "an attempt's id",
@@ -85,13 +85,13 @@ static void a_claim_is_shown_as_the_file_has_it(void **state)
     struct fingerprint print = {.len = 5, .text = "print"};
     struct store_op op = full_begin(NULL, &print);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     check_shown_as_the_file_says(bed);
     /* And once more after it was changed. */
-    struct store_op doubt = write_on(1, STORE_DOUBT, op.record.token);
-    doubt.row_hint = op.row;
+    struct store_op doubt = write_on(1, STORE_DOUBT, op.result.record.token);
+    doubt.row_hint = op.result.row;
     run(bed, &doubt);
-    assert_int_equal(doubt.write, RECORD_WRITTEN);
+    assert_int_equal(doubt.result.write, RECORD_WRITTEN);
     check_shown_as_the_file_says(bed);
 }
 
@@ -103,7 +103,7 @@ static void a_claim_with_a_once_value_is_shown_as_the_file_has_it(void **state)
     once.hash = store_once_hash(&secret, SLICE("tenant"), SLICE("rule"), once.text);
     struct store_op op = full_begin(&once, NULL);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     check_shown_as_the_file_says(bed);
 }
 
@@ -115,13 +115,13 @@ static void a_claim_shows_nothing_of_the_life_before_it(void **state)
     struct store_op first = begin_on(1);
     first.begin.ttl_us = 1; /* gone by the next batch, and not swept yet */
     run(bed, &first);
-    struct store_op done = write_on(1, STORE_FINISH, first.record.token);
-    done.outcome = outcome;
-    done.kept = true;
+    struct store_op done = write_on(1, STORE_FINISH, first.result.record.token);
+    done.writing.outcome = outcome;
+    done.writing.keeps = true;
     run(bed, &done);
-    assert_int_equal(done.write, RECORD_WRITTEN);
+    assert_int_equal(done.result.write, RECORD_WRITTEN);
     outcome_unref(outcome);
-    assert_int_not_equal(proceed(bed, 1), first.record.token);
+    assert_int_not_equal(proceed(bed, 1), first.result.record.token);
     check_shown_as_the_file_says(bed);
 }
 

@@ -28,7 +28,7 @@ static void everything_is_there_after_a_reopen(void **state)
     act(bed, 3, STORE_DOUBT, doubtful);
     int64_t last = proceed(bed, 4);
     struct store_op forget = write_on(4, STORE_FORGET, last);
-    forget.force = true;
+    forget.writing.force = true;
     run(bed, &forget);
     char secret[DIGEST_SIZE];
     memcpy(secret, store_secret(bed->store).at, sizeof secret);
@@ -37,10 +37,10 @@ static void everything_is_there_after_a_reopen(void **state)
     assert_memory_equal(store_secret(bed->store).at, secret, sizeof secret);
     struct store_op again = begin_on(1);
     run(bed, &again);
-    assert_int_equal(again.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(again.found->body, SLICE("kept")));
-    assert_true(slice_eq(again.found->fields, SLICE("A: b\r\n")));
-    outcome_unref(again.found);
+    assert_int_equal(again.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(again.result.found->body, SLICE("kept")));
+    assert_true(slice_eq(again.result.found->fields, SLICE("A: b\r\n")));
+    outcome_unref(again.result.found);
     assert_int_equal(verdict(bed, 3), RECORD_OUTCOME_UNKNOWN);
     assert_int_equal(finish(bed, 2, running, "late"), RECORD_WRITTEN);
     assert_true(proceed(bed, 4) > last + 1);
@@ -178,15 +178,16 @@ static void a_record_named_in_full_is_found_without_a_scan(void **state)
     struct bed *bed = *state;
     bed_open(bed);
     struct store_op op = begin_on(1);
-    op.key_hash = store_key_hash(bed->store, op.tenant, op.rule, op.key);
+    op.key_hash = store_key_hash(bed->store, op.arrival.tenant, op.arrival.rule, op.arrival.key);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    struct keys_wanted wanted = {.tenant = op.tenant, .rule = op.rule, .key = op.key, .limit = 2};
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    struct keys_wanted wanted = {
+        .tenant = op.arrival.tenant, .rule = op.arrival.rule, .key = op.arrival.key, .limit = 2};
     struct keys_found found = {0};
     uint64_t before = store_counts(bed->store).work.reads;
     assert_int_equal(keys_list(bed->store, &wanted, &bed->parker.parker, &found), STORE_DONE);
     assert_int_equal(found.n, 1);
-    assert_true(slice_eq(found.first->store.key, op.key));
+    assert_true(slice_eq(found.first->store.key, op.arrival.key));
     assert_in_range(store_counts(bed->store).work.reads - before, 1, 2);
     keys_found_fini(&found);
 }
@@ -220,8 +221,8 @@ static void the_view_has_the_promised_columns_and_values(void **state)
     int64_t token = proceed(bed, 1);
     struct outcome *outcome = outcome_new(201, false, SLICE("Location: /r/1\r\n"), SLICE("body"));
     struct store_op op = write_on(1, STORE_FINISH, token);
-    op.outcome = outcome;
-    op.kept = true;
+    op.writing.outcome = outcome;
+    op.writing.keeps = true;
     run(bed, &op);
     outcome_unref(outcome);
     op = begin_on(2);
@@ -334,18 +335,18 @@ static void kill_one(struct bed *bed, enum store_role role)
     struct store_op op = begin_on(2);
     op.begin.unknown = RECORD_UNKNOWN_RETRY;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(op.result.verdict, RECORD_IN_PROGRESS);
     kill_child(pid);
     op = begin_on(2);
     op.begin.unknown = RECORD_UNKNOWN_RETRY;
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     assert_int_equal(verdict(bed, 3), RECORD_OUTCOME_UNKNOWN);
     assert_int_equal(verdict(bed, 1), RECORD_IN_PROGRESS);
     bed_close(bed);
     bed->config.role = role;
     bed_open(bed);
-    assert_int_equal(look(bed, 2).token, op.record.token);
+    assert_int_equal(look(bed, 2).token, op.result.record.token);
 }
 
 static void a_killed_serve_lapses_at_once_and_others_by_their_lease(void **state)
@@ -453,7 +454,7 @@ static void the_time_that_a_batch_waits_for_the_store_is_not_counted_twice(void 
         clock_test_set(now, now);
         lock_byte(fd, F_OFD_SETLK, F_UNLCK, BYTE_BATCH);
         await(bed, &op);
-        assert_int_equal(op.store_now, now);
+        assert_int_equal(op.result.store_now, now);
         assert_int_equal(store_now(bed->store), now);
     }
     close(fd);
@@ -479,8 +480,8 @@ static void work_until_killed(struct bed *bed, int fd)
     for (uint64_t key = (uint64_t)base; key < KEYS_MOST; key++) {
         struct store_op op = begin_on(key);
         run(bed, &op);
-        struct ack ack = {.key = key, .token = op.record.token};
-        if (op.verdict != RECORD_PROCEED || write(fd, &ack, sizeof ack) != sizeof ack)
+        struct ack ack = {.key = key, .token = op.result.record.token};
+        if (op.result.verdict != RECORD_PROCEED || write(fd, &ack, sizeof ack) != sizeof ack)
             _exit(1);
         ack.finished = finish(bed, key, ack.token, "body") == RECORD_WRITTEN;
         if (!ack.finished || write(fd, &ack, sizeof ack) != sizeof ack)

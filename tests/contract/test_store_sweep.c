@@ -39,7 +39,7 @@ static void add_kept(struct bed *bed, size_t n)
         }
         struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = TABLE_BRINGS_MAX};
         run(bed, &op);
-        assert_int_equal(op.status, STORE_DONE);
+        assert_int_equal(op.result.status, STORE_DONE);
     }
 }
 

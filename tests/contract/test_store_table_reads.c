@@ -45,7 +45,7 @@ static size_t count_in(struct bed *bed, const struct table *table)
     struct table_query query = {.table = table, .limit = ALL, .each = count_row, .argument = &n};
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     return n;
 }
 
@@ -94,7 +94,7 @@ static int64_t count_like(struct bed *bed, const struct table_query *wanted)
     query.argument = &n;
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     return n;
 }
 
@@ -232,7 +232,7 @@ static void whoever_read_a_row_before_it_was_touched_has_read_another_one(void *
                                      change_of(TABLE_INSERT, &fresh)};
     struct store_op op = bringing(changes, 2);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     before.state = JOB_DONE;
     assert_int_equal(write_one(bed, TABLE_UPDATE, &before), STORE_CONFLICT);
     struct found found;
@@ -242,7 +242,7 @@ static void whoever_read_a_row_before_it_was_touched_has_read_another_one(void *
     other.number = 3;
     changes[1].row = &other.row;
     run(bed, &op);
-    assert_int_equal(op.status, STORE_CONFLICT);
+    assert_int_equal(op.result.status, STORE_CONFLICT);
     assert_true(changes[0].is_stale);
     assert_int_equal(count(bed), 2);
 }
@@ -262,7 +262,7 @@ static struct job insert_family(struct bed *bed, int64_t number, int64_t gone_at
                                      {.table = &bodies, .row = &body.row, .parent = &job.row}};
     struct store_op op = bringing(changes, 4);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     assert_true(pair[0].job == job.row.id && pair[1].job == job.row.id);
     assert_int_equal(body.row.id, job.row.id);
     job.row.version = changes[0].version;
@@ -278,7 +278,7 @@ static void children_are_named_after_the_row_that_comes_with_them_and_go_with_it
     struct table_change change = {.table = &steps, .row = &again.row};
     struct store_op op = bringing(&change, 1);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_CONFLICT);
+    assert_int_equal(op.result.status, STORE_CONFLICT);
     assert_int_equal(write_one(bed, TABLE_REMOVE, &goes), STORE_DONE);
     assert_int_equal(count(bed), 1);
     assert_int_equal(count_in(bed, &steps), 2);
@@ -345,7 +345,7 @@ static void what_is_added_to_a_sum_by_several_operations_is_all_in_it(void **sta
     submit(bed, &ops[1]);
     await(bed, &ops[0]);
     await(bed, &ops[1]);
-    assert_true(ops[0].status == STORE_DONE && ops[1].status == STORE_DONE);
+    assert_true(ops[0].result.status == STORE_DONE && ops[1].result.status == STORE_DONE);
     assert_int_equal(sum_of(bed, "a"), 42);
     assert_int_equal(sum_of(bed, "b"), -1);
     assert_int_equal(count_in(bed, &sums), 2);
@@ -359,7 +359,7 @@ static void to_a_sum_nothing_is_added_with_a_row_that_does_not_fit(void **state)
     struct table_change changes[] = {adding(&sum), change_of(TABLE_INSERT, &again)};
     struct store_op op = bringing(changes, 2);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_CONFLICT);
+    assert_int_equal(op.result.status, STORE_CONFLICT);
     assert_int_equal(sum_of(bed, "a"), 0);
     assert_int_equal(write_one(bed, TABLE_REMOVE, &job), STORE_DONE);
     run(bed, &op);
@@ -384,7 +384,7 @@ static void a_begin_that_acquires_keeps_the_row_that_it_brings(void **state)
     struct store_op op = begin_with(1, &change);
     job.state = JOB_DONE;
     run(bed, &op);
-    assert_true(op.status == STORE_DONE && op.verdict == RECORD_PROCEED);
+    assert_true(op.result.status == STORE_DONE && op.result.verdict == RECORD_PROCEED);
     struct found found;
     assert_true(find(bed, 1, &found));
     assert_int_equal(found.jobs[0].state, JOB_DONE);
@@ -392,15 +392,15 @@ static void a_begin_that_acquires_keeps_the_row_that_it_brings(void **state)
     job.row.version = change.version;
     job.state = JOB_WAITING;
     change = change_of(TABLE_UPDATE, &job);
-    struct store_op end = write_on(1, STORE_RELEASE, op.record.token);
+    struct store_op end = write_on(1, STORE_RELEASE, op.result.record.token);
     end.brings = &change;
     end.n_brings = 1;
     run(bed, &end);
-    assert_true(end.status == STORE_DONE && end.write == RECORD_WRITTEN);
+    assert_true(end.result.status == STORE_DONE && end.result.write == RECORD_WRITTEN);
     job.row.version = change.version;
     op = begin_with(1, &change);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
 }
 
 static void a_begin_that_does_not_acquire_brings_nothing(void **state)
@@ -413,9 +413,9 @@ static void a_begin_that_does_not_acquire_brings_nothing(void **state)
     for (uint64_t key = 1; key <= 2; key++) {
         struct store_op op = begin_with(key, &change);
         run(bed, &op);
-        outcome_unref(op.found);
-        assert_int_equal(op.status, STORE_DONE);
-        assert_int_equal(op.verdict, key == 1 ? RECORD_IN_PROGRESS : RECORD_REPLAY);
+        outcome_unref(op.result.found);
+        assert_int_equal(op.result.status, STORE_DONE);
+        assert_int_equal(op.result.verdict, key == 1 ? RECORD_IN_PROGRESS : RECORD_REPLAY);
     }
     assert_int_equal(count(bed), 0);
 }
@@ -427,13 +427,13 @@ static void a_begin_whose_row_does_not_fit_acquires_nothing(void **state)
     struct table_change change = change_of(TABLE_INSERT, &again);
     struct store_op op = begin_with(1, &change);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_CONFLICT);
+    assert_int_equal(op.result.status, STORE_CONFLICT);
     assert_true(change.is_stale);
     assert_int_equal(look(bed, 1).status, RECORD_ABSENT);
     assert_int_equal(check_counts(bed), 0);
     assert_int_equal(write_one(bed, TABLE_REMOVE, &job), STORE_DONE);
     run(bed, &op);
-    assert_true(op.status == STORE_DONE && op.verdict == RECORD_PROCEED);
+    assert_true(op.result.status == STORE_DONE && op.result.verdict == RECORD_PROCEED);
     assert_int_equal(count(bed), 1);
 }
 
@@ -448,7 +448,7 @@ static void a_begin_whose_commit_was_unsure_has_brought_its_row_once(void **stat
     struct store_op op = begin_with(1, &change);
     atomic_store(&hostile_faults(bed->backend)->next_save, BACKEND_UNSURE);
     run(bed, &op);
-    assert_true(op.status == STORE_DONE && op.verdict == RECORD_PROCEED);
+    assert_true(op.result.status == STORE_DONE && op.result.verdict == RECORD_PROCEED);
     assert_int_equal(count(bed), 1);
     job.row.version = change.version;
     assert_int_equal(write_one(bed, TABLE_UPDATE, &job), STORE_DONE);
@@ -510,14 +510,14 @@ static void what_was_kept_by_an_unsure_save_is_done_though_its_row_has_changed_s
         rival->faults->loaded = change_row_at_second_load;
         atomic_store(&rival->faults->next_save, BACKEND_UNSURE);
         run(bed, &ops[i]);
-        assert_int_equal(ops[i].status, STORE_DONE);
+        assert_int_equal(ops[i].result.status, STORE_DONE);
         assert_null(rival->faults->loaded);
         struct found found;
         assert_true(find(bed, 1, &found));
         assert_int_equal(found.jobs[0].state, JOB_DONE);
         assert_int_equal(write_one(bed, TABLE_REMOVE, &found.jobs[0]), STORE_DONE);
     }
-    assert_int_equal(ops[1].write, RECORD_WRITTEN);
+    assert_int_equal(ops[1].result.write, RECORD_WRITTEN);
     assert_int_equal(look(bed, 1).status, RECORD_PENDING);
     free_rival(rival);
 }

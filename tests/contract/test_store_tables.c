@@ -81,7 +81,7 @@ static void a_key_whose_row_was_removed_is_free_again(void **state)
     struct table_change changes[] = {change_of(TABLE_REMOVE, &job), change_of(TABLE_INSERT, &anew)};
     struct store_op op = bringing(changes, 2);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     assert_true(anew.row.id > id);
     assert_int_equal(count(bed), 1);
 }
@@ -181,7 +181,7 @@ static void what_is_brought_together_is_kept_whole_or_not_at_all(void **state)
                                      change_of(TABLE_INSERT, &again)};
     struct store_op op = bringing(changes, 3);
     run(bed, &op);
-    assert_int_equal(op.status, STORE_CONFLICT);
+    assert_int_equal(op.result.status, STORE_CONFLICT);
     assert_true(!changes[0].is_stale && !changes[1].is_stale && changes[2].is_stale);
     struct found found;
     assert_true(find(bed, 1, &found));
@@ -189,7 +189,7 @@ static void what_is_brought_together_is_kept_whole_or_not_at_all(void **state)
     assert_int_equal(count(bed), 1);
     op.n_brings = 2;
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     assert_int_equal(count(bed), 2);
 }
 
@@ -203,7 +203,7 @@ static void a_row_comes_with_the_outcome_that_it_belongs_to(void **state)
     op.brings = &change;
     op.n_brings = 1;
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     struct found found;
     assert_true(find(bed, 1, &found));
     assert_int_equal(found.jobs[0].state, JOB_DONE);
@@ -212,7 +212,7 @@ static void a_row_comes_with_the_outcome_that_it_belongs_to(void **state)
     op.brings = &change;
     op.n_brings = 1;
     run(bed, &op);
-    assert_int_equal(op.status, STORE_CONFLICT);
+    assert_int_equal(op.result.status, STORE_CONFLICT);
     assert_int_equal(look(bed, 2).status, RECORD_PENDING);
     assert_int_equal(check_counts(bed), 2);
 }
@@ -229,8 +229,8 @@ static void a_write_that_changes_no_record_brings_nothing(void **state)
         ops[i].brings = &change;
         ops[i].n_brings = 1;
         run(bed, &ops[i]);
-        outcome_unref(ops[i].found);
-        assert_int_equal(ops[i].status, STORE_DONE);
+        outcome_unref(ops[i].result.found);
+        assert_int_equal(ops[i].result.status, STORE_DONE);
     }
     assert_int_equal(count(bed), 0);
 }
@@ -248,13 +248,13 @@ static void of_two_changes_of_a_row_in_one_batch_the_first_is_kept(void **state)
     await(bed, &ops[0]);
     await(bed, &ops[1]);
     struct found found;
-    if (bed->kind == BED_HOSTILE && ops[0].status == STORE_CONFLICT) { /* it was held up */
-        assert_int_equal(ops[1].status, STORE_DONE);
+    if (bed->kind == BED_HOSTILE && ops[0].result.status == STORE_CONFLICT) { /* it was held up */
+        assert_int_equal(ops[1].result.status, STORE_DONE);
         assert_int_equal(count(bed), 0);
         return;
     }
-    assert_int_equal(ops[0].status, STORE_DONE);
-    assert_int_equal(ops[1].status, STORE_CONFLICT);
+    assert_int_equal(ops[0].result.status, STORE_DONE);
+    assert_int_equal(ops[1].result.status, STORE_CONFLICT);
     assert_true(find(bed, 1, &found));
     assert_int_equal(found.jobs[0].state, JOB_DONE);
 }
@@ -274,9 +274,9 @@ static void a_begin_that_met_an_unsaved_outcome_is_decided_again(void **state)
         submit(bed, &ops[i]);
     for (size_t i = 0; i < 3; i++)
         await(bed, &ops[i]);
-    assert_int_equal(ops[0].status, STORE_CONFLICT);
-    assert_int_equal(ops[1].verdict, RECORD_IN_PROGRESS);
-    assert_int_equal(ops[2].write, RECORD_WRITTEN);
+    assert_int_equal(ops[0].result.status, STORE_CONFLICT);
+    assert_int_equal(ops[1].result.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(ops[2].result.write, RECORD_WRITTEN);
     assert_int_equal(look(bed, 1).status, RECORD_UNKNOWN);
     assert_int_equal(check_counts(bed), 1);
 }
@@ -433,7 +433,7 @@ static enum store_status write_later(struct bed *bed, enum table_act act, struct
     struct store_op op = bringing(&change, 1);
     run(bed, &op);
     later->job.row.version = change.version;
-    return op.status;
+    return op.result.status;
 }
 
 struct reading {
@@ -461,7 +461,7 @@ static struct reading read_later(struct bed *bed, int64_t number)
                                 .argument = &reading};
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     assert_int_equal(reading.row.job.number, number);
     return reading;
 }

@@ -25,9 +25,9 @@ static enum store_status save(struct bed *bed, enum table_act act, struct store_
     struct table_change change = {.table = &task_table, .act = act, .row = &task->row};
     struct store_op op = {.kind = STORE_ROWS, .brings = &change, .n_brings = 1};
     run(bed, &op);
-    if (op.status == STORE_DONE)
+    if (op.result.status == STORE_DONE)
         task->row.version = change.version;
-    return op.status;
+    return op.result.status;
 }
 
 static struct store_task add(struct bed *bed, const char *key, const char *lane, const char *ord,
@@ -117,7 +117,7 @@ static void a_task_is_read_as_it_was_written_with_all_that_goes_with_it(void **s
         {.table = &attempt_table, .row = &attempt.row, .parent = &task.row}};
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = 3};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
 
     struct reading reading;
     read_rows(bed,
@@ -277,7 +277,7 @@ static enum store_status save_with(struct bed *bed, struct store_task *task,
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = 2};
     run(bed, &op);
     *other = changes[1];
-    return op.status;
+    return op.result.status;
 }
 
 static void what_follows_in_an_order_is_due_where_it_was_held(void **state)
@@ -346,7 +346,7 @@ static size_t count(struct bed *bed, const struct table *table)
     struct table_query query = {.table = table, .limit = 16, .each = count_row, .argument = &n};
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     return n;
 }
 
@@ -371,7 +371,7 @@ static void a_task_is_swept_at_its_time_with_all_that_goes_with_it(void **state)
         {.table = &attempt_table, .row = &attempt.row, .parent = &task.row}};
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = 3};
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     clock_test_set(now + SECOND, now + SECOND);
     while (store_step(bed->store))
         ;

@@ -18,7 +18,7 @@ static const struct terms others = {.frozen = 1,
 
 static struct store_op setting(const struct terms_change *terms)
 {
-    return (struct store_op){.kind = STORE_ROWS, .terms = terms};
+    return (struct store_op){.kind = STORE_ROWS, .rows.terms = terms};
 }
 
 static enum store_status set(struct bed *bed, const struct terms *from, const struct terms *to)
@@ -26,7 +26,7 @@ static enum store_status set(struct bed *bed, const struct terms *from, const st
     struct terms_change terms = {*from, *to};
     struct store_op op = setting(&terms);
     run(bed, &op);
-    return op.status;
+    return op.result.status;
 }
 
 static void check_terms(struct bed *bed, const struct terms *terms)
@@ -84,17 +84,17 @@ static void they_are_set_together_with_the_rows_that_come_with_them(void **state
     struct terms one = {.roster = 1}, two = {.roster = 2};
     struct terms_change first = {none, one}, second = {one, two}, third = {none, two};
     struct store_op op = bringing(&changes[0], 1);
-    op.terms = &first;
+    op.rows.terms = &first;
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     op = bringing(&changes[1], 1);
-    op.terms = &second;
+    op.rows.terms = &second;
     run(bed, &op);
-    assert_int_equal(op.status, STORE_CONFLICT);
+    assert_int_equal(op.result.status, STORE_CONFLICT);
     op = bringing(&changes[2], 1);
-    op.terms = &third;
+    op.rows.terms = &third;
     run(bed, &op);
-    assert_int_equal(op.status, STORE_CONFLICT);
+    assert_int_equal(op.result.status, STORE_CONFLICT);
     check_terms(bed, &one);
     assert_int_equal(count(bed), 1);
 }
@@ -112,7 +112,7 @@ static void whoever_sets_them_is_alone_in_its_batch(void **state)
         submit(bed, &ops[i]);
     for (size_t i = 0; i < N; i++) {
         await(bed, &ops[i]);
-        assert_int_equal(ops[i].status, STORE_DONE);
+        assert_int_equal(ops[i].result.status, STORE_DONE);
     }
     check_terms(bed, &two);
     if (bed->kind == BED_TOY)
@@ -153,9 +153,9 @@ static void so_is_what_says_that_it_begins(void **state)
     struct job job = job_of(1);
     struct table_change brought = change_of(TABLE_INSERT, &job);
     struct store_op op = bringing(&brought, 1);
-    op.begins = true;
+    op.rows.begins = true;
     run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     check_terms(bed, &change.wanted);
     assert_int_equal(count(bed), 1);
     close_other(&between.other);
@@ -183,8 +183,8 @@ static enum store_status begun(struct bed *bed, uint64_t key)
 {
     struct store_op op = begin_on(key);
     run(bed, &op);
-    outcome_unref(op.found);
-    return op.status;
+    outcome_unref(op.result.found);
+    return op.result.status;
 }
 
 /* found: R20 */
@@ -217,16 +217,16 @@ static void a_frozen_store_takes_no_row_that_begins_something(void **state)
     struct table_change added = change_of(TABLE_INSERT, &job);
     struct table_change ended = change_of(TABLE_INSERT, &other);
     struct store_op add = bringing(&added, 1), end = bringing(&ended, 1);
-    add.begins = true;
+    add.rows.begins = true;
     assert_int_equal(set(bed, &none, &frozen), STORE_DONE);
     run(bed, &add);
-    assert_int_equal(add.status, STORE_FROZEN);
+    assert_int_equal(add.result.status, STORE_FROZEN);
     run(bed, &end);
-    assert_int_equal(end.status, STORE_DONE);
+    assert_int_equal(end.result.status, STORE_DONE);
     assert_int_equal(count(bed), 1);
     assert_int_equal(set(bed, &frozen, &none), STORE_DONE);
     run(bed, &add);
-    assert_int_equal(add.status, STORE_DONE);
+    assert_int_equal(add.result.status, STORE_DONE);
     assert_int_equal(count(bed), 2);
 }
 
@@ -235,8 +235,8 @@ static void a_frozen_store_takes_no_row_that_begins_something(void **state)
 static struct store_op named_in(int64_t epoch, uint64_t key)
 {
     struct store_op op = begin_on(key);
-    op.has_epoch = true;
-    op.epoch = epoch;
+    op.arrival.has_epoch = true;
+    op.arrival.epoch = epoch;
     return op;
 }
 
@@ -244,8 +244,8 @@ static enum store_status begun_in(struct bed *bed, int64_t epoch, uint64_t key)
 {
     struct store_op op = named_in(epoch, key);
     run(bed, &op);
-    outcome_unref(op.found);
-    return op.status;
+    outcome_unref(op.result.found);
+    return op.result.status;
 }
 
 /* found: R2 */
@@ -286,14 +286,14 @@ static void one_that_waits_learns_that_the_epoch_is_another(void **state)
     struct terms one = {.epoch = 1};
     int64_t token = proceed(bed, 1);
     struct store_op op = named_in(0, 1);
-    op.wait_until = clock_boot_us() + 3600 * CLOCK_US_PER_S;
+    op.arrival.wait_until = clock_boot_us() + 3600 * CLOCK_US_PER_S;
     submit(bed, &op);
     (void)store_step(bed->store);
     assert_true(store_op_waits(&op));
     assert_int_equal(set(bed, &none, &one), STORE_DONE);
     assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);
     await(bed, &op);
-    assert_int_equal(op.status, STORE_MOVED);
+    assert_int_equal(op.result.status, STORE_MOVED);
 }
 
 /* ---- PostgreSQL: who holds the lock ---- */
@@ -335,7 +335,7 @@ static void nobody_sets_them_while_a_save_is_in_flight(void **state)
     assert_int_equal(bed_number(bed, "SELECT epoch FROM store"), 0);
     let_go(conn);
     await(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     check_terms(bed, &one);
 }
 
@@ -353,7 +353,7 @@ static void no_begin_is_saved_while_somebody_sets_them(void **state)
     assert_false(store_op_ended(&op));
     let_go(conn);
     await(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
     conn = hold(bed, SETTING);
     assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);
     let_go(conn);

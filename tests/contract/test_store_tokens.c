@@ -10,7 +10,7 @@ static void meanwhile_a_life_comes_and_goes(struct bed *bed, struct between *bet
     open_hostile(bed);
     between->ops[0] = begin_on(1);
     between->ops[1] = write_on(1, end, 0);
-    between->ops[1].force = true;
+    between->ops[1].writing.force = true;
     meanwhile(bed, between, 2);
 }
 
@@ -23,7 +23,7 @@ static void a_token_of_a_key_is_above_those_of_lives_that_are_over(void **state)
         static struct between between;
         meanwhile_a_life_comes_and_goes(bed, &between, ends[i]);
         int64_t token = proceed(bed, 1);
-        assert_true(token > between.ops[0].record.token);
+        assert_true(token > between.ops[0].result.record.token);
         act(bed, 1, STORE_DROP, token);
         close_other(&between.other);
     }
@@ -41,7 +41,7 @@ static void so_it_is_where_a_record_expired_and_was_swept(void **state)
     between.then = "UPDATE record SET expires_at = 1; UPDATE unheld SET at = 1;"
                    "SELECT sweep(1, 0, 10)";
     meanwhile(bed, &between, 2);
-    assert_true(proceed(bed, 1) > between.ops[0].record.token);
+    assert_true(proceed(bed, 1) > between.ops[0].result.record.token);
     assert_int_equal(look(bed, 1).attempts, 1);
     close_other(&between.other);
 }
@@ -59,7 +59,7 @@ static void a_claim_whose_tokens_are_old_is_decided_again(void **state)
     bed_exec(bed, "ALTER SEQUENCE token INCREMENT BY 100000000");
     int64_t token = proceed(bed, 1);
     bed_exec(bed, "ALTER SEQUENCE token INCREMENT BY 256");
-    assert_true(token > between.ops[0].record.token);
+    assert_true(token > between.ops[0].result.record.token);
     close_other(&between.other);
 }
 

@@ -17,9 +17,9 @@ static void a_waiter_is_woken_by_the_outcome_and_replays_it(void **state)
     assert_false(store_op_ended(&waiter));
     finish(bed, 1, token, "done");
     await(bed, &waiter);
-    assert_int_equal(waiter.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(waiter.found->body, SLICE("done")));
-    outcome_unref(waiter.found);
+    assert_int_equal(waiter.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(waiter.result.found->body, SLICE("done")));
+    outcome_unref(waiter.result.found);
     assert_int_equal(store_counts(bed->store).waiting, 0);
 }
 
@@ -38,8 +38,8 @@ static void a_thousand_waiters_replay_one_outcome(void **state)
     finish(bed, 1, token, "done");
     for (size_t i = 0; i < N; i++) {
         await(bed, &waiters[i]);
-        assert_int_equal(waiters[i].verdict, RECORD_REPLAY);
-        outcome_unref(waiters[i].found);
+        assert_int_equal(waiters[i].result.verdict, RECORD_REPLAY);
+        outcome_unref(waiters[i].result.found);
     }
     mem_free(waiters);
 }
@@ -57,8 +57,8 @@ static void after_a_release_the_oldest_waiter_proceeds_and_the_others_wait_on(vo
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(act(bed, 1, STORE_RELEASE, token), RECORD_WRITTEN);
         await(bed, &waiters[i]);
-        assert_int_equal(waiters[i].verdict, RECORD_PROCEED);
-        token = waiters[i].record.token;
+        assert_int_equal(waiters[i].result.verdict, RECORD_PROCEED);
+        token = waiters[i].result.record.token;
         await_waiting(bed, 2 - i);
     }
 }
@@ -73,16 +73,16 @@ static void a_newcomer_in_the_same_batch_does_not_overtake_a_waiter(void **state
     store_submit(bed->store, &first);
     store_submit(bed->store, &waiter);
     store_step(bed->store);
-    struct store_op release = write_on(1, STORE_RELEASE, first.record.token);
+    struct store_op release = write_on(1, STORE_RELEASE, first.result.record.token);
     store_submit(bed->store, &release);
     store_submit(bed->store, &newcomer);
     while (store_step(bed->store))
         continue;
     assert_true(store_op_ended(&waiter));
-    assert_int_equal(waiter.verdict, RECORD_PROCEED);
+    assert_int_equal(waiter.result.verdict, RECORD_PROCEED);
     assert_false(store_op_ended(&newcomer));
     bed_close(bed);
-    assert_int_equal(newcomer.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(newcomer.result.verdict, RECORD_IN_PROGRESS);
 }
 
 static void doubt_ends_the_waiters_as_unknown(void **state)
@@ -94,7 +94,7 @@ static void doubt_ends_the_waiters_as_unknown(void **state)
     await_waiting(bed, 1);
     act(bed, 1, STORE_DOUBT, token);
     await(bed, &waiter);
-    assert_int_equal(waiter.verdict, RECORD_OUTCOME_UNKNOWN);
+    assert_int_equal(waiter.result.verdict, RECORD_OUTCOME_UNKNOWN);
 }
 
 static void a_forget_lets_the_oldest_waiter_proceed(void **state)
@@ -105,10 +105,10 @@ static void a_forget_lets_the_oldest_waiter_proceed(void **state)
     submit(bed, &waiter);
     await_waiting(bed, 1);
     struct store_op forget = write_on(1, STORE_FORGET, token);
-    forget.force = true;
+    forget.writing.force = true;
     run(bed, &forget);
     await(bed, &waiter);
-    assert_int_equal(waiter.verdict, RECORD_PROCEED);
+    assert_int_equal(waiter.result.verdict, RECORD_PROCEED);
 }
 
 static void a_waiter_whose_own_time_is_over_is_in_progress(void **state)
@@ -116,10 +116,10 @@ static void a_waiter_whose_own_time_is_over_is_in_progress(void **state)
     struct bed *bed = *state;
     proceed(bed, 1);
     struct store_op waiter = begin_on(1);
-    waiter.wait_until = clock_boot_us() + 20 * CLOCK_US_PER_MS;
+    waiter.arrival.wait_until = clock_boot_us() + 20 * CLOCK_US_PER_MS;
     run(bed, &waiter);
-    assert_int_equal(waiter.verdict, RECORD_IN_PROGRESS);
-    assert_true(clock_boot_us() >= waiter.wait_until);
+    assert_int_equal(waiter.result.verdict, RECORD_IN_PROGRESS);
+    assert_true(clock_boot_us() >= waiter.arrival.wait_until);
     assert_int_equal(store_counts(bed->store).waiting, 0);
 }
 
@@ -137,12 +137,12 @@ static void waiters_are_limited_for_a_key_and_in_all(void **state)
         submit(bed, &waiters[i]);
     await(bed, &waiters[2]);
     await(bed, &waiters[4]);
-    assert_int_equal(waiters[2].status, STORE_LIMITED);
-    assert_int_equal(waiters[4].status, STORE_LIMITED);
+    assert_int_equal(waiters[2].result.status, STORE_LIMITED);
+    assert_int_equal(waiters[4].result.status, STORE_LIMITED);
     await_waiting(bed, 3);
     bed_close(bed);
-    assert_int_equal(waiters[0].verdict, RECORD_IN_PROGRESS);
-    assert_int_equal(waiters[3].verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(waiters[0].result.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(waiters[3].result.verdict, RECORD_IN_PROGRESS);
 }
 
 static void a_full_queue_refuses_begins_but_never_outcomes(void **state)
@@ -156,13 +156,13 @@ static void a_full_queue_refuses_begins_but_never_outcomes(void **state)
     for (size_t i = 0; i < 3; i++)
         store_submit(bed->store, &begins[i]);
     assert_true(store_op_ended(&begins[2]));
-    assert_int_equal(begins[2].status, STORE_LIMITED);
+    assert_int_equal(begins[2].result.status, STORE_LIMITED);
     struct store_op outcome = write_on(9, STORE_FINISH, 1);
     store_submit(bed->store, &outcome);
     assert_false(store_op_ended(&outcome));
     store_step(bed->store);
-    assert_int_equal(outcome.write, RECORD_STALE);
-    assert_int_equal(begins[1].verdict, RECORD_PROCEED);
+    assert_int_equal(outcome.result.write, RECORD_STALE);
+    assert_int_equal(begins[1].result.verdict, RECORD_PROCEED);
 }
 
 static void what_is_queued_or_waits_can_be_withdrawn_and_was_not_applied(void **state)
@@ -174,12 +174,12 @@ static void what_is_queued_or_waits_can_be_withdrawn_and_was_not_applied(void **
     struct store_op queued = begin_on(1);
     store_submit(bed->store, &queued);
     assert_true(store_withdraw(bed->store, &queued, false));
-    assert_int_equal(queued.status, STORE_WITHDRAWN);
+    assert_int_equal(queued.result.status, STORE_WITHDRAWN);
     struct store_op first = begin_on(1), waiter = wait_on(1);
     store_submit(bed->store, &first);
     store_submit(bed->store, &waiter);
     store_step(bed->store);
-    assert_int_equal(first.verdict, RECORD_PROCEED);
+    assert_int_equal(first.result.verdict, RECORD_PROCEED);
     assert_int_equal(store_counts(bed->store).waiting, 1);
     assert_true(store_withdraw(bed->store, &waiter, false));
     assert_int_equal(store_counts(bed->store).waiting, 0);
@@ -195,8 +195,8 @@ static void close_ends_waiters_as_in_progress(void **state)
     submit(bed, &waiter);
     await_waiting(bed, 1);
     bed_close(bed);
-    assert_int_equal(waiter.status, STORE_DONE);
-    assert_int_equal(waiter.verdict, RECORD_IN_PROGRESS);
+    assert_int_equal(waiter.result.status, STORE_DONE);
+    assert_int_equal(waiter.result.verdict, RECORD_IN_PROGRESS);
 }
 
 /* ---- many at once ---- */
@@ -215,15 +215,15 @@ static void race(void *argument)
     struct store *store = racer->bed->store;
     racer->op = wait_on(1);
     store_run(store, &racer->op, &racer->parker.parker, CLOCK_NEVER);
-    racer->proceeded = racer->op.verdict == RECORD_PROCEED;
+    racer->proceeded = racer->op.result.verdict == RECORD_PROCEED;
     if (!racer->proceeded)
         return;
     struct outcome *outcome = outcome_new(200, false, SLICE(""), SLICE("one"));
-    int64_t token = racer->op.record.token;
+    int64_t token = racer->op.result.record.token;
     racer->op = write_on(1, STORE_FINISH, token);
-    racer->op.outcome = outcome;
-    racer->op.http_status = 200;
-    racer->op.kept = true;
+    racer->op.writing.outcome = outcome;
+    racer->op.writing.http_status = 200;
+    racer->op.writing.keeps = true;
     store_run(store, &racer->op, &racer->parker.parker, CLOCK_NEVER);
     outcome_unref(outcome);
 }
@@ -244,9 +244,9 @@ static void of_a_hundred_threads_on_one_key_exactly_one_proceeds(void **state)
         thread_join(&racers[i].thread);
         proceeded += racers[i].proceeded;
         if (!racers[i].proceeded) {
-            assert_int_equal(racers[i].op.verdict, RECORD_REPLAY);
-            assert_true(slice_eq(racers[i].op.found->body, SLICE("one")));
-            outcome_unref(racers[i].op.found);
+            assert_int_equal(racers[i].op.result.verdict, RECORD_REPLAY);
+            assert_true(slice_eq(racers[i].op.result.found->body, SLICE("one")));
+            outcome_unref(racers[i].op.result.found);
         }
     }
     assert_int_equal(proceeded, 1);
@@ -271,7 +271,7 @@ static void look_often(void *argument)
         struct store_op op = {.kind = STORE_LOOK, .key_hash = key_of(i)};
         thread_parker_init(&own);
         store_run(looker->store, &op, &own.parker, i % 3 ? CLOCK_NEVER : clock_boot_us() + 50);
-        CHECK(op.status == STORE_DONE || op.status == STORE_WITHDRAWN);
+        CHECK(op.result.status == STORE_DONE || op.result.status == STORE_WITHDRAWN);
         thread_parker_fini(&own);
         memset(&own, 0xff, sizeof own);
         memset(&op, 0xff, sizeof op);
@@ -308,8 +308,8 @@ static void what_is_queued_together_is_committed_together(void **state)
     assert_true(store_step(bed->store));
     for (size_t i = 0; i < N; i++) {
         assert_true(store_op_ended(&ops[i]));
-        assert_int_equal(ops[i].verdict, RECORD_PROCEED);
-        assert_true(i == 0 || ops[i].record.token > ops[i - 1].record.token);
+        assert_int_equal(ops[i].result.verdict, RECORD_PROCEED);
+        assert_true(i == 0 || ops[i].result.record.token > ops[i - 1].result.record.token);
     }
     if (bed->backend)
         assert_int_equal(hostile_faults(bed->backend)->commits, before + 1);
@@ -328,11 +328,11 @@ static void the_kept_counts_are_those_of_a_scan_after_any_acts(void **state)
         struct store_op op = kind == STORE_BEGIN
                                  ? begin_on(key)
                                  : write_on(key, (enum store_op_kind)kind, tokens[key]);
-        op.force = (random >> 33) % 2;
+        op.writing.force = (random >> 33) % 2;
         run(bed, &op);
-        outcome_unref(op.found);
-        assert_int_equal(op.status, STORE_DONE);
-        tokens[key] = op.record.status == RECORD_ABSENT ? 0 : op.record.token;
+        outcome_unref(op.result.found);
+        assert_int_equal(op.result.status, STORE_DONE);
+        tokens[key] = op.result.record.status == RECORD_ABSENT ? 0 : op.result.record.token;
         if (i % 20 == 0)
             check_counts(bed);
     }
@@ -371,7 +371,7 @@ static void a_response_expires_then_its_tombstone_then_a_new_life_begins(void **
     struct store_op op = begin_on(1);
     op.begin.tombstone_us = SECOND;
     run(bed, &op);
-    finish(bed, 1, op.record.token, "x");
+    finish(bed, 1, op.result.record.token, "x");
     set_clock(now + TTL - 1);
     assert_int_equal(verdict(bed, 1), RECORD_REPLAY);
     set_clock(now + TTL);
@@ -390,8 +390,8 @@ static int64_t begun_at(struct bed *bed, uint64_t key)
 {
     struct store_op op = begin_on(key);
     run(bed, &op);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    return op.store_now;
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    return op.result.store_now;
 }
 
 static void a_wall_clock_set_back_neither_freezes_nor_reverses_store_time(void **state)
@@ -423,10 +423,10 @@ static void the_sweep_removes_in_slices_and_keeps_the_counts(void **state)
     }
     store_step(bed->store);
     for (uint64_t i = 0; i < N; i++) {
-        int64_t token = ops[i].record.token;
+        int64_t token = ops[i].result.record.token;
         enum store_op_kind kind = i % 4 == 1 ? STORE_RELEASE : STORE_FINISH;
         ops[i] = write_on(i, i % 4 == 0 ? STORE_DOUBT : kind, token);
-        ops[i].final = i % 4 == 2 ? RECORD_FAILED : RECORD_COMPLETE;
+        ops[i].writing.final = i % 4 == 2 ? RECORD_FAILED : RECORD_COMPLETE;
         store_submit(bed->store, &ops[i]);
     }
     store_step(bed->store);
@@ -472,7 +472,7 @@ static void a_forget_uses_up_a_token(void **state)
     stop_clock(bed);
     int64_t token = proceed(bed, 1);
     struct store_op forget = write_on(1, STORE_FORGET, token);
-    forget.force = true;
+    forget.writing.force = true;
     run(bed, &forget);
     assert_true(proceed(bed, 1) > token + 1);
     let_clock_go(bed);
@@ -506,9 +506,9 @@ static void two_processes_on_one_store_see_each_other_s_writes(void **state)
     await_waiting(&other, 1);
     finish(bed, 1, token, "there");
     await(&other, &waiter);
-    assert_int_equal(waiter.verdict, RECORD_REPLAY);
-    assert_true(slice_eq(waiter.found->body, SLICE("there")));
-    outcome_unref(waiter.found);
+    assert_int_equal(waiter.result.verdict, RECORD_REPLAY);
+    assert_true(slice_eq(waiter.result.found->body, SLICE("there")));
+    outcome_unref(waiter.result.found);
     assert_true(proceed(&other, 2) > token);
     assert_int_equal(check_counts(&other), 2);
     close_other(&other);

@@ -114,10 +114,10 @@ static struct store_op begin_on(uint64_t key, int64_t ttl_us)
 {
     struct store_op op = {.kind = STORE_BEGIN,
                           .key_hash = key_of(key),
-                          .tenant = SLICE("tenant"),
-                          .rule = SLICE("rule"),
-                          .key = SLICE("key"),
-                          .recipe = SLICE("recipe"),
+                          .arrival.tenant = SLICE("tenant"),
+                          .arrival.rule = SLICE("rule"),
+                          .arrival.key = SLICE("key"),
+                          .arrival.recipe = SLICE("recipe"),
                           .begin = {.lease_us = LEASE, .ttl_us = ttl_us}};
     random_bytes(op.begin.attempt_id, sizeof op.begin.attempt_id);
     return op;
@@ -143,10 +143,10 @@ static struct outcome *outcome_of(uint64_t key)
 
 static void drop_results(struct store_op *op)
 {
-    outcome_unref(op->found);
-    mem_free(op->found_recipe);
-    op->found = NULL;
-    op->found_recipe = NULL;
+    outcome_unref(op->result.found);
+    mem_free(op->result.found_recipe);
+    op->result.found = NULL;
+    op->result.found_recipe = NULL;
 }
 
 static bool has_task(uint64_t key)
@@ -187,7 +187,8 @@ static struct store_op begin_until_decided(struct fault_bed *bed, uint64_t key, 
         if (has_task(key))
             bring_task(bed, key, &op);
         fault_bed_run(bed, &op);
-        if (op.status == STORE_FULL || op.status == STORE_NO_MEMORY || op.status == STORE_DOWN)
+        if (op.result.status == STORE_FULL || op.result.status == STORE_NO_MEMORY ||
+            op.result.status == STORE_DOWN)
             clock_to(bed, bed->now + STEP);
         else
             break;
@@ -200,12 +201,12 @@ static bool claim(struct fault_bed *bed, uint64_t key, int64_t ttl_us)
 {
     struct known *known = &bed->known[key];
     struct store_op op = begin_until_decided(bed, key, ttl_us);
-    if (op.status == STORE_DEAD)
+    if (op.result.status == STORE_DEAD)
         return false;
-    assert_int_equal(op.status, STORE_DONE);
-    assert_int_equal(op.verdict, RECORD_PROCEED);
-    assert_true(op.record.token > known->token);
-    *known = (struct known){.token = op.record.token, .claimed = true};
+    assert_int_equal(op.result.status, STORE_DONE);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    assert_true(op.result.record.token > known->token);
+    *known = (struct known){.token = op.result.record.token, .claimed = true};
     if (has_task(key))
         bed->tasks[key - FIRST_TASK].row.version = bed->changes[0].version;
     return true;
@@ -216,30 +217,30 @@ static bool act(struct fault_bed *bed, uint64_t key, enum store_op_kind kind)
     struct known *known = &bed->known[key];
     struct store_op op = {.kind = kind,
                           .key_hash = key_of(key),
-                          .token = known->token,
-                          .force = true,
-                          .final = RECORD_COMPLETE,
-                          .http_status = 201};
+                          .writing.token = known->token,
+                          .writing.force = true,
+                          .writing.final = RECORD_COMPLETE,
+                          .writing.http_status = 201};
     if (kind == STORE_FINISH) {
-        op.kept = true;
-        while (!(op.outcome = outcome_of(key)))
+        op.writing.keeps = true;
+        while (!(op.writing.outcome = outcome_of(key)))
             ;
     }
     if (kind == STORE_FINISH && has_task(key))
         bring_task(bed, key, &op);
     if (kind == STORE_FORGET) {
-        op.actor = SLICE("test");
+        op.writing.actor = SLICE("test");
         bed->audits_asked++;
     }
     known->may_be_done |= kind == STORE_FINISH;
     known->may_proceed |= kind == STORE_RELEASE || kind == STORE_FORGET;
     fault_bed_run(bed, &op);
     drop_results(&op);
-    outcome_unref(op.outcome);
-    if (op.status == STORE_DEAD)
+    outcome_unref(op.writing.outcome);
+    if (op.result.status == STORE_DEAD)
         return false;
-    assert_int_equal(op.status, STORE_DONE);
-    assert_int_equal(op.write, RECORD_WRITTEN);
+    assert_int_equal(op.result.status, STORE_DONE);
+    assert_int_equal(op.result.write, RECORD_WRITTEN);
     bed->audits_told += kind == STORE_FORGET;
     known->claimed &= kind == STORE_DOUBT;
     known->told |= kind == STORE_FINISH;
@@ -329,7 +330,7 @@ static void check_counts(struct fault_bed *bed)
     struct store_op op = {.kind = STORE_LIST, .list = &list};
     pass_time(bed, 5 * SECOND); /* what expired is counted until it was swept */
     fault_bed_run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     struct store_counts counts = store_counts(bed->store);
     assert_int_equal(counts.pending, n[RECORD_PENDING]);
     assert_int_equal(counts.released, n[RECORD_ABSENT]);
@@ -352,12 +353,12 @@ static void check_audits(struct fault_bed *bed)
         .table = &audit_table, .limit = SIZE_MAX, .each = count_audit, .argument = &n};
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     fault_bed_run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     assert_in_range(n, bed->audits_told, bed->audits_asked);
     struct store_op forgotten = {.kind = STORE_LOOK, .key_hash = key_of(8)};
     fault_bed_run(bed, &forgotten);
     drop_results(&forgotten);
-    assert_int_equal(n == 1, bed->audits_asked && forgotten.record.status == RECORD_ABSENT);
+    assert_int_equal(n == 1, bed->audits_asked && forgotten.result.record.status == RECORD_ABSENT);
 }
 
 struct sought_task {
@@ -382,10 +383,10 @@ static void check_task(struct fault_bed *bed, uint64_t key)
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     struct store_op look = {.kind = STORE_LOOK, .key_hash = key_of(key)};
     fault_bed_run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
     fault_bed_run(bed, &look);
     drop_results(&look);
-    enum record_status status = look.record.status;
+    enum record_status status = look.result.record.status;
     assert_int_equal(sought.state, status == RECORD_ABSENT     ? TASK_WAITING
                                    : status == RECORD_COMPLETE ? TASK_DONE
                                                                : TASK_SENDING);
@@ -396,20 +397,20 @@ static void check_key(struct fault_bed *bed, uint64_t key)
     const struct known *known = &bed->known[key];
     struct store_op op = begin_on(key, TTL);
     fault_bed_run(bed, &op);
-    assert_int_equal(op.status, STORE_DONE);
-    if (op.verdict == RECORD_REPLAY) {
+    assert_int_equal(op.result.status, STORE_DONE);
+    if (op.result.verdict == RECORD_REPLAY) {
         COMPRESS_AUTO struct compress compress = {0};
         struct outcome *expected = outcome_of(key);
-        assert_int_equal(outcome_unpack(op.found, &compress), OUTCOME_UNPACKED);
-        assert_true(known->may_be_done && outcome_eq(op.found, expected));
+        assert_int_equal(outcome_unpack(op.result.found, &compress), OUTCOME_UNPACKED);
+        assert_true(known->may_be_done && outcome_eq(op.result.found, expected));
         outcome_unref(expected);
-    } else if (op.verdict == RECORD_PROCEED) {
+    } else if (op.result.verdict == RECORD_PROCEED) {
         assert_false(known->told && !known->may_proceed);
         assert_false(known->claimed && !known->may_proceed);
-        assert_true(op.record.token > known->token);
+        assert_true(op.result.record.token > known->token);
     } else {
         /* In doubt: a claim of the dead, told or not. */
-        assert_int_equal(op.verdict, RECORD_OUTCOME_UNKNOWN);
+        assert_int_equal(op.result.verdict, RECORD_OUTCOME_UNKNOWN);
         assert_false(known->told && !known->may_proceed);
     }
     drop_results(&op);

@@ -122,32 +122,32 @@ static struct store_op op_of(const struct order *order, const struct digest *for
 {
     struct store_op op = {.kind = order->kind,
                           .key_hash = key_hash(order->key),
-                          .tenant = SLICE("tenant"),
-                          .rule = SLICE("rule"),
-                          .key = SLICE("key"),
-                          .recipe = SLICE("recipe"),
+                          .arrival.tenant = SLICE("tenant"),
+                          .arrival.rule = SLICE("rule"),
+                          .arrival.key = SLICE("key"),
+                          .arrival.recipe = SLICE("recipe"),
                           .begin = {.lease_us = LEASE, .ttl_us = order->ttl_us},
-                          .token = order->token,
-                          .final = RECORD_COMPLETE,
-                          .http_status = 201,
-                          .force = true};
-    op.former = order->former == NONE ? NULL : former;
-    op.n_former = order->former == NONE ? 0 : 1;
+                          .writing.token = order->token,
+                          .writing.final = RECORD_COMPLETE,
+                          .writing.http_status = 201,
+                          .writing.force = true};
+    op.arrival.former = order->former == NONE ? NULL : former;
+    op.arrival.n_former = order->former == NONE ? 0 : 1;
     random_bytes(op.begin.attempt_id, sizeof op.begin.attempt_id);
     return op;
 }
 
 static void note(struct order *order, struct store_op *op)
 {
-    order->told = op->status == STORE_DONE;
-    order->verdict = op->verdict;
-    order->write = op->write;
-    order->record = op->record;
-    order->at = op->store_now;
+    order->told = op->result.status == STORE_DONE;
+    order->verdict = op->result.verdict;
+    order->write = op->result.write;
+    order->record = op->result.record;
+    order->at = op->result.store_now;
     struct digest own = key_hash(order->key);
     order->under_former = !digest_eq(&op->key_hash, &own);
-    outcome_unref(op->found);
-    mem_free(op->found_recipe);
+    outcome_unref(op->result.found);
+    mem_free(op->result.found_recipe);
 }
 
 static bool all_ended(const struct store_op *ops, size_t n)

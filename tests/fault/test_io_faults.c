@@ -124,8 +124,8 @@ static void a_migration_may_fail_at_any_call_and_loses_nothing(void **state)
         uint64_t key = 1;
         struct store_op op = {.kind = STORE_LOOK, .key_hash = digest_of(slice_make(&key, 8))};
         fault_bed_run(&bed, &op);
-        assert_true(slice_eq(op.found->body, SLICE("kept")));
-        outcome_unref(op.found);
+        assert_true(slice_eq(op.result.found->body, SLICE("kept")));
+        outcome_unref(op.result.found);
         fault_bed_fini(&bed);
         n += CALL_STEP; /* which is odd: each way to fail has its turn */
         points++;
@@ -158,25 +158,25 @@ static void a_claim_that_reappears_after_a_failed_sync_is_in_doubt(void **state)
         assert_true(fault_bed_open(&bed));
         struct store_op op = {.kind = STORE_BEGIN,
                               .key_hash = digest_of(SLICE("k")),
-                              .tenant = SLICE("t"),
-                              .rule = SLICE("r"),
-                              .key = SLICE("k"),
-                              .recipe = SLICE("recipe"),
+                              .arrival.tenant = SLICE("t"),
+                              .arrival.rule = SLICE("r"),
+                              .arrival.key = SLICE("k"),
+                              .arrival.recipe = SLICE("recipe"),
                               .begin = {.lease_us = LEASE, .ttl_us = TTL}};
         sqlite_faults_arm(SQLITE_FAULT_SYNC, SQLITE_IOERR, n);
         fault_bed_run(&bed, &op);
         bool fired = sqlite_faults_fired();
         sqlite_faults_arm(0, 0, 0);
-        assert_int_equal(op.status, fired ? STORE_DEAD : STORE_DONE);
+        assert_int_equal(op.result.status, fired ? STORE_DEAD : STORE_DONE);
         assert_int_equal(bed.dead, fired);
         die(&bed);
         assert_true(fault_bed_open(&bed));
         op.begin.attempt_id[0]++;
         fault_bed_run(&bed, &op);
-        assert_int_equal(op.status, STORE_DONE);
-        reappeared += fired && op.verdict == RECORD_OUTCOME_UNKNOWN;
-        if (op.verdict != RECORD_OUTCOME_UNKNOWN)
-            assert_true(fired && op.verdict == RECORD_PROCEED);
+        assert_int_equal(op.result.status, STORE_DONE);
+        reappeared += fired && op.result.verdict == RECORD_OUTCOME_UNKNOWN;
+        if (op.result.verdict != RECORD_OUTCOME_UNKNOWN)
+            assert_true(fired && op.result.verdict == RECORD_PROCEED);
         fault_bed_fini(&bed);
         if (!fired)
             break;

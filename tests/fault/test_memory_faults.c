@@ -141,7 +141,7 @@ static void operate(struct fault_bed *bed, struct engine *engine, struct slice k
     struct attempt attempt = attempt_on(engine, key);
     assert_int_equal(begin(bed, engine, &attempt), ENGINE_PROCEED);
     assert_true(engine_may_send(&attempt));
-    struct engine_act act = {.kind = ENGINE_FINISH, .final = RECORD_COMPLETE, .http_status = 201};
+    struct engine_act act = {.kind = STORE_FINISH, .final = RECORD_COMPLETE, .http_status = 201};
     while (!(act.outcome = outcome_new(201, false, SLICE("A: b\r\n"), key)))
         ;
     engine_write(engine, &attempt, &act, &bed->parker);

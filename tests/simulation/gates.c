@@ -293,17 +293,17 @@ static struct engine_act exchange(struct strand *strand, struct attempt *attempt
                                   const struct errand *errand)
 {
     struct world *world = strand->gate->world;
-    struct engine_act act = {.kind = ENGINE_RELEASE};
+    struct engine_act act = {.kind = STORE_RELEASE};
     if (!engine_may_send(attempt) || draw(world, 8) == 0)
         return act;
     errand->has_effect(strand, attempt, errand);
-    note_effect(world, attempt->op.row, errand->rule, errand->op);
+    note_effect(world, attempt->result.row, errand->rule, errand->op);
     strand_sleep(strand, (int64_t)draw(world, 60 * MS));
-    act.kind = draw(world, 12) == 0 ? ENGINE_DOUBT : ENGINE_FINISH;
+    act.kind = draw(world, 12) == 0 ? STORE_DOUBT : STORE_FINISH;
     act.final = RECORD_COMPLETE;
     act.http_status = 201;
-    if (act.kind == ENGINE_FINISH)
-        act.outcome = outcome_of(world, errand->rule, errand->op, attempt->op.row);
+    if (act.kind == STORE_FINISH)
+        act.outcome = outcome_of(world, errand->rule, errand->op, attempt->result.row);
     return act;
 }
 
@@ -322,7 +322,7 @@ bool strand_forwards(struct strand *strand, struct attempt *attempt, const struc
         written = engine_written(engine, attempt);
     }
     outcome_unref(act.outcome);
-    return act.kind == ENGINE_FINISH && written == ENGINE_STORED && !strand->gate->dying;
+    return act.kind == STORE_FINISH && written == ENGINE_STORED && !strand->gate->dying;
 }
 
 void strand_told(struct strand *strand, struct attempt *attempt, const struct errand *errand)
@@ -348,14 +348,14 @@ void strand_settles(struct strand *strand)
     const struct life *life = effect_of(world, row->id);
     struct store_op op = {.kind = life ? STORE_RESOLVE : STORE_RELEASE_SETTLED,
                           .key_hash = row->key_hash,
-                          .token = row->record.token,
-                          .http_status = 201,
-                          .actor = SLICE("op")};
+                          .writing.token = row->record.token,
+                          .writing.http_status = 201,
+                          .writing.actor = SLICE("op")};
     if (life)
-        op.outcome = outcome_of(world, life->rule, life->op, row->id);
+        op.writing.outcome = outcome_of(world, life->rule, life->op, row->id);
     store_run(strand->gate->store, &op, &strand->parker, world->boot + 5 * SECOND);
-    outcome_unref(op.found);
-    outcome_unref(op.outcome);
+    outcome_unref(op.result.found);
+    outcome_unref(op.writing.outcome);
 }
 
 /* ---- an operator ---- */

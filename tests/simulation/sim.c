@@ -113,7 +113,7 @@ void proc_end(struct sim *sim, size_t at, struct store_op *op)
     struct proc *proc = &sim->procs[at];
     if (store_op_ended(op) || store_withdraw(proc->store, op, false))
         return;
-    SIM_CHECK(sim, op->unsure);
+    SIM_CHECK(sim, op->own.unsure);
     while (!store_op_ended(op)) {
         atomic_store(&proc->faults->next_save, BACKEND_FATAL);
         sim_advance(sim, KILL_STEP);
@@ -244,7 +244,7 @@ void sim_free(struct sim *sim)
         if (sim->procs[i].store)
             proc_kill(sim, i);
     store_close(sim->participant);
-    outcome_unref(sim->operator.op.outcome);
+    outcome_unref(sim->operator.op.writing.outcome);
     sim->keeper->ops->close(sim->keeper);
     mem_free(sim->tokens);
     mem_free(sim);

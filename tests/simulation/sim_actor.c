@@ -33,19 +33,9 @@ static bool park(struct parker *parker, int64_t deadline_us)
     return sim->boot < deadline_us;
 }
 
-static void drop_found(struct store_op *op)
-{
-    outcome_unref(op->found);
-    mem_free(op->found_recipe);
-    mem_free(op->found_key);
-    op->found = NULL;
-    op->found_recipe = NULL;
-    op->found_key = NULL;
-}
-
 static void go_idle(struct actor *actor)
 {
-    drop_found(&actor->attempt.op);
+    attempt_fini(&actor->attempt);
     outcome_unref(actor->act.outcome);
     actor->act.outcome = NULL;
     actor->phase = ACTOR_IDLE;
@@ -55,8 +45,10 @@ void actor_drop(struct sim *sim, size_t at)
 {
     struct actor *actor = &sim->actors[at];
     bool open = actor->phase == ACTOR_BEGINNING || actor->phase == ACTOR_WRITING;
-    if (open)
+    if (open) {
         proc_end(sim, actor->proc, &actor->attempt.op);
+        store_result_fini(&actor->attempt.op.result, &actor->attempt.op.room);
+    }
     go_idle(actor);
 }
 
@@ -114,7 +106,8 @@ static void begin(struct sim *sim, struct actor *actor)
     int64_t wait = sim_below(sim, 3) == 0 ? 0 : (int64_t)sim_below(sim, WAIT_MOST);
     for (size_t i = 0; i < RECORD_ATTEMPT_ID_SIZE; i++)
         attempt->begin.attempt_id[i] = (unsigned char)sim_below(sim, 256);
-    drop_found(&attempt->op);
+    attempt_fini(attempt);
+    attempt->result = (struct store_result){0};
     if (sim->once)
         once_name(sim, actor);
     attempt->token = 0;
@@ -122,19 +115,19 @@ static void begin(struct sim *sim, struct actor *actor)
     attempt->send_by = sim->boot + LEASE - LEASE / 10;
     attempt->op = (struct store_op){.kind = STORE_BEGIN,
                                     .key_hash = attempt->key_hash,
-                                    .former = attempt->former,
-                                    .n_former = attempt->n_former,
-                                    .once = attempt->has_once ? &attempt->once : NULL,
-                                    .tenant = attempt->tenant,
-                                    .rule = attempt->rule,
-                                    .key = attempt->key,
-                                    .recipe = attempt->recipe,
+                                    .arrival.former = attempt->former,
+                                    .arrival.n_former = attempt->n_former,
+                                    .arrival.once = attempt->has_once ? &attempt->once : NULL,
+                                    .arrival.tenant = attempt->tenant,
+                                    .arrival.rule = attempt->rule,
+                                    .arrival.key = attempt->key,
+                                    .arrival.recipe = attempt->recipe,
                                     .begin = attempt->begin,
-                                    .wait_until = wait ? sim->boot + wait : 0,
+                                    .arrival.wait_until = wait ? sim->boot + wait : 0,
                                     .parker = &actor->parker};
     actor->give_up_at = sim->boot + wait + (int64_t)sim_below(sim, 2 * SECOND);
     actor->began_at = sim->boot;
-    actor->wait_until = attempt->op.wait_until;
+    actor->wait_until = attempt->op.arrival.wait_until;
     actor->phase = ACTOR_BEGINNING;
     actor->unwoken_at = 0;
     actor->rounds++;
@@ -143,16 +136,16 @@ static void begin(struct sim *sim, struct actor *actor)
 
 static void tell_replay(struct sim *sim, struct actor *actor)
 {
-    struct slice body = actor->attempt.op.found->body;
+    struct slice body = actor->attempt.result.found->body;
     uint64_t row = 0;
     SIM_CHECK(sim, body.len > 1 && slice_to_u64(slice_skip(body, 1), INT64_MAX, &row));
     shadow_told(sim, actor->rule, (int64_t)row, body);
     sim->reached[SIM_REPLAY]++;
-    sim->reached[SIM_CACHED] += actor->attempt.op.decided_at == 0;
-    sim->reached[SIM_WOKEN_REPLAY] += actor->attempt.op.waits;
+    sim->reached[SIM_CACHED] += actor->attempt.result.decided_at == 0;
+    sim->reached[SIM_WOKEN_REPLAY] += actor->attempt.op.own.waits;
     sim->reached[SIM_OWN_ANSWER] += body.at[0] == 'C';
     sim->reached[SIM_WOKEN_PROVISIONAL] +=
-        actor->attempt.op.waits && sim->participant && body.at[0] == 'E';
+        actor->attempt.op.own.waits && sim->participant && body.at[0] == 'E';
     go_idle(actor);
 }
 
@@ -160,7 +153,7 @@ static void tell_replay(struct sim *sim, struct actor *actor)
 static bool waited_in_vain(const struct sim *sim, const struct actor *actor)
 {
     const struct attempt *attempt = &actor->attempt;
-    return !sim->once && attempt->op.waits && attempt->op.record.attempts == 1 &&
+    return !sim->once && attempt->op.own.waits && attempt->result.record.attempts == 1 &&
            sim->boot <= actor->wait_until && actor->began_at > sim->deleted_at[actor->rule];
 }
 
@@ -168,10 +161,10 @@ static void hold(struct sim *sim, struct actor *actor, bool probing)
 {
     SIM_HOLDS(sim, SIM_WAITED, !waited_in_vain(sim, actor));
     shadow_acquired(sim, &actor->attempt);
-    actor->row = actor->attempt.op.row;
+    actor->row = actor->attempt.result.row;
     if (sim->once)
         once_acquired(sim, actor);
-    drop_found(&actor->attempt.op);
+    attempt_fini(&actor->attempt);
     actor->probing = probing;
     actor->tries = 0;
     actor->doubted = false;
@@ -179,12 +172,12 @@ static void hold(struct sim *sim, struct actor *actor, bool probing)
     /* Now and then it is slow: longer than its lease. */
     int64_t slow = sim_below(sim, 40) == 0 ? 2 * LEASE : 20 * MS;
     actor->not_before = sim->boot + (int64_t)sim_below(sim, (uint64_t)slow);
-    const struct record *record = &actor->attempt.op.record;
-    bool after_lapse = actor->attempt.op.store_now == sim->lapsed_at[actor->rule];
+    const struct record *record = &actor->attempt.result.record;
+    bool after_lapse = actor->attempt.result.store_now == sim->lapsed_at[actor->rule];
     sim->reached[probing ? SIM_ASK : SIM_PROCEED]++;
-    sim->reached[SIM_WOKEN_PROCEED] += actor->attempt.op.waits && !probing && !after_lapse;
-    sim->reached[SIM_WOKEN_LAPSE] += actor->attempt.op.waits && after_lapse;
-    sim->reached[SIM_SAME_TOKEN] += record->started_at < actor->attempt.op.store_now;
+    sim->reached[SIM_WOKEN_PROCEED] += actor->attempt.op.own.waits && !probing && !after_lapse;
+    sim->reached[SIM_WOKEN_LAPSE] += actor->attempt.op.own.waits && after_lapse;
+    sim->reached[SIM_SAME_TOKEN] += record->started_at < actor->attempt.result.store_now;
     SIM_CHECK(sim, digest_eq(&record->payload_hash, &actor->attempt.begin.payload_hash));
 }
 
@@ -196,19 +189,22 @@ static void send_unclaimed(struct sim *sim, struct actor *actor)
     upstream_send(sim, (size_t)(actor - sim->actors));
 }
 
-static void count_undecided(struct sim *sim, const struct store_op *op)
+static void count_undecided(struct sim *sim, const struct store_result *result)
 {
-    sim->reached[SIM_LIMITED] += op->status == STORE_LIMITED;
-    sim->reached[SIM_FULL] += op->status == STORE_FULL;
-    sim->reached[SIM_WITHDRAWN] += op->status == STORE_WITHDRAWN;
+    sim->reached[SIM_LIMITED] += result->status == STORE_LIMITED;
+    sim->reached[SIM_FULL] += result->status == STORE_FULL;
+    sim->reached[SIM_WITHDRAWN] += result->status == STORE_WITHDRAWN;
 }
 
 static void decided(struct sim *sim, struct actor *actor)
 {
     struct store_op *op = &actor->attempt.op;
-    if (op->status != STORE_DONE) {
-        count_undecided(sim, op);
-        if (sim->mutant == SIM_MUTANT_ERROR_SENDS && op->status == STORE_FULL)
+    struct store_result *result = &actor->attempt.result;
+    *result = op->result;
+    op->result = (struct store_result){0};
+    if (result->status != STORE_DONE) {
+        count_undecided(sim, result);
+        if (sim->mutant == SIM_MUTANT_ERROR_SENDS && result->status == STORE_FULL)
             send_unclaimed(sim, actor);
         go_idle(actor);
         return;
@@ -216,41 +212,43 @@ static void decided(struct sim *sim, struct actor *actor)
     actor->attempt.record_hash = op->key_hash;
     if (sim->once)
         once_count(sim, actor);
-    switch (op->verdict) {
+    switch (result->verdict) {
     case RECORD_PROCEED:
     case RECORD_PROBE:
-        SIM_CHECK(sim, op->verdict == RECORD_PROBE || op->begin.probes_token == 0);
+        SIM_CHECK(sim, result->verdict == RECORD_PROBE || op->begin.probes_token == 0);
         sim->reached[SIM_BACKGROUND_ASK] += op->begin.probes_token > 0;
-        actor->attempt.token = op->record.token;
-        actor->attempt.asked_at = op->store_now;
-        hold(sim, actor, op->verdict == RECORD_PROBE);
+        actor->attempt.token = result->record.token;
+        actor->attempt.asked_at = result->store_now;
+        hold(sim, actor, result->verdict == RECORD_PROBE);
         return;
     case RECORD_REPLAY:
         tell_replay(sim, actor);
         return;
     case RECORD_MISMATCH:
-        SIM_CHECK(sim, !digest_eq(&op->record.payload_hash, &op->begin.payload_hash));
+        SIM_CHECK(sim, !digest_eq(&result->record.payload_hash, &op->begin.payload_hash));
         sim->reached[SIM_MISMATCH]++;
         break;
     case RECORD_IN_PROGRESS:
-        sim->reached[SIM_TIME_OVER] += op->waits;
-        sim->reached[SIM_LOCKED_BEGIN] += op->record.token == 0;
+        sim->reached[SIM_TIME_OVER] += op->own.waits;
+        sim->reached[SIM_LOCKED_BEGIN] += result->record.token == 0;
         break;
     case RECORD_DUPLICATE:
         SIM_CHECK(sim, sim->once);
         break;
     case RECORD_KEY_EXPIRED: /* nothing that lives was hidden by it */
-        SIM_CHECK(sim, op->begin.key_at + op->begin.key_max_age_us < op->store_now);
-        SIM_CHECK(sim, op->by_once || record_key_is_absent(&op->record, op->store_now) ||
-                           record_held_until(&op->record, &op->begin, op->lease) <= op->store_now);
+        SIM_CHECK(sim, op->begin.key_at + op->begin.key_max_age_us < result->store_now);
+        SIM_CHECK(sim, result->by_once ||
+                           record_key_is_absent(&result->record, result->store_now) ||
+                           record_held_until(&result->record, &op->begin, result->lease) <=
+                               result->store_now);
         sim->reached[SIM_KEY_EXPIRED]++;
         break;
     case RECORD_RESULT_EXPIRED:
         sim->reached[SIM_EXPIRED]++;
         break;
     case RECORD_OUTCOME_UNKNOWN:
-        sim->reached[SIM_WOKEN_UNKNOWN] += op->waits && op->record.status == RECORD_UNKNOWN;
-        sim->reached[SIM_SPENT] += op->record.status != RECORD_UNKNOWN;
+        sim->reached[SIM_WOKEN_UNKNOWN] += op->own.waits && result->record.status == RECORD_UNKNOWN;
+        sim->reached[SIM_SPENT] += result->record.status != RECORD_UNKNOWN;
         break;
     default:
         SIM_CHECK(sim, false);
@@ -268,10 +266,6 @@ static void begin_by_engine(struct sim *sim, struct actor *actor)
     enum engine_verdict verdict =
         engine_begin(sim->procs[actor->proc].engine, &actor->attempt, &actor->parker,
                      sim->boot + (int64_t)sim_below(sim, 400 * MS));
-    /* Where an operation of its own has it. */
-    actor->attempt.op.found = actor->attempt.result.found;
-    actor->attempt.op.found_recipe = actor->attempt.result.found_recipe;
-    actor->attempt.op.found_key = actor->attempt.result.found_key;
     if (verdict == ENGINE_PROCEED || verdict == ENGINE_PROBE)
         hold(sim, actor, verdict == ENGINE_PROBE);
     else if (verdict == ENGINE_REPLAY)
@@ -294,7 +288,8 @@ static bool is_held(const struct sim *sim, int rule)
 /* Who waits is woken soon after nobody holds the record any more: no wake-up is lost. */
 static void check_unwoken(struct sim *sim, struct actor *actor)
 {
-    bool waits = actor->attempt.op.waits && store_counts(sim->procs[actor->proc].store).queued == 0;
+    bool waits =
+        actor->attempt.op.own.waits && store_counts(sim->procs[actor->proc].store).queued == 0;
     if (!waits || is_held(sim, actor->rule) || participant_holds(sim, actor->rule)) {
         actor->unwoken_at = 0;
         return;
@@ -318,13 +313,13 @@ static void move_beginning(struct sim *sim, struct actor *actor)
         decided(sim, actor);
         return;
     }
-    SIM_CHECK(sim, actor->attempt.op.unsure);
+    SIM_CHECK(sim, actor->attempt.op.own.unsure);
     sim->reached[SIM_UNSURE]++;
 }
 
 /* ---- the exchange and its write ---- */
 
-static void write_act(struct sim *sim, struct actor *actor, enum engine_act_kind kind)
+static void write_act(struct sim *sim, struct actor *actor, enum store_op_kind kind)
 {
     actor->act.kind = kind;
     actor->phase = ACTOR_WRITING;
@@ -347,7 +342,7 @@ static void write_outcome(struct sim *sim, struct actor *actor)
     sim->reached[SIM_PROBE_FOUND] += actor->probing;
     if (sim->mutant == SIM_MUTANT_TOLD_EARLY)
         shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
-    write_act(sim, actor, ENGINE_FINISH);
+    write_act(sim, actor, STORE_FINISH);
 }
 
 static void move_holding(struct sim *sim, struct actor *actor, size_t at)
@@ -358,7 +353,7 @@ static void move_holding(struct sim *sim, struct actor *actor, size_t at)
         sim->reached[SIM_SEND_CHECK]++;
         sim->reached[SIM_TRY_LATE] += actor->tries > 0;
         bool in_doubt = actor->probing || actor->doubted;
-        write_act(sim, actor, in_doubt ? ENGINE_DOUBT : ENGINE_RELEASE);
+        write_act(sim, actor, in_doubt ? STORE_DOUBT : STORE_RELEASE);
         return;
     }
     actor->tries++;
@@ -384,11 +379,11 @@ static bool releases(const struct sim *sim, const struct actor *actor)
 }
 
 /* The owner probes in the same commit, as a client that waits for it has it done. */
-static enum engine_act_kind doubt(struct sim *sim, const struct actor *actor)
+static enum store_op_kind doubt(struct sim *sim, const struct actor *actor)
 {
     bool asks = !actor->probing && actor->attempt.begin.unknown == RECORD_UNKNOWN_PROBE &&
                 sim->mutant != SIM_MUTANT_OWN_PROBE && sim_below(sim, 4) != 0;
-    return asks ? ENGINE_ASK : ENGINE_DOUBT;
+    return asks ? STORE_ASK : STORE_DOUBT;
 }
 
 static void answered(struct sim *sim, struct actor *actor)
@@ -403,16 +398,16 @@ static void answered(struct sim *sim, struct actor *actor)
         return;
     case ANSWER_NOT_DONE:
         actor->attempt.begin.spent = false;
-        write_act(sim, actor, ENGINE_RELEASE);
+        write_act(sim, actor, STORE_RELEASE);
         return;
     case ANSWER_ELSEWHERE:
         actor->attempt.begin.spent = false;
         sim->dropping[actor->rule] = true;
-        write_act(sim, actor, ENGINE_DROP);
+        write_act(sim, actor, STORE_DROP);
         return;
     case ANSWER_NOT_FOUND:
         misdate(sim, actor);
-        write_act(sim, actor, ENGINE_RELEASE_SETTLED);
+        write_act(sim, actor, STORE_RELEASE_SETTLED);
         return;
     case ANSWER_FENCED:
         /* It says nothing of what was probed, nor of earlier tries. */
@@ -422,7 +417,7 @@ static void answered(struct sim *sim, struct actor *actor)
     case ANSWER_DOUBT:
     case ANSWER_NONE:
         sim->reached[SIM_INCONCLUSIVE] += actor->probing;
-        write_act(sim, actor, releases(sim, actor) ? ENGINE_RELEASE : doubt(sim, actor));
+        write_act(sim, actor, releases(sim, actor) ? STORE_RELEASE : doubt(sim, actor));
         return;
     }
 }
@@ -433,7 +428,7 @@ static void move_exchange(struct sim *sim, struct actor *actor)
         return;
     bool leaves = sim->mutant == SIM_MUTANT_CANCEL_RELEASES && !actor->probing;
     if (leaves && sim_below(sim, 20) == 0)
-        write_act(sim, actor, ENGINE_RELEASE);
+        write_act(sim, actor, STORE_RELEASE);
     else if (actor->answer != ANSWER_NONE || sim->boot >= actor->timeout)
         answered(sim, actor);
 }
@@ -442,7 +437,7 @@ static void move_exchange(struct sim *sim, struct actor *actor)
 static void probe_under_own_token(struct sim *sim, struct actor *actor)
 {
     actor->probing = true;
-    actor->attempt.asked_at = actor->attempt.op.store_now;
+    actor->attempt.asked_at = actor->attempt.result.store_now;
     actor->attempt.send_by = sim->boot + LEASE;
     actor->phase = ACTOR_HOLDING;
 }
@@ -451,27 +446,27 @@ static void stored(struct sim *sim, struct actor *actor)
 {
     bool again = false;
     switch (actor->act.kind) {
-    case ENGINE_FINISH:
+    case STORE_FINISH:
         sim->reached[SIM_FILLED_IN] +=
             actor->attempt.result.record.unknown == RECORD_UNKNOWN_PARTICIPANT;
         shadow_told(sim, actor->rule, actor->row, actor->act.outcome->body);
         break;
-    case ENGINE_RELEASE_SETTLED:
+    case STORE_RELEASE_SETTLED:
         again = true;
         actor->attempt.begin.spent = false;
         sim->reached[SIM_SETTLED]++;
         break;
-    case ENGINE_DOUBT:
+    case STORE_DOUBT:
         again = sim->mutant == SIM_MUTANT_OWN_PROBE && !actor->probing &&
                 actor->attempt.begin.unknown == RECORD_UNKNOWN_PROBE;
         break;
-    case ENGINE_DROP:
-        sim->reached[SIM_DROP_IN_DOUBT] += actor->attempt.op.record.doubt;
+    case STORE_DROP:
+        sim->reached[SIM_DROP_IN_DOUBT] += actor->attempt.result.record.doubt;
         break;
     default:
         again = sim_below(sim, 2);
     }
-    if (again && sim->mutant == SIM_MUTANT_OWN_PROBE && actor->act.kind == ENGINE_DOUBT)
+    if (again && sim->mutant == SIM_MUTANT_OWN_PROBE && actor->act.kind == STORE_DOUBT)
         probe_under_own_token(sim, actor);
     else if (again && actor->rounds < ROUNDS_MOST)
         begin(sim, actor);
@@ -484,13 +479,13 @@ static void give_up_on_error(struct sim *sim, struct actor *actor)
     const struct proc *proc = &sim->procs[actor->proc];
     if (proc->errors == actor->errors || !store_withdraw(proc->store, &actor->attempt.op, false))
         return;
-    write_act(sim, actor, ENGINE_RELEASE);
+    write_act(sim, actor, STORE_RELEASE);
 }
 
 /* What a participant stored stays. */
 static void count_given_up(struct sim *sim, const struct actor *actor, bool finish)
 {
-    bool already = sim->participant && actor->attempt.op.write == RECORD_ALREADY;
+    bool already = sim->participant && actor->attempt.result.write == RECORD_ALREADY;
     bool differs = finish && actor->act.http_status != actor->attempt.result.record.http_status;
     sim->reached[SIM_STATUS_DIFFERED] += already && differs;
     sim->reached[SIM_FILLED_LATE] += already && finish && !differs;
@@ -500,7 +495,7 @@ static void count_given_up(struct sim *sim, const struct actor *actor, bool fini
 /* A stale owner answers what the record says (invariant 12). */
 static void stale(struct sim *sim, struct actor *actor)
 {
-    bool finish = actor->act.kind == ENGINE_FINISH;
+    bool finish = actor->act.kind == STORE_FINISH;
     sim->reached[finish ? SIM_STALE_FINISH : SIM_STALE_OTHER]++;
     count_given_up(sim, actor, finish);
     if (finish && sim->mutant == SIM_MUTANT_STALE_TELLS) {
@@ -514,13 +509,14 @@ static void stale(struct sim *sim, struct actor *actor)
 static void move_writing(struct sim *sim, struct actor *actor)
 {
     struct store_op *op = &actor->attempt.op;
-    bool finish = actor->act.kind == ENGINE_FINISH;
+    bool finish = actor->act.kind == STORE_FINISH;
     if (!store_op_ended(op)) {
         if (finish && sim->mutant == SIM_MUTANT_ERROR_RELEASES)
             give_up_on_error(sim, actor);
         return;
     }
-    sim->reached[SIM_ALREADY] += op->status == STORE_DONE && op->write == RECORD_ALREADY;
+    sim->reached[SIM_ALREADY] +=
+        op->result.status == STORE_DONE && op->result.write == RECORD_ALREADY;
     switch (engine_written(sim->procs[actor->proc].engine, &actor->attempt)) {
     case ENGINE_STORED:
         stored(sim, actor);

@@ -128,8 +128,8 @@ static void note_forgotten(struct sim *sim, const struct store_row *before)
     const struct operator_act *act = &sim->operator;
     struct value *value = &sim->values[value_of(act->rule)];
     const struct store_row *was = &before[act->rule];
-    bool by_key = was->record.token == act->op.token;
-    int64_t row = by_key ? was->id : value->record.token == act->op.token ? value->row : 0;
+    bool by_key = was->record.token == act->op.writing.token;
+    int64_t row = by_key ? was->id : value->record.token == act->op.writing.token ? value->row : 0;
     if (row == 0)
         return;
     life_of(sim, act->rule, row)->forgotten = true;
@@ -192,11 +192,11 @@ void once_acquired(struct sim *sim, struct actor *actor)
 {
     const struct value *value = &sim->values[value_of(actor->rule)];
     bool forgotten = life_of(sim, actor->rule, actor->row)->forgotten;
-    bool later = value->record.created_at > actor->attempt.op.store_now;
+    bool later = value->record.created_at > actor->attempt.result.store_now;
     SIM_HOLDS(sim, SIM_ONE_EFFECT,
               forgotten || later || value->row == actor->row || is_over(sim, value));
-    sim->reached[SIM_ONCE_CONTINUED] += actor->attempt.op.by_once;
-    sim->reached[SIM_ONCE_BOUND_OWNER] += actor->attempt.op.by_bound;
+    sim->reached[SIM_ONCE_CONTINUED] += actor->attempt.result.by_once;
+    sim->reached[SIM_ONCE_BOUND_OWNER] += actor->attempt.result.by_bound;
 }
 
 void once_effect(struct sim *sim, const struct flight *flight)
@@ -215,17 +215,18 @@ void once_effect(struct sim *sim, const struct flight *flight)
 void once_count(struct sim *sim, const struct actor *actor)
 {
     const struct store_op *op = &actor->attempt.op;
-    bool replays = op->verdict == RECORD_REPLAY;
-    bool former = op->key_hash.bytes[1] != op->named.bytes[1] && op->key_hash.bytes[2] == 1;
-    sim->reached[SIM_ONCE_FORMER_KEY] += former && !op->by_once && !op->by_bound;
-    sim->reached[SIM_ONCE_FORMER_VALUE] += former && op->by_once;
-    sim->reached[SIM_ONCE_BOUND] += replays && op->by_bound;
-    if (!op->by_once)
+    const struct store_result *result = &actor->attempt.result;
+    bool replays = result->verdict == RECORD_REPLAY;
+    bool former = op->key_hash.bytes[1] != op->own.named.bytes[1] && op->key_hash.bytes[2] == 1;
+    sim->reached[SIM_ONCE_FORMER_KEY] += former && !result->by_once && !result->by_bound;
+    sim->reached[SIM_ONCE_FORMER_VALUE] += former && result->by_once;
+    sim->reached[SIM_ONCE_BOUND] += replays && result->by_bound;
+    if (!result->by_once)
         return;
-    sim->reached[SIM_ONCE_DUPLICATE] += op->verdict == RECORD_DUPLICATE;
+    sim->reached[SIM_ONCE_DUPLICATE] += result->verdict == RECORD_DUPLICATE;
     sim->reached[SIM_ONCE_REPLAY] += replays && !actor->attempt.once.acknowledge;
     sim->reached[SIM_ONCE_ACKED] += replays && actor->attempt.once.acknowledge;
-    sim->reached[SIM_ONCE_WAITED] += op->waits || op->verdict == RECORD_IN_PROGRESS;
-    sim->reached[SIM_ONCE_UNKNOWN] += op->verdict == RECORD_OUTCOME_UNKNOWN;
-    sim->reached[SIM_ONCE_MISMATCH] += op->verdict == RECORD_MISMATCH;
+    sim->reached[SIM_ONCE_WAITED] += op->own.waits || result->verdict == RECORD_IN_PROGRESS;
+    sim->reached[SIM_ONCE_UNKNOWN] += result->verdict == RECORD_OUTCOME_UNKNOWN;
+    sim->reached[SIM_ONCE_MISMATCH] += result->verdict == RECORD_MISMATCH;
 }

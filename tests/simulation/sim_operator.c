@@ -12,20 +12,20 @@ static void plan(struct sim *sim, enum store_op_kind kind, bool force)
     act->at = sim->boot + (int64_t)sim_below(sim, slow ? 20 * SECOND : 2 * SECOND);
     act->op = (struct store_op){.kind = kind,
                                 .key_hash = sim->shadow[act->rule].key_hash,
-                                .token = sim->shadow[act->rule].record.token,
-                                .http_status = 201,
-                                .force = force};
+                                .writing.token = sim->shadow[act->rule].record.token,
+                                .writing.http_status = 201,
+                                .writing.force = force};
     if (kind != STORE_RESOLVE)
         return;
     char body[24];
     snprintf(body, sizeof body, "D%lld", (long long)sim->shadow[act->rule].id);
-    act->op.outcome = outcome_new(201, false, SLICE(""), slice_of(body));
-    SIM_CHECK(sim, act->op.outcome);
+    act->op.writing.outcome = outcome_new(201, false, SLICE(""), slice_of(body));
+    SIM_CHECK(sim, act->op.writing.outcome);
 }
 
 static void forget_plan(struct operator_act *act)
 {
-    outcome_unref(act->op.outcome);
+    outcome_unref(act->op.writing.outcome);
     *act = (struct operator_act){0};
 }
 
@@ -72,20 +72,20 @@ static void submit(struct sim *sim)
         return;
     act->submitted = true;
     if (sim->mutant == SIM_MUTANT_UNNAMED_TOKEN)
-        act->op.token = sim->shadow[act->rule].record.token;
-    sim->reached[SIM_FORGOTTEN_LIVE] +=
-        act->op.kind == STORE_FORGET && act->op.force && row_is_held(&sim->shadow[act->rule]);
+        act->op.writing.token = sim->shadow[act->rule].record.token;
+    sim->reached[SIM_FORGOTTEN_LIVE] += act->op.kind == STORE_FORGET && act->op.writing.force &&
+                                        row_is_held(&sim->shadow[act->rule]);
     store_submit(sim->procs[act->proc].store, &act->op);
 }
 
 static void judge(struct sim *sim)
 {
     const struct store_op *op = &sim->operator.op;
-    if (op->status != STORE_DONE)
+    if (op->result.status != STORE_DONE)
         return;
-    if (op->write == RECORD_STALE)
+    if (op->result.write == RECORD_STALE)
         sim->reached[SIM_OPERATOR_STALE]++;
-    if (op->write != RECORD_WRITTEN)
+    if (op->result.write != RECORD_WRITTEN)
         return;
     sim->reached[SIM_RESOLVED] += op->kind == STORE_RESOLVE;
     sim->reached[SIM_OPERATOR_RELEASED] += op->kind == STORE_RELEASE_SETTLED;

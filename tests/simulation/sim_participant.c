@@ -31,7 +31,7 @@ static void run(struct sim *sim, struct store_op *op)
     store_submit(sim->participant, op);
     while (!store_op_ended(op))
         store_step(sim->participant);
-    SIM_CHECK(sim, op->status == STORE_DONE);
+    SIM_CHECK(sim, op->result.status == STORE_DONE);
     shadow_check(sim);
 }
 
@@ -40,7 +40,7 @@ static struct store_op op_of(const struct flight *flight, enum store_op_kind kin
     return (struct store_op){.kind = kind,
                              .key_hash = sim_key(flight->rule),
                              .row_hint = flight->row,
-                             .token = flight->token};
+                             .writing.token = flight->token};
 }
 
 /* Two mutants: its lock is no lock, or its effect is committed before its outcome. */
@@ -63,8 +63,8 @@ static bool open_transaction(struct sim *sim, struct flight *flight, enum answer
     }
     struct store_op look = op_of(flight, STORE_LOOK);
     run(sim, &look);
-    outcome_unref(look.found);
-    if (look.record.status == RECORD_ABSENT || look.record.token != flight->token) {
+    outcome_unref(look.result.found);
+    if (look.result.record.status == RECORD_ABSENT || look.result.record.token != flight->token) {
         sim->reached[SIM_PARTICIPANT_STALE]++;
         *ret_answer = ANSWER_FENCED;
         return true;
@@ -87,14 +87,14 @@ static enum record_write complete(struct sim *sim, const struct flight *flight)
     struct outcome *outcome = outcome_new(201, false, SLICE(""), slice_of(body));
     SIM_CHECK(sim, outcome);
     struct store_op op = op_of(flight, STORE_COMPLETE);
-    op.final = RECORD_COMPLETE;
-    op.http_status = 201;
-    op.outcome = outcome;
-    op.kept = true;
+    op.writing.final = RECORD_COMPLETE;
+    op.writing.http_status = 201;
+    op.writing.outcome = outcome;
+    op.writing.keeps = true;
     run(sim, &op);
-    outcome_unref(op.found);
+    outcome_unref(op.result.found);
     outcome_unref(outcome);
-    return op.write;
+    return op.result.write;
 }
 
 static enum answer end_transaction(struct sim *sim, struct flight *flight)

@@ -25,7 +25,7 @@ static void keep_doubt(struct sim *sim, struct actor *actor)
 static bool may_try_again(const struct sim *sim, const struct actor *actor)
 {
     enum record_unknown policy =
-        record_policy(&actor->attempt.op.record, actor->attempt.begin.unknown);
+        record_policy(&actor->attempt.result.record, actor->attempt.begin.unknown);
     bool repeats = policy == RECORD_UNKNOWN_RETRY || sim->mutant == SIM_MUTANT_TRY_STRICT;
     if (sim->participant || actor->tries >= TRIES_MOST)
         return false;

@@ -292,7 +292,7 @@ void shadow_acquired(struct sim *sim, const struct attempt *attempt)
 {
     uint64_t at = (uint64_t)attempt->token * UINT64_C(0x9e3779b97f4a7c15);
     struct token_use *use = &sim->tokens[at >> 43];
-    const unsigned char *id = attempt->op.record.attempt_id;
+    const unsigned char *id = attempt->result.record.attempt_id;
     if (use->token == attempt->token) {
         SIM_CHECK(sim, memcmp(use->attempt_id, id, sizeof use->attempt_id) == 0);
         return;

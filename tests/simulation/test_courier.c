@@ -85,8 +85,7 @@ static void die(struct process *process, enum rare where)
 static enum store_status save(struct process *process, struct table_change *changes, size_t n)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    store_run(process->store, &op, fiber_parker(), CLOCK_NEVER);
-    return op.status;
+    return store_run(process->store, &op, fiber_parker(), CLOCK_NEVER);
 }
 
 /* A mutant that saves whatever the row's version is. */
@@ -333,9 +332,9 @@ static enum store_status try_to_add(struct store_task *task)
     };
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = has_last ? 2 : 1};
     store_run(sim.adder, &op, fiber_parker(), CLOCK_NEVER);
-    if (op.status == STORE_DONE && has_last && last.task.state == TASK_SENDING)
+    if (op.result.status == STORE_DONE && has_last && last.task.state == TASK_SENDING)
         reach(RARE_ADDED_BEHIND);
-    return op.status;
+    return op.result.status;
 }
 
 /* The receiver knows the task before it is saved: it may be sent before its adder wakes up. */
@@ -379,7 +378,7 @@ static bool save_task(struct store_task *task, struct table_change other)
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = other.row ? 2 : 1};
     store_run(sim.adder, &op, fiber_parker(), CLOCK_NEVER);
     task->row.version = changes[0].version;
-    return op.status == STORE_DONE;
+    return op.result.status == STORE_DONE;
 }
 
 static bool retry(struct store_task *task)
@@ -507,7 +506,7 @@ static bool all_done(void)
                                       .argument = &left};
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     store_run(sim.adder, &op, fiber_parker(), CLOCK_NEVER);
-    SIM_CHECK(op.status == STORE_DONE);
+    SIM_CHECK(op.result.status == STORE_DONE);
     return !left;
 }
 

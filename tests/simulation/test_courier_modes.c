@@ -47,7 +47,7 @@ static void save(struct table_change *change)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = change, .n_brings = 1};
     store_run(bed.store, &op, fiber_parker(), CLOCK_NEVER);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
 }
 
 static struct store_task task_of(const char *key, const char *lane, const char *ord)

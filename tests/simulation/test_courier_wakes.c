@@ -55,7 +55,7 @@ static void add(int number)
     struct table_change change = {.table = &task_table, .act = TABLE_INSERT, .row = &task.row};
     struct store_op op = {.kind = STORE_ROWS, .brings = &change, .n_brings = 1};
     store_run(bed.store, &op, fiber_parker(), CLOCK_NEVER);
-    assert_int_equal(op.status, STORE_DONE);
+    assert_int_equal(op.result.status, STORE_DONE);
 }
 
 /* Each is added a little later in a pass that was begun just before. */

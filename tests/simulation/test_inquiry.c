@@ -137,7 +137,7 @@ static enum engine_written write_act(struct strand *strand, struct attempt *atte
 
 static struct engine_act finish(struct world *world, int op)
 {
-    return (struct engine_act){.kind = ENGINE_FINISH,
+    return (struct engine_act){.kind = STORE_FINISH,
                                .final = RECORD_COMPLETE,
                                .http_status = 201,
                                .outcome = outcome_of(world, op)};
@@ -148,16 +148,16 @@ static void forward(struct strand *strand, struct attempt *attempt, int op)
 {
     struct world *world = strand->gate->world;
     strand_sleep(strand, (int64_t)draw(world, draw(world, 30) == 0 ? 2 * LEASE : 20 * MS));
-    struct engine_act act = {.kind = ENGINE_RELEASE};
+    struct engine_act act = {.kind = STORE_RELEASE};
     if (!strand->gate->dying && engine_may_send(attempt) && draw(world, 8) != 0) {
         int64_t takes = (int64_t)draw(world, draw(world, 4) == 0 ? SETTLE : 40 * MS) + 1;
         send(strand, op, world->boot + takes);
         strand_sleep(strand, draw(world, 6) == 0 ? (int64_t)draw(world, (uint64_t)takes) : takes);
-        act.kind = ENGINE_DOUBT;
+        act.kind = STORE_DOUBT;
         if (sim.done[op] && draw(world, 8) != 0)
             act = finish(world, op);
     }
-    if (act.kind == ENGINE_DOUBT)
+    if (act.kind == STORE_DOUBT)
         reach(strand, RARE_DOUBT);
     (void)write_act(strand, attempt, &act);
 }
@@ -175,27 +175,27 @@ static bool look(struct strand *strand, int op, bool *ret_found)
 static void probe(struct strand *strand, struct attempt *attempt, int op)
 {
     bool found;
-    struct engine_act act = {.kind = ENGINE_DOUBT};
+    struct engine_act act = {.kind = STORE_DOUBT};
     reach(strand, RARE_PROBED);
     if (look(strand, op, &found))
         act = found ? finish(strand->gate->world, op)
-                    : (struct engine_act){.kind = ENGINE_RELEASE_SETTLED};
+                    : (struct engine_act){.kind = STORE_RELEASE_SETTLED};
     if (write_act(strand, attempt, &act) == ENGINE_EARLY)
-        (void)write_act(strand, attempt, &(struct engine_act){.kind = ENGINE_DOUBT});
+        (void)write_act(strand, attempt, &(struct engine_act){.kind = STORE_DOUBT});
 }
 
 static void inquire(struct strand *strand, struct attempt *attempt, int op)
 {
     bool found;
-    struct engine_act act = {.kind = ENGINE_RELEASE};
+    struct engine_act act = {.kind = STORE_RELEASE};
     bool says = look(strand, op, &found);
     if (says)
-        act = found ? finish(strand->gate->world, op) : (struct engine_act){.kind = ENGINE_TURN};
+        act = found ? finish(strand->gate->world, op) : (struct engine_act){.kind = STORE_TURN};
     reach(strand, !says ? RARE_NOTHING : found ? RARE_KNOWN : RARE_INQUIRED);
     if (strand->gate->dying)
         reach(strand, RARE_LAPSED);
     enum engine_written written = write_act(strand, attempt, &act);
-    if (act.kind != ENGINE_TURN)
+    if (act.kind != STORE_TURN)
         return;
     if (written == ENGINE_EARLY)
         reach(strand, RARE_EARLY);

@@ -182,8 +182,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
 static enum store_status save(struct table_change *changes, size_t n)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    store_run(sim.store, &op, fiber_parker(), CLOCK_NEVER);
-    return op.status;
+    return store_run(sim.store, &op, fiber_parker(), CLOCK_NEVER);
 }
 
 static struct courier_verdict claim(const struct courier_kind *kind,

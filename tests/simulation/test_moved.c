@@ -205,7 +205,7 @@ static void has_effect(struct strand *strand, struct attempt *attempt, const str
     world_look(world);
     SIM_CHECK(world, seen_is_absent(&world->shadow, seen_row(&world->shadow, *last)));
     world->reached[RARE_AGAIN] += *last != 0;
-    *last = attempt->op.row;
+    *last = attempt->result.row;
 }
 
 static void count_verdict(const struct strand *strand, const struct attempt *attempt,
@@ -215,7 +215,7 @@ static void count_verdict(const struct strand *strand, const struct attempt *att
     if (verdict == ENGINE_PROCEED)
         reach(gate, RARE_PROCEED);
     else if (verdict == ENGINE_REPLAY)
-        reach(gate, attempt->op.decided_at == 0 ? RARE_CACHED : RARE_REPLAY);
+        reach(gate, attempt->result.decided_at == 0 ? RARE_CACHED : RARE_REPLAY);
     else if (verdict == ENGINE_OUTCOME_UNKNOWN)
         reach(gate, RARE_UNKNOWN);
     else if (verdict == ENGINE_MOVED)

@@ -74,7 +74,7 @@ static void sends(struct owner *owner, int64_t delay)
     assert_true(engine_may_send(&owner->attempt));
     sim->flights[0] = (struct flight){.used = true,
                                       .rule = owner->rule,
-                                      .row = owner->attempt.op.row,
+                                      .row = owner->attempt.result.row,
                                       .token = owner->attempt.token,
                                       .arrive_at = sim->boot + delay};
 }
@@ -101,19 +101,19 @@ static enum engine_written writes(struct owner *owner, const struct engine_act *
 
 static enum engine_written doubts(struct owner *owner)
 {
-    return writes(owner, &(struct engine_act){.kind = ENGINE_DOUBT});
+    return writes(owner, &(struct engine_act){.kind = STORE_DOUBT});
 }
 
 static enum engine_written saw_nothing(struct owner *owner)
 {
-    return writes(owner, &(struct engine_act){.kind = ENGINE_RELEASE_SETTLED});
+    return writes(owner, &(struct engine_act){.kind = STORE_RELEASE_SETTLED});
 }
 
 static enum engine_written finishes(struct owner *owner, const char *body)
 {
     struct outcome *outcome = outcome_new(201, false, SLICE(""), slice_of(body));
     assert_non_null(outcome);
-    enum engine_written written = writes(owner, &(struct engine_act){.kind = ENGINE_FINISH,
+    enum engine_written written = writes(owner, &(struct engine_act){.kind = STORE_FINISH,
                                                                      .final = RECORD_COMPLETE,
                                                                      .http_status = 201,
                                                                      .outcome = outcome});
@@ -134,15 +134,15 @@ static enum record_write operates(struct owner *owner, enum store_op_kind kind, 
 {
     struct store_op op = {.kind = kind,
                           .key_hash = sim_key(owner->rule),
-                          .token = token,
-                          .http_status = 201,
+                          .writing.token = token,
+                          .writing.http_status = 201,
                           .parker = &owner->parker};
     if (kind == STORE_RESOLVE)
-        op.outcome = outcome_new(201, false, SLICE(""), SLICE("D"));
+        op.writing.outcome = outcome_new(201, false, SLICE(""), SLICE("D"));
     store_run(owner->sim->procs[owner->proc].store, &op, &owner->parker, CLOCK_NEVER);
-    outcome_unref(op.outcome);
-    assert_int_equal(op.status, STORE_DONE);
-    return op.write;
+    outcome_unref(op.writing.outcome);
+    assert_int_equal(op.result.status, STORE_DONE);
+    return op.result.write;
 }
 
 static int start(void **state)

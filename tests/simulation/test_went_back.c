@@ -204,7 +204,7 @@ static void has_effect(struct strand *strand, struct attempt *attempt, const str
     struct own *own = &sim.owns[strand->gate->at];
     struct told *told = &own->told[errand->op];
     bool over = told->token == 0 || world->shadow.now >= told->until;
-    const struct seen_row *row = seen_row(&world->shadow, attempt->op.row);
+    const struct seen_row *row = seen_row(&world->shadow, attempt->result.row);
     bool is_lost = attempt->token < told->token && (!row || row->record.token != attempt->token);
     bool spoken = sim.weak ? told->noticed != own->noticed : told->restored != sim.restored;
     SIM_CHECK(world, over || spoken || is_lost);
@@ -228,7 +228,7 @@ static void check_cached(struct strand *strand, const struct attempt *attempt)
     const struct own *own = &sim.owns[strand->gate->at];
     reach(strand->gate, RARE_CACHED);
     world_look(world);
-    SIM_CHECK(world, own->seen != sim.lost || seen_row(&world->shadow, attempt->op.row));
+    SIM_CHECK(world, own->seen != sim.lost || seen_row(&world->shadow, attempt->result.row));
 }
 
 static void count_verdict(struct strand *strand, const struct attempt *attempt,
@@ -239,13 +239,13 @@ static void count_verdict(struct strand *strand, const struct attempt *attempt,
     bool down = verdict == ENGINE_STORE_DOWN;
     if (verdict == ENGINE_PROCEED)
         reach(gate, RARE_PROCEED);
-    else if (verdict == ENGINE_REPLAY && attempt->op.decided_at == 0)
+    else if (verdict == ENGINE_REPLAY && attempt->result.decided_at == 0)
         check_cached(strand, attempt);
     else if (verdict == ENGINE_REPLAY)
         reach(gate, closed ? RARE_REPLAYED_CLOSED : RARE_REPLAY);
     else if (verdict == ENGINE_MOVED)
         reach(gate, RARE_MOVED);
-    else if (down && attempt->result.closed == STORE_WENT_BACK)
+    else if (down && store_closed_by(&attempt->result) == STORE_WENT_BACK)
         reach(gate, RARE_REFUSED);
 }
 
@@ -291,7 +291,7 @@ static void raise_epoch(struct strand *strand)
     struct store *store = strand->gate->store;
     struct terms_change change = {store_terms(store), store_terms(store)};
     change.wanted.epoch++;
-    struct store_op op = {.kind = STORE_ROWS, .terms = &change};
+    struct store_op op = {.kind = STORE_ROWS, .rows.terms = &change};
     store_run(store, &op, &strand->parker, strand->gate->world->boot + 2 * SECOND);
 }
 

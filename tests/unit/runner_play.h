@@ -110,7 +110,7 @@ static inline void run_elsewhere(struct play *play)
     struct process *process = &play->elsewhere;
     struct attempt *other = mem_zalloc(1, sizeof *other);
     assert_non_null(other);
-    struct engine_act act = {.kind = ENGINE_FINISH, .final = RECORD_COMPLETE, .http_status = 299};
+    struct engine_act act = {.kind = STORE_FINISH, .final = RECORD_COMPLETE, .http_status = 299};
     *other = play->runner.attempt;
     move_clock(DAY_US / 2);
     assert_int_equal(engine_begin(process->engine, other, &process->parker, CLOCK_NEVER),

@@ -169,7 +169,7 @@ static void test_what_others_hold_in_doubt_is_not_run(void **state)
         fill(&play, &play.runner, 'a');
         *other = play.runner.attempt;
         struct process *process = &play.elsewhere;
-        struct engine_act act = {.kind = ENGINE_DOUBT};
+        struct engine_act act = {.kind = STORE_DOUBT};
         other->key_hash = engine_key_hash(process->engine, other->tenant, other->rule, other->key);
         other->begin.lease_us = CLOCK_US_PER_S;
         other->begin.doubted_us = DAY_US;

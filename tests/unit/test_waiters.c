@@ -37,7 +37,7 @@ static struct digest key_of(uint64_t n)
 
 static struct store_op op_on(uint64_t key, int64_t wake_at)
 {
-    return (struct store_op){.key_hash = key_of(key), .wake_at = wake_at};
+    return (struct store_op){.key_hash = key_of(key), .own.wake_at = wake_at};
 }
 
 static void the_oldest_of_a_key_leaves_first_whatever_its_time(void **unused)
@@ -95,7 +95,7 @@ static void who_waited_before_comes_back_whatever_the_limits_are_by_now(void **u
     struct store_op old[] = {op_on(0, 10), op_on(0, 20)}, fresh = op_on(1, 10);
     for (size_t i = 0; i < 2; i++) {
         assert_true(waiters_add(waiters, &old[i]));
-        old[i].waits = true;
+        old[i].own.waits = true;
     }
     waiters_limit(waiters, 1, 1);
     for (size_t i = 0; i < 2; i++)
@@ -135,9 +135,9 @@ static void times_come_in_order_after_any_removals(void **unused)
     size_t n = 0;
     struct store_op *op;
     while ((op = waiters_due(waiters, CLOCK_NEVER))) {
-        assert_true(op->wake_at >= last && (op - ops) % 3 != 0);
-        assert_int_equal(waiters_next(waiters), op->wake_at);
-        last = op->wake_at;
+        assert_true(op->own.wake_at >= last && (op - ops) % 3 != 0);
+        assert_int_equal(waiters_next(waiters), op->own.wake_at);
+        last = op->own.wake_at;
         waiters_remove(waiters, op);
         n++;
     }

@@ -66,7 +66,7 @@ void each_command_how(const struct each_end *end, struct each_how *ret_how)
 {
     const struct own *own = end->own;
     bool ran = own->job.runner.course.attempts > 0;
-    const struct attempt_result *result = &own->job.runner.attempt.result;
+    const struct store_result *result = &own->job.runner.attempt.result;
     *ret_how = (struct each_how){.clash = jobs_clash_of(result),
                                  .token = result->record.token,
                                  .code = job_exit_code(&own->job, end->runner_result),

@@ -296,7 +296,7 @@ void jobs_add_settling(const struct jobs_options *options, struct slice key, int
     buf_add_char(buf, '\n');
 }
 
-enum jobs_clash jobs_clash_of(const struct attempt_result *result)
+enum jobs_clash jobs_clash_of(const struct store_result *result)
 {
     if (record_is_final(result->record.status))
         return JOBS_DONE;

@@ -92,7 +92,7 @@ void jobs_add_settling(const struct jobs_options *options, struct slice key, int
 
 /* What a key is in use for, whose hashes differ. */
 enum jobs_clash { JOBS_IN_USE, JOBS_IN_DOUBT, JOBS_DONE };
-enum jobs_clash jobs_clash_of(const struct attempt_result *result);
+enum jobs_clash jobs_clash_of(const struct store_result *result);
 
 /* Writes kept output to the printer, and says on stderr where it was cut off. False: it is
  * damaged. */

@@ -118,7 +118,7 @@ static void explain_run_replay(const struct run *run)
 
 static void explain_run_in_progress(const struct run *run)
 {
-    const struct attempt_result *found = &run->job.runner.attempt.result;
+    const struct store_result *found = &run->job.runner.attempt.result;
     if (found->lease == RECORD_LEASE_LAPSED)
         jobs_say(EXIT_DONE,
                  "in progress: the pawl that began it has died or stands still, but it or what it "
@@ -196,6 +196,7 @@ static void explain_unproved(const struct run *run)
 
 static void explain_run(const struct run *run)
 {
+    enum store_status closed;
     switch (run->result) {
     case RUNNER_DONE:
         return;
@@ -227,9 +228,10 @@ static void explain_run(const struct run *run)
         explain_run_in_progress(run);
         return;
     case RUNNER_STORE_DOWN:
+        closed = store_closed_by(&run->job.runner.attempt.result);
         jobs_say(EXIT_DONE, "%s",
-                 run->job.runner.attempt.result.closed != STORE_DONE
-                     ? keys_status_text(run->job.runner.attempt.result.closed)
+                 closed != STORE_DONE
+                     ? keys_status_text(closed)
                      : "the store did not respond in time, or its disk is full; nothing more was "
                        "run");
         return;

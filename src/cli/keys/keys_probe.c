@@ -99,7 +99,7 @@ static int judge_queried_key(const struct query *query)
 /* It was released since it was loaded: release it again. */
 static int give_back_query(struct query *query, struct engine *engine)
 {
-    struct engine_act act = {.kind = ENGINE_RELEASE};
+    struct engine_act act = {.kind = STORE_RELEASE};
     struct parker *parker = &query->session->parker.parker;
     engine_write(engine, &query->probe.attempt, &act, parker);
     if (!engine_wait(&query->probe.attempt, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US)))
@@ -112,6 +112,7 @@ static int give_back_query(struct query *query, struct engine *engine)
 static int acquire_for_query(struct query *query, struct engine *engine, bool *ret_acquired)
 {
     struct attempt *attempt = &query->probe.attempt;
+    enum store_status closed;
     probe_fill(&query->probe);
     enum engine_verdict verdict = engine_begin(engine, attempt, &query->session->parker.parker,
                                                clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
@@ -128,9 +129,8 @@ static int acquire_for_query(struct query *query, struct engine *engine, bool *r
     case VERDICT_DONE:
         return settled_already(query, &attempt->result.record);
     case VERDICT_DOWN:
-        return keys_complain(query->session, attempt->result.closed != STORE_DONE
-                                                 ? attempt->result.closed
-                                                 : STORE_DOWN);
+        closed = store_closed_by(&attempt->result);
+        return keys_complain(query->session, closed != STORE_DONE ? closed : STORE_DOWN);
     case VERDICT_MISMATCH:
     case VERDICT_HELD:
     case VERDICT_REFUSED:

@@ -66,7 +66,7 @@ static enum store_status begin_record(struct settling *settling, struct attempt 
     settling->made = attempt->token;
     if (verdict == ENGINE_PROCEED)
         return STORE_DONE;
-    return attempt->op.status == STORE_DONE ? STORE_CONFLICT : attempt->op.status;
+    return attempt->result.status == STORE_DONE ? STORE_CONFLICT : attempt->result.status;
 }
 
 static enum store_status make_record(struct settling *settling)
@@ -107,9 +107,8 @@ static enum store_status save_settled_rows(struct settling *settling, struct tab
                                            size_t n)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    store_run(settling->session->store, &op, &settling->session->parker.parker,
-              clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-    return op.status;
+    return store_run(settling->session->store, &op, &settling->session->parker.parker,
+                     clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
 }
 
 /* A record that has ended is left as it is, unless it says that what was not done was. */

@@ -40,7 +40,8 @@ static enum store_status read_counters(struct queue_session *session, struct cou
     struct store_op op = {.kind = STORE_QUERY, .query = &query};
     store_run(session->store, &op, &session->parker.parker,
               clock_after(clock_boot_us(), TIMEOUT_US));
-    return op.status == STORE_DONE && counters->arena.failed ? STORE_NO_MEMORY : op.status;
+    return op.result.status == STORE_DONE && counters->arena.failed ? STORE_NO_MEMORY
+                                                                    : op.result.status;
 }
 
 static int print_stats(struct queue_session *session, struct counters *counters)

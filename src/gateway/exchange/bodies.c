@@ -47,27 +47,6 @@ void bodies_drop(struct exchange *x, struct outcome *outcome)
     outcome_unref(outcome);
 }
 
-enum engine_verdict bodies_hold_found(struct exchange *x, enum engine_verdict verdict)
-{
-    struct attempt_result *result = &x->attempt.result;
-    CHECK(x->step == EXCHANGE_DECIDE && (result->found || !result->holds));
-    bool fits = !result->found || result->holds || bodies_hold(x, result->found);
-    result->holds = result->found;
-    if (fits)
-        return verdict;
-    bodies_drop_found(x);
-    return ENGINE_NO_ROOM;
-}
-
-void bodies_drop_found(struct exchange *x)
-{
-    struct attempt_result *result = &x->attempt.result;
-    if (result->found)
-        bodies_drop(x, result->found);
-    result->found = NULL;
-    result->holds = false;
-}
-
 /* ---- packed ---- */
 
 struct packing {

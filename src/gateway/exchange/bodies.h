@@ -17,10 +17,6 @@ void bodies_release(struct exchange *x);
 bool bodies_hold(struct exchange *x, struct outcome *outcome);
 void bodies_drop(struct exchange *x, struct outcome *outcome);
 
-/* The outcome that a begin found: holds it, or gives it back and says so; gives it back. */
-enum engine_verdict bodies_hold_found(struct exchange *x, enum engine_verdict verdict);
-void bodies_drop_found(struct exchange *x);
-
 /* Packs the body of an outcome for the store (outcome_pack), and counts that until the bodies are
  * counted next. */
 void bodies_pack(struct exchange *x, struct outcome *outcome);

@@ -65,7 +65,7 @@ static enum engine_verdict begin_attempt(struct exchange *x)
         engine_begin(x->server->config->engine, &x->attempt, &x->parker, until);
     session->waiting = NULL;
     exchange_note_state(x, verdict);
-    return bodies_hold_found(x, verdict);
+    return verdict;
 }
 
 /* `store_down: pass`. Not by a store that is frozen or went back, and not once this exchange has
@@ -74,10 +74,10 @@ static enum engine_verdict begin_attempt(struct exchange *x)
 static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
 {
     bool in_time = !x->parker.interrupted && clock_boot_us() < x->client_deadline;
-    const struct attempt_result *result = &x->attempt.result;
-    bool down = verdict == ENGINE_STORE_DOWN && result->closed == STORE_DONE;
+    bool is_closed = store_closed_by(&x->attempt.result) != STORE_DONE;
+    bool down = verdict == ENGINE_STORE_DOWN && !is_closed;
     bool undecided = down || (verdict == ENGINE_GONE && in_time);
-    bool met = x->met || x->attempt.result.may_have_met;
+    bool met = x->met || attempt_may_have_met(&x->attempt);
     bool open = x->client_state == CLIENT_WAITS && !http_session_is_draining(&x->client->session);
     return undecided && x->rule->store_down_pass && !met && open;
 }
@@ -87,19 +87,19 @@ static void own(struct exchange *x)
     CHECK(x->attempt.token > 0);
     x->met = true;
     mem_free(x->holder_key);
-    x->holder_key = x->attempt.result.found_key;
-    x->attempt.result.found_key = NULL;
+    x->holder_key = attempt_take_key(&x->attempt);
     x->spelling = x->attempt.result.spelling;
     flight_take_beyond(x);
 }
 
 /* ---- what ends it ---- */
 
-static const char *why_closed(const struct attempt_result *result)
+static const char *why_closed(const struct store_result *result)
 {
-    if (result->closed == STORE_WENT_BACK)
+    enum store_status closed = store_closed_by(result);
+    if (closed == STORE_WENT_BACK)
         return "the record store lost what it had confirmed, until an operator has looked at it";
-    return result->closed == STORE_FROZEN ? "an operator froze the record store" : NULL;
+    return closed == STORE_FROZEN ? "an operator froze the record store" : NULL;
 }
 
 /* Nothing was acquired: the client left, the gateway drains, or the store did not decide. */
@@ -128,7 +128,7 @@ static enum exchange_step reply_to_replay(struct exchange *x)
 /* A client that learned from the once value that it was done learns no more under its own key. */
 static enum rule_duplicate duplicate_policy(const struct exchange *x)
 {
-    const struct attempt_result *result = &x->attempt.result;
+    const struct store_result *result = &x->attempt.result;
     if (result->by_once)
         return x->rule->once.duplicate;
     return result->acknowledges ? RULE_DUPLICATE_ACK : x->rule->duplicate;
@@ -197,7 +197,7 @@ static enum exchange_step refuse_key_time(struct exchange *x, enum error error)
 
 static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdict verdict)
 {
-    const struct attempt_result *result = &x->attempt.result;
+    const struct store_result *result = &x->attempt.result;
     bool drains = http_session_is_draining(&x->client->session);
     switch (verdict) {
     case ENGINE_REPLAY:

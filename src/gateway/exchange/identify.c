@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/check.h"
 #include "base/crash.h"
-#include "base/mem.h"
 #include "core/tenant.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
@@ -539,9 +538,8 @@ static bool hash_again(struct exchange *x, struct slice recipe)
 
 enum exchange_step identify_again(struct exchange *x)
 {
-    char *recipe MEM_AUTO = x->attempt.result.found_recipe;
+    const char *recipe = x->attempt.result.found_recipe;
     CHECK(recipe && x->has_body);
-    x->attempt.result.found_recipe = NULL;
     bool hashed = hash_again(x, arena_copy(x->arena, slice_of(recipe)));
     identify_close_payload(x);
     return hashed ? EXCHANGE_DECIDE : EXCHANGE_RESPOND;

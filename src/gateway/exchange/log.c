@@ -135,7 +135,7 @@ void exchange_log_damaged(const struct exchange *x)
     CHECK(x->attempt.result.found);
     log_line_start(&line, LOG_LEVEL_ERROR, "outcome_damaged");
     add_identity(&line, x);
-    log_line_i64(&line, "id", x->attempt.op.row);
+    log_line_i64(&line, "id", x->attempt.result.row);
     log_line_end(x->server->config->log, &line);
 }
 

@@ -47,19 +47,13 @@ static void copy_members(void *argument)
 
 static bool replace_found(struct exchange *x, struct slice body)
 {
-    struct attempt_result *result = &x->attempt.result;
-    BUF_AUTO struct buf fields = buf_make(result->found->fields.len);
-    outcome_keep_others(result->found->fields, &fields);
-    struct outcome *own =
-        buf_ok(&fields)
-            ? outcome_new(result->found->status, result->found->failed, buf_slice(&fields), body)
-            : NULL;
-    if (!own)
-        return false;
-    bool fits = bodies_hold(x, own);
-    bodies_drop(x, result->found);
-    result->found = own;
-    return fits;
+    const struct outcome *found = x->attempt.result.found;
+    BUF_AUTO struct buf fields = buf_make(found->fields.len);
+    outcome_keep_others(found->fields, &fields);
+    struct outcome *own = buf_ok(&fields)
+                              ? outcome_new(found->status, found->failed, buf_slice(&fields), body)
+                              : NULL;
+    return own && attempt_replace_found(&x->attempt, own);
 }
 
 bool replay_copy_members(struct exchange *x)

@@ -37,7 +37,7 @@ static int64_t settle_wait(const struct exchange *x)
 {
     const struct terms terms = store_terms(x->server->config->store);
     const struct record_world world = {.restored_at = terms.restored_at};
-    const struct attempt_result *result = &x->attempt.result;
+    const struct store_result *result = &x->attempt.result;
     int64_t wait = record_believed_from(&result->record, &world) - result->store_now;
     return wait > 0 ? (wait + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S : 0;
 }
@@ -122,7 +122,7 @@ enum exchange_step reply_nothing(struct exchange *x)
 /* What the record says of the first attempt. */
 static void show_first(const struct exchange *x, struct problem *problem)
 {
-    const struct attempt_result *result = &x->attempt.result;
+    const struct store_result *result = &x->attempt.result;
     problem->first_status = result->record.http_status;
     if (problem->error != ERROR_DUPLICATE)
         return;
@@ -144,7 +144,7 @@ static bool is_doubt_error(enum error error)
     return error == ERROR_OUTCOME_UNKNOWN || error_is_lost_answer(error);
 }
 
-static void show_operation(const struct attempt_result *result, struct problem *problem)
+static void show_operation(const struct store_result *result, struct problem *problem)
 {
     const struct record *record = &result->record;
     bool live = result->lease == RECORD_LEASE_LIVE;
@@ -207,7 +207,7 @@ static int64_t seconds_up(int64_t duration_us)
 /* Until the hold of what is in doubt ends; 0: it has no end, or the operation still runs. */
 static int64_t hold_left(const struct exchange *x)
 {
-    const struct attempt_result *result = &x->attempt.result;
+    const struct store_result *result = &x->attempt.result;
     int64_t until = record_held_until(&result->record, &x->attempt.begin, result->lease);
     if (until == CLOCK_NEVER || x->unprobed.at || x->reply.early)
         return 0;
@@ -324,7 +324,7 @@ static bool says_when(const struct exchange *x, const struct problem *problem)
 /* Seconds; 0: not said. */
 static uint64_t retry_after(const struct exchange *x, const struct problem *problem)
 {
-    const struct attempt_result *result = &x->attempt.result;
+    const struct store_result *result = &x->attempt.result;
     int64_t wait = x->plan->settings.retry_after_us;
     if (x->reply.not_done)
         return (uint64_t)seconds_up(released_wait(x));
@@ -481,6 +481,6 @@ enum exchange_step reply_write(struct exchange *x)
     if (x->client_state == CLIENT_WAITS)
         send_own_response(x);
     http_call_close(&x->call);
-    bodies_drop_found(x);
+    attempt_fini(&x->attempt);
     return EXCHANGE_DONE;
 }

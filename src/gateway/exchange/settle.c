@@ -32,7 +32,7 @@ static bool probes_at_once(const struct exchange *x, struct disposition disposit
  * which there is no memory. */
 static struct outcome *outcome_of(struct exchange *x, const struct engine_act *act)
 {
-    if (act->kind != ENGINE_FINISH || !x->response.whole || x->response.unkept)
+    if (act->kind != STORE_FINISH || !x->response.whole || x->response.unkept)
         return NULL;
     struct outcome *outcome =
         outcome_new(act->http_status, act->final == RECORD_FAILED, buf_slice(&x->response.kept),
@@ -57,7 +57,7 @@ static void judge_data(void *argument)
 static struct slice event_data(struct exchange *x, const struct engine_act *act)
 {
     const struct emit *emit = &x->rule->emit;
-    bool tells = act->kind == ENGINE_FINISH && emit->type.len > 0 && emit->data != EMIT_NONE;
+    bool tells = act->kind == STORE_FINISH && emit->type.len > 0 && emit->data != EMIT_NONE;
     struct telling telling = {.body = !tells                       ? SLICE("")
                                       : emit->data == EMIT_REQUEST ? buf_slice(&x->body)
                                       : x->response.whole          ? buf_slice(&x->response.body)
@@ -100,13 +100,13 @@ static void respond_unwritten(struct exchange *x, struct disposition disposition
 static struct engine_act make_settling_act(struct exchange *x, struct disposition disposition)
 {
     struct engine_act act = engine_act_of(disposition.write, is_probe(x));
-    if (act.kind == ENGINE_DOUBT && probes_at_once(x, disposition))
-        act.kind = ENGINE_ASK;
+    if (act.kind == STORE_DOUBT && probes_at_once(x, disposition))
+        act.kind = STORE_ASK;
     act.http_status = x->response.status;
     act.cause = x->cause;
     act.event_data = event_data(x, &act);
     act.outcome = outcome_of(x, &act);
-    CHECK(!act.outcome || act.kind == ENGINE_FINISH);
+    CHECK(!act.outcome || act.kind == STORE_FINISH);
     return act;
 }
 
@@ -123,12 +123,10 @@ static enum engine_written write_disposition(struct exchange *x, struct disposit
                         x->client_state != CLIENT_WAITS ? CLOCK_NEVER : deadline))
         respond_unwritten(x, disposition);
     enum engine_written written = engine_written(engine, &x->attempt);
-    if (written == ENGINE_STORED && act.kind == ENGINE_FINISH && x->rule->emit.type.len > 0)
+    if (written == ENGINE_STORED && act.kind == STORE_FINISH && x->rule->emit.type.len > 0)
         x->server->config->has_events(x->server->config->argument);
     if (act.outcome)
         bodies_drop(x, act.outcome);
-    else
-        x->attempt.result.kept = false;
     bodies_count(x, 0);
     return written;
 }
@@ -195,7 +193,7 @@ static enum exchange_step reply_outcome(struct exchange *x, struct disposition d
 static void note_participant(struct exchange *x, struct disposition disposition,
                              enum engine_written written)
 {
-    const struct attempt_result *result = &x->attempt.result;
+    const struct store_result *result = &x->attempt.result;
     const struct record *record = &result->record;
     bool finished = disposition.write == WRITE_COMPLETE || disposition.write == WRITE_FAIL;
     if (!finished || x->rule->unknown != RECORD_UNKNOWN_PARTICIPANT)

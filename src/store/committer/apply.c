@@ -2,7 +2,6 @@
 #include "store/committer/apply.h"
 #include "base/check.h"
 #include "base/crypto/random.h"
-#include "base/mem.h"
 #include "store/committer/emit.h"
 #include "store/tables/audit.h"
 
@@ -49,30 +48,16 @@ bool apply_lags(struct apply *apply, const struct record *before, const struct r
 
 void apply_report(const struct apply *apply, struct store_op *op, const struct store_row *row)
 {
-    op->record = row->record;
-    op->row = row->id;
-    op->store_now = apply->world.now;
-    op->forgets = backend_memory(apply->backend, apply->read.forgets);
-    op->decided_at = apply->boot;
-    op->lease = record_lease(&row->record, &apply->world, NULL);
-    op->lease_left_us = 0;
-    if (op->lease == RECORD_LEASE_LIVE && row->record.lease_until > apply->world.now)
-        op->lease_left_us = row->record.lease_until - apply->world.now;
-}
-
-void apply_forget(struct store_op *op)
-{
-    if (op->holds)
-        outcome_drop(op->found, op->room.held);
-    outcome_unref(op->found);
-    mem_free(op->found_recipe);
-    mem_free(op->found_key);
-    mem_free(op->found_origin);
-    op->holds = false;
-    op->found = NULL;
-    op->found_recipe = NULL;
-    op->found_key = NULL;
-    op->found_origin = NULL;
+    struct store_result *result = &op->result;
+    result->record = row->record;
+    result->row = row->id;
+    result->store_now = apply->world.now;
+    result->forgets = backend_memory(apply->backend, apply->read.forgets);
+    result->decided_at = apply->boot;
+    result->lease = record_lease(&row->record, &apply->world, NULL);
+    result->lease_left_us = 0;
+    if (result->lease == RECORD_LEASE_LIVE && row->record.lease_until > apply->world.now)
+        result->lease_left_us = row->record.lease_until - apply->world.now;
 }
 
 /* The outcome of a record that was resolved with a status alone. */
@@ -105,7 +90,7 @@ static enum backend_status load_outcome(struct apply *apply, struct store_op *op
     if (!outcome && size == 0)
         return keep_status_alone(apply, row);
     if (!outcome) {
-        op->status = size > room->most ? STORE_TOO_LARGE : STORE_NO_ROOM;
+        op->result.status = size > room->most ? STORE_TOO_LARGE : STORE_NO_ROOM;
         return BACKEND_OK;
     }
     rowset_keep_outcome(apply->rows, row, outcome);
@@ -118,13 +103,13 @@ enum backend_status apply_read_outcome(struct apply *apply, struct store_op *op,
 {
     if (!rowset_outcome(apply->rows, row)) {
         enum backend_status status = load_outcome(apply, op, row);
-        if (status != BACKEND_OK || op->status != STORE_DONE)
+        if (status != BACKEND_OK || op->result.status != STORE_DONE)
             return status;
     }
-    op->found = outcome_ref(rowset_outcome(apply->rows, row));
-    op->holds = op->room.held;
-    if (op->holds)
-        (void)outcome_hold(op->found, op->room.held);
+    op->result.found = outcome_ref(rowset_outcome(apply->rows, row));
+    op->result.holds = op->room.held;
+    if (op->result.holds)
+        (void)outcome_hold(op->result.found, op->room.held);
     return BACKEND_OK;
 }
 
@@ -133,11 +118,12 @@ static enum record_write doubt_record(const struct apply *apply, const struct st
 {
     bool probing = record->probing;
     enum record_write write =
-        op->kind == STORE_ASK ? record_doubt_and_probe(record, op->token, &op->begin, &apply->world,
-                                                       apply_token_above(apply, record))
-                              : record_doubt(record, op->token, apply->world.now);
+        op->kind == STORE_ASK
+            ? record_doubt_and_probe(record, op->writing.token, &op->begin, &apply->world,
+                                     apply_token_above(apply, record))
+            : record_doubt(record, op->writing.token, apply->world.now);
     if (write == RECORD_WRITTEN && !probing)
-        record_note_cause(record, op->cause);
+        record_note_cause(record, op->writing.cause);
     return write;
 }
 
@@ -148,53 +134,53 @@ static bool fits_backend(const struct apply *apply, const struct outcome *outcom
 }
 
 /* Of a response that is not there its status says whether it failed. */
-static enum record_status resolved_as(const struct store_op *op)
+static enum record_status resolved_as(const struct store_writing *writing)
 {
-    if (!op->outcome)
-        return record_status_of(op->http_status);
-    return op->outcome->failed ? RECORD_FAILED : RECORD_COMPLETE;
+    if (!writing->outcome)
+        return record_status_of(writing->http_status);
+    return writing->outcome->failed ? RECORD_FAILED : RECORD_COMPLETE;
 }
 
 /* What turns begins: where nothing does, as the store went back or is frozen, no look is believed.
  */
 static int64_t look_of(const struct apply *apply, const struct store_op *op)
 {
-    return apply->closed == STORE_DONE ? op->looked_at : -1;
+    return apply->closed == STORE_DONE ? op->writing.looked_at : -1;
 }
 
 static enum record_write write_found_record(struct apply *apply, struct store_op *op,
                                             struct record *record)
 {
     int64_t now = apply->world.now;
+    const struct store_writing *writing = &op->writing;
+    int64_t token = writing->token;
+    struct record_final final = {writing->final, writing->http_status, op->result.kept};
     switch (op->kind) {
     case STORE_FINISH:
-        return record_finish(record, op->token,
-                             &(struct record_final){op->final, op->http_status, op->kept}, now);
+        return record_finish(record, token, &final, now);
     case STORE_COMPLETE:
-        return record_complete(record, op->token,
-                               &(struct record_final){op->final, op->http_status, op->kept}, now);
+        return record_complete(record, token, &final, now);
     case STORE_RELEASE:
-        return record_release(record, op->token, now);
+        return record_release(record, token, now);
     case STORE_RELEASE_SETTLED:
-        return record_release_settled(record, op->token, op->looked_at ? op->looked_at : now,
-                                      op->force, &apply->world);
+        return record_release_settled(record, token, writing->looked_at ? writing->looked_at : now,
+                                      writing->force, &apply->world);
     case STORE_TURN:
-        return record_turn(record, op->token, look_of(apply, op), &apply->world);
+        return record_turn(record, token, look_of(apply, op), &apply->world);
     case STORE_DROP:
-        return record_drop(record, op->token, now);
+        return record_drop(record, token, now);
     case STORE_DOUBT:
     case STORE_ASK:
         return doubt_record(apply, op, record);
     case STORE_EXTEND:
-        return record_extend(record, op->token, now);
+        return record_extend(record, token, now);
     case STORE_RESOLVE:
-        return record_resolve(record, op->token,
-                              &(struct record_final){resolved_as(op), op->http_status, true},
-                              op->force, &apply->world);
+        final = (struct record_final){resolved_as(writing), writing->http_status, true};
+        return record_resolve(record, token, &final, writing->force, &apply->world);
     case STORE_FORGET:
-        return record_forget(record, op->token, op->force, &apply->world);
+        return record_forget(record, token, writing->force, &apply->world);
     case STORE_END_HOLD:
-        return record_end_hold(record, op->token, &op->begin, &apply->world);
+        return record_end_hold(record, token, &op->begin, &apply->world);
     default:
         UNREACHABLE();
     }
@@ -218,8 +204,8 @@ static void store_write(struct apply *apply, const struct store_op *op, const st
     bool is_final = record_is_final(record->status);
     /* Else the row would outlive its key, and nothing would lead to it. */
     CHECK(row->once.len > 0 || record->once_until == 0);
-    bool written = is_final && record->kept && op->write == RECORD_WRITTEN;
-    rowset_update(apply->rows, row, written ? op->outcome : NULL);
+    bool written = is_final && record->kept && op->result.write == RECORD_WRITTEN;
+    rowset_update(apply->rows, row, written ? op->writing.outcome : NULL);
 }
 
 /* A finish with an actor is an operator's probe that found the outcome. */
@@ -264,7 +250,7 @@ static void bring_row(struct apply *apply, struct table_change *change, bool aga
 void apply_bring(struct apply *apply, const struct store_op *op)
 {
     for (size_t i = 0; i < op->n_brings; i++)
-        bring_row(apply, &op->brings[i], op->unsure && op->brings[i].version != 0);
+        bring_row(apply, &op->brings[i], op->own.unsure && op->brings[i].version != 0);
 }
 
 static struct slice attempt_id_of(const struct store_op *op)
@@ -273,17 +259,15 @@ static struct slice attempt_id_of(const struct store_op *op)
 }
 
 /* Beside the act that it is the reason of. */
-static void write_reason(struct apply *apply, const struct store_op *op,
-                         const struct store_audit *act)
+static void write_reason(struct apply *apply, struct slice reason, const struct store_audit *act)
 {
     struct said {
         struct table_change change;
         struct store_reason row;
-    } *said = op->reason.len > 0 ? arena_alloc(&apply->rows->arena, sizeof *said) : NULL;
+    } *said = reason.len > 0 ? arena_alloc(&apply->rows->arena, sizeof *said) : NULL;
     if (!said)
         return;
-    said->row =
-        (struct store_reason){.at = act->at, .text = slice_first(op->reason, STORE_REASON_MAX)};
+    said->row = (struct store_reason){.at = act->at, .text = slice_first(reason, STORE_REASON_MAX)};
     said->change =
         (struct table_change){.table = &reason_table, .row = &said->row.row, .parent = &act->row};
     bring_row(apply, &said->change, false);
@@ -296,14 +280,15 @@ void apply_audit(struct apply *apply, struct store_op *op, const struct record *
         struct table_change change;
         struct store_audit entry;
     } *act = arena_alloc(&apply->rows->arena, sizeof *act);
+    struct store_writing by_rule = {.actor = STORE_ACTOR_RULE};
+    const struct store_writing *by = op->kind == STORE_BEGIN ? &by_rule : &op->writing;
     CHECK(before->status != RECORD_ABSENT);
     if (!act)
         return;
     act->change = (struct table_change){.table = &audit_table, .row = &act->entry.row};
-    struct slice actor = op->kind == STORE_BEGIN ? STORE_ACTOR_RULE : op->actor;
     act->entry = (struct store_audit){
         .at = apply->world.now,
-        .actor = slice_first(actor, STORE_ACTOR_MAX),
+        .actor = slice_first(by->actor, STORE_ACTOR_MAX),
         .act = act_of(op->kind),
         .tenant = row->tenant,
         .rule = row->rule,
@@ -311,13 +296,13 @@ void apply_audit(struct apply *apply, struct store_op *op, const struct record *
         .token = before->token,
         .from = before->status,
         .to = row->record.status,
-        .http_status = act_of(op->kind) == STORE_ACT_RESOLVE ? op->http_status : 0,
-        .force = op->force,
+        .http_status = act_of(op->kind) == STORE_ACT_RESOLVE ? by->http_status : 0,
+        .force = by->force,
         .attempt_id = attempt_id_of(op),
     };
     bring_row(apply, &act->change, false);
-    op->act = act->entry.row.id;
-    write_reason(apply, op, &act->entry);
+    op->own.act = act->entry.row.id;
+    write_reason(apply, by->reason, &act->entry);
 }
 
 struct sought {
@@ -334,8 +319,8 @@ static void compare_row(void *argument, const struct table_row *row)
     const struct store_audit *audit = (const struct store_audit *)row;
     const struct table_change *change = sought->change;
     if (!change)
-        sought->found =
-            row->id == sought->op->act && slice_eq(audit->attempt_id, attempt_id_of(sought->op));
+        sought->found = row->id == sought->op->own.act &&
+                        slice_eq(audit->attempt_id, attempt_id_of(sought->op));
     else
         sought->found = row->id == change->row->id &&
                         (change->act == TABLE_INSERT || row->version == change->version);
@@ -362,14 +347,14 @@ static const struct table_change *find_proof(const struct store_op *op)
 static enum backend_status find_saved(const struct apply *apply, const struct store_op *op,
                                       bool *ret_done)
 {
-    const struct table_change *proof = op->unsure && op->act == 0 ? find_proof(op) : NULL;
+    const struct table_change *proof = op->own.unsure && op->own.act == 0 ? find_proof(op) : NULL;
     *ret_done = false;
-    if (!op->unsure || (op->act == 0 && !proof))
+    if (!op->own.unsure || (op->own.act == 0 && !proof))
         return BACKEND_OK;
     int64_t next_due;
     struct sought sought = {.op = op, .change = proof};
     struct table_query query = {.table = proof ? proof->table : &audit_table,
-                                .after = (proof ? proof->row->id : op->act) - 1,
+                                .after = (proof ? proof->row->id : op->own.act) - 1,
                                 .limit = 1,
                                 .each = compare_row,
                                 .argument = &sought};
@@ -385,8 +370,8 @@ static enum backend_status report_write_done(const struct apply *apply, struct s
 {
     if (op->kind == STORE_FORGET)
         *row = (struct store_row){.record.status = RECORD_ABSENT};
-    op->status = STORE_DONE;
-    op->write = RECORD_WRITTEN;
+    op->result.status = STORE_DONE;
+    op->result.write = RECORD_WRITTEN;
     apply_report(apply, op, row);
     return BACKEND_OK;
 }
@@ -394,8 +379,8 @@ static enum backend_status report_write_done(const struct apply *apply, struct s
 /* What a save that ended unsure has stored is ALREADY when it is applied again. */
 static void note_alone(struct store_op *op, const struct record *before)
 {
-    if (op->write == RECORD_WRITTEN || !op->unsure)
-        op->alone = op->write == RECORD_WRITTEN && !before->provisional;
+    if (op->result.write == RECORD_WRITTEN || !op->own.unsure)
+        op->result.alone = op->result.write == RECORD_WRITTEN && !before->provisional;
 }
 
 static enum backend_status emit(struct apply *apply, const struct emit_written *written)
@@ -411,10 +396,10 @@ static enum backend_status emit(struct apply *apply, const struct emit_written *
  * save that brings nothing sees which (backend.back), and the batch is decided again. */
 static void note_lost(struct apply *apply, struct store_op *op, const struct store_row *row)
 {
-    bool is_owner = op->actor.len == 0 && op->token > 0;
-    bool is_gone = op->write == RECORD_STALE && row->record.token < op->token;
-    op->is_lost = is_owner && is_gone && op->token <= apply->lost_up_to;
-    if (is_owner && is_gone && !op->is_lost && !apply->backend->lacks_terms)
+    bool is_owner = op->writing.actor.len == 0 && op->writing.token > 0;
+    bool is_gone = op->result.write == RECORD_STALE && row->record.token < op->writing.token;
+    op->result.is_lost = is_owner && is_gone && op->writing.token <= apply->lost_up_to;
+    if (is_owner && is_gone && !op->result.is_lost && !apply->backend->lacks_terms)
         rowset_begin(apply->rows);
 }
 
@@ -422,8 +407,9 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
 {
     struct store_row row;
     bool done = false;
+    CHECK(op->kind >= STORE_FINISH && op->kind <= STORE_END_HOLD && !op->result.found);
     if (op->kind == STORE_END_HOLD && apply->closed != STORE_DONE) { /* as for a begin */
-        op->status = apply->closed;
+        op->result.status = apply->closed;
         return BACKEND_OK;
     }
     rowset_find(apply->rows, &op->key_hash, op->row_hint, &row);
@@ -431,31 +417,31 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     if (found != BACKEND_OK || done)
         return done ? report_write_done(apply, op, &row) : found;
     struct record before = row.record;
-    op->kept = op->kept && fits_backend(apply, op->outcome);
-    op->write = write_found_record(apply, op, &row.record);
+    op->result.kept = op->writing.keeps && fits_backend(apply, op->writing.outcome);
+    op->result.write = write_found_record(apply, op, &row.record);
     CHECK(record_is_sound(&row.record));
     if (op->kind == STORE_FINISH)
         note_alone(op, &before);
     if (apply_lags(apply, &before, &row.record))
         return BACKEND_OK;
     bool frozen = before.provisional && !row.record.provisional;
-    if (op->write == RECORD_WRITTEN || op->write == RECORD_EARLY || frozen) {
+    if (op->result.write == RECORD_WRITTEN || op->result.write == RECORD_EARLY || frozen) {
         store_write(apply, op, &row);
         *ret_touched = true;
     }
-    if (op->write == RECORD_WRITTEN && op->actor.len > 0)
+    if (op->result.write == RECORD_WRITTEN && op->writing.actor.len > 0)
         apply_audit(apply, op, &before, &row);
-    if (op->write == RECORD_WRITTEN)
+    if (op->result.write == RECORD_WRITTEN)
         apply_bring(apply, op);
-    if (op->write == RECORD_WRITTEN)
+    if (op->result.write == RECORD_WRITTEN)
         found = emit(apply, &(struct emit_written){op, &before, &row, apply->world.now});
     if (found != BACKEND_OK)
         return found;
     apply_report(apply, op, &row);
-    op->status = STORE_DONE;
+    op->result.status = STORE_DONE;
     note_lost(apply, op, &row);
     /* An operator or another life of this attempt was first: its owner compares. */
-    if (op->write == RECORD_ALREADY && op->kind == STORE_FINISH && row.record.kept)
+    if (op->result.write == RECORD_ALREADY && op->kind == STORE_FINISH && row.record.kept)
         return apply_read_outcome(apply, op, &row);
     return BACKEND_OK;
 }
@@ -467,7 +453,7 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
     if (record_is_absent(&row.record, apply->world.now))
         row.record.status = RECORD_ABSENT;
     apply_report(apply, op, &row);
-    op->status = STORE_DONE;
+    op->result.status = STORE_DONE;
     bool is_final = record_is_final(row.record.status);
     if (is_final && row.record.kept && !op->record_alone &&
         apply->world.now < row.record.expires_at)
@@ -478,19 +464,20 @@ static enum backend_status apply_look(struct apply *apply, struct store_op *op)
 static enum backend_status apply_list(const struct apply *apply, struct store_op *op)
 {
     const struct store_list *list = op->list;
-    op->status = STORE_DONE;
+    op->result.status = STORE_DONE;
     if (list->restart)
         list->restart(list->argument);
-    return apply->backend->ops->list(apply->backend, list, &apply->world, &op->row);
+    return apply->backend->ops->list(apply->backend, list, &apply->world, &op->result.row);
 }
 
 static enum backend_status apply_query(const struct apply *apply, struct store_op *op)
 {
-    op->status = STORE_DONE;
-    op->store_now = apply->world.now;
+    op->result.status = STORE_DONE;
+    op->result.store_now = apply->world.now;
     if (op->query->restart)
         op->query->restart(op->query->argument);
-    return apply->backend->ops->query(apply->backend, op->query, apply->world.now, &op->next_due);
+    return apply->backend->ops->query(apply->backend, op->query, apply->world.now,
+                                      &op->result.next_due);
 }
 
 /* Terms that were set by a save that ended unsure are what was wanted; with rows, those say so:
@@ -499,17 +486,18 @@ static enum store_status judge_rows(const struct apply *apply, const struct stor
                                     bool *ret_done)
 {
     const struct terms *terms = &apply->read.terms;
-    bool proves = op->terms && op->n_brings == 0;
-    *ret_done |= proves && op->unsure && terms_eq(terms, &op->terms->wanted);
+    bool proves = op->rows.terms && op->n_brings == 0;
+    *ret_done |= proves && op->own.unsure && terms_eq(terms, &op->rows.terms->wanted);
     if (*ret_done)
         return STORE_DONE;
     if (!apply->may_write)
         return STORE_FULL;
-    if (op->terms && apply->backend->lacks_terms)
+    if (op->rows.terms && apply->backend->lacks_terms)
         return STORE_DOWN;
-    if (op->begins && (apply->closed == STORE_FROZEN || apply->closed == STORE_WENT_BACK))
+    if (op->rows.begins && (apply->closed == STORE_FROZEN || apply->closed == STORE_WENT_BACK))
         return apply->closed;
-    return !op->terms || terms_eq(terms, &op->terms->expected) ? STORE_DONE : STORE_CONFLICT;
+    return !op->rows.terms || terms_eq(terms, &op->rows.terms->expected) ? STORE_DONE
+                                                                         : STORE_CONFLICT;
 }
 
 static enum backend_status apply_rows(struct apply *apply, struct store_op *op)
@@ -518,15 +506,15 @@ static enum backend_status apply_rows(struct apply *apply, struct store_op *op)
     enum backend_status status = find_saved(apply, op, &done);
     if (status != BACKEND_OK)
         return status;
-    CHECK(op->n_brings > 0 || op->terms);
-    op->status = judge_rows(apply, op, &done);
-    op->store_now = apply->world.now;
-    if (op->status != STORE_DONE || done)
+    CHECK(op->n_brings > 0 || op->rows.terms);
+    op->result.status = judge_rows(apply, op, &done);
+    op->result.store_now = apply->world.now;
+    if (op->result.status != STORE_DONE || done)
         return BACKEND_OK;
     apply_bring(apply, op);
-    if (op->terms)
-        apply->sets = op->terms;
-    if (op->begins || op->terms)
+    if (op->rows.terms)
+        apply->sets = op->rows.terms;
+    if (op->rows.begins || op->rows.terms)
         rowset_begin(apply->rows);
     return BACKEND_OK;
 }

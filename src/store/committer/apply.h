@@ -41,9 +41,6 @@ bool apply_may_go_on(const struct apply *apply, const struct store_op *op);
  * `*ret_touched`: its record changed, so that begins that wait for its key decide again. */
 enum backend_status apply_op(struct apply *apply, struct store_op *op, bool *ret_touched);
 
-/* Gives back what was found for an operation of a batch that was not committed. */
-void apply_forget(struct store_op *op);
-
 /* ---- for apply_begin.c ---- */
 
 /* The next token of the store, one that is used up, and the first as the second. A record's first

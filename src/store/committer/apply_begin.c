@@ -20,24 +20,24 @@ static bool is_gone(const struct store_row *row, int64_t now)
 static void find_named_row(struct apply *apply, struct store_op *op, struct store_row *ret_row)
 {
     int64_t now = apply->world.now;
-    op->key_hash = op->named;
+    op->key_hash = op->own.named;
     rowset_find(apply->rows, &op->key_hash, op->row_hint, ret_row);
-    for (size_t i = 0; i < op->n_former; i++) {
+    for (size_t i = 0; i < op->arrival.n_former; i++) {
         if (!is_gone(ret_row, now))
             return;
-        op->key_hash = op->former[i];
+        op->key_hash = op->arrival.former[i];
         rowset_find(apply->rows, &op->key_hash, 0, ret_row);
     }
-    if (op->n_former == 0 || !is_gone(ret_row, now))
+    if (op->arrival.n_former == 0 || !is_gone(ret_row, now))
         return;
-    op->key_hash = op->named;
+    op->key_hash = op->own.named;
     rowset_find(apply->rows, &op->key_hash, op->row_hint, ret_row);
 }
 
 /* Its names may mean other operations by now. */
 static bool is_of_other_epoch(const struct apply *apply, const struct store_op *op)
 {
-    return op->has_epoch && op->epoch != apply->read.terms.epoch;
+    return op->arrival.has_epoch && op->arrival.epoch != apply->read.terms.epoch;
 }
 
 static bool may_begin_now(const struct apply *apply, const struct store_op *op)
@@ -51,7 +51,7 @@ static bool refuses(const struct apply *apply, struct store_op *op)
 {
     if (may_begin_now(apply, op))
         return false;
-    op->status = is_of_other_epoch(apply, op) ? STORE_MOVED : apply->closed;
+    op->result.status = is_of_other_epoch(apply, op) ? STORE_MOVED : apply->closed;
     return true;
 }
 
@@ -68,37 +68,39 @@ static void make_room(struct apply *apply, const struct store_row *old)
  */
 static void insert_row(struct apply *apply, struct store_op *op, struct store_row *fresh)
 {
+    const struct store_arrival *arrival = &op->arrival;
     *fresh = (struct store_row){
         .id = fresh->record.token,
         .key_hash = op->key_hash,
-        .tenant = op->tenant,
-        .rule = op->rule,
-        .key = op->key,
-        .recipe = op->recipe,
-        .fingerprint = op->fingerprint ? slice_make(op->fingerprint->text, op->fingerprint->len)
-                                       : (struct slice){0},
-        .origin = op->origin,
-        .once = op->once ? op->once->text : (struct slice){0},
-        .once_template = op->once ? op->once->template_id : 0,
+        .tenant = arrival->tenant,
+        .rule = arrival->rule,
+        .key = arrival->key,
+        .recipe = arrival->recipe,
+        .fingerprint = arrival->fingerprint
+                           ? slice_make(arrival->fingerprint->text, arrival->fingerprint->len)
+                           : (struct slice){0},
+        .origin = arrival->origin,
+        .once = arrival->once ? arrival->once->text : (struct slice){0},
+        .once_template = arrival->once ? arrival->once->template_id : 0,
         .record = fresh->record,
     };
-    rowset_insert(apply->rows, fresh, op->once);
+    rowset_insert(apply->rows, fresh, arrival->once);
 }
 
 /* Whence this attempt comes. While an earlier one is in doubt, the service may know the operation
  * by the spelling of its key then: that goes along. The begin's own is that of its own key. */
 static void note_origin(struct apply *apply, const struct store_op *op, struct store_row *row)
 {
-    enum key_forward own = origin_spelling(op->origin), spelling = own;
+    enum key_forward own = origin_spelling(op->arrival.origin), spelling = own;
     struct arena *arena = &apply->rows->arena;
     if (row->record.doubt)
         spelling = origin_spelling(row->origin);
-    else if (!slice_eq(row->key, op->key))
+    else if (!slice_eq(row->key, op->arrival.key))
         spelling = KEY_FORWARD_BY_SYNTAX;
-    row->origin = op->origin;
+    row->origin = op->arrival.origin;
     if (spelling == own)
         return;
-    row->origin = origin_respell(op->origin, spelling, arena);
+    row->origin = origin_respell(op->arrival.origin, spelling, arena);
     arena->failed |= !row->origin.at;
 }
 
@@ -107,7 +109,7 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
 {
     CHECK(!row->record.provisional);
     apply_use_token(apply, row->record.token);
-    if (record_verdict_runs(op->verdict) && row->record.attempts == 1) { /* a new life */
+    if (record_verdict_runs(op->result.verdict) && row->record.attempts == 1) { /* a new life */
         if (record_key_is_absent(&old->record, apply->world.now))
             make_room(apply, old);
         else
@@ -115,7 +117,7 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
         insert_row(apply, op, row);
         return;
     }
-    if (record_verdict_runs(op->verdict))
+    if (record_verdict_runs(op->result.verdict))
         note_origin(apply, op, row);
     rowset_update(apply->rows, row, NULL);
 }
@@ -125,9 +127,9 @@ static void store_begin(struct apply *apply, struct store_op *op, const struct s
 static void note_end_of_hold(struct apply *apply, struct store_op *op, const struct store_row *held,
                              const struct record *now)
 {
-    if (op->verdict != RECORD_PROCEED || !record_outlived_hold(&held->record, now))
+    if (op->result.verdict != RECORD_PROCEED || !record_outlived_hold(&held->record, now))
         return;
-    op->outlived_hold = true;
+    op->result.outlived_hold = true;
     struct store_row row = *held;
     row.record.status = RECORD_PENDING;
     apply_audit(apply, op, &held->record, &row);
@@ -143,55 +145,58 @@ static bool shows_first_record(const struct apply *apply, const struct store_op 
                                const struct store_row *row)
 {
     bool settled = row->record.kept && !row->record.provisional;
-    return op->verdict == RECORD_DUPLICATE && row->location.len > 0 && settled &&
+    return op->result.verdict == RECORD_DUPLICATE && row->location.len > 0 && settled &&
            apply->world.now < record_body_until(&row->record);
 }
 
 /* To say in what the requests differ. */
 static void copy_fingerprint(struct store_op *op, const struct store_row *row)
 {
-    bool own = row->bound == 0 && !op->by_once;
-    bool asked = op->verdict == RECORD_MISMATCH && op->found_fingerprint;
+    bool own = row->bound == 0 && !op->result.by_once;
+    bool asked = op->result.verdict == RECORD_MISMATCH && op->arrival.found_fingerprint;
     if (!own || !asked || row->fingerprint.len > FINGERPRINT_MAX)
         return;
-    op->found_fingerprint->len = row->fingerprint.len;
+    struct fingerprint *found = op->arrival.found_fingerprint;
+    found->len = row->fingerprint.len;
     if (row->fingerprint.len > 0)
-        memcpy(op->found_fingerprint->text, row->fingerprint.at, row->fingerprint.len);
+        memcpy(found->text, row->fingerprint.at, row->fingerprint.len);
 }
 
 /* What the begin came to, on `row`. */
 static enum backend_status conclude_begin(struct apply *apply, struct store_op *op,
                                           const struct store_row *row)
 {
+    struct store_result *result = &op->result;
     apply_report(apply, op, row);
     copy_fingerprint(op, row);
-    op->status = STORE_DONE;
+    result->status = STORE_DONE;
     if (row->record.status != RECORD_ABSENT)
         op->key_hash = row->key_hash;
-    op->by_bound = row->bound != 0;
-    op->acknowledges = row->bound_acknowledges;
-    bool acquired = record_verdict_acquires(op->verdict);
-    bool as_former = digest_differs(&op->key_hash, &op->named) && !slice_eq(row->key, op->key);
-    bool elsewhere = acquired && (row->bound != 0 || op->by_once || as_former);
+    result->by_bound = row->bound != 0;
+    result->acknowledges = row->bound_acknowledges;
+    bool acquired = record_verdict_acquires(result->verdict);
+    bool as_former =
+        digest_differs(&op->key_hash, &op->own.named) && !slice_eq(row->key, op->arrival.key);
+    bool elsewhere = acquired && (row->bound != 0 || result->by_once || as_former);
     if (elsewhere)
-        op->found_key = copy_text(row->key);
+        result->found_key = copy_text(row->key);
     bool in_doubt = acquired && row->record.doubt;
-    op->spelling = in_doubt ? origin_spelling(row->origin) : KEY_FORWARD_BY_SYNTAX;
-    if (op->verdict == RECORD_OTHER_RECIPE)
-        op->found_recipe = copy_text(row->recipe);
-    bool asks = op->verdict == RECORD_IN_PROGRESS && op->lease == RECORD_LEASE_LAPSED;
+    result->spelling = in_doubt ? origin_spelling(row->origin) : KEY_FORWARD_BY_SYNTAX;
+    if (result->verdict == RECORD_OTHER_RECIPE)
+        result->found_recipe = copy_text(row->recipe);
+    bool asks = result->verdict == RECORD_IN_PROGRESS && result->lease == RECORD_LEASE_LAPSED;
     if (asks)
-        op->found_origin = copy_text(row->origin);
-    bool copied = (op->verdict != RECORD_OTHER_RECIPE || op->found_recipe) &&
-                  (!asks || op->found_origin) && (!elsewhere || op->found_key);
+        result->found_origin = copy_text(row->origin);
+    bool copied = (result->verdict != RECORD_OTHER_RECIPE || result->found_recipe) &&
+                  (!asks || result->found_origin) && (!elsewhere || result->found_key);
     if (!copied)
         return BACKEND_NO_MEMORY;
-    if (op->verdict == RECORD_REPLAY)
+    if (result->verdict == RECORD_REPLAY)
         return apply_read_outcome(apply, op, row);
     if (!shows_first_record(apply, op, row))
         return BACKEND_OK;
     enum backend_status status = apply_read_outcome(apply, op, row);
-    op->status = STORE_DONE; /* without room it is a duplicate all the same */
+    result->status = STORE_DONE; /* without room it is a duplicate all the same */
     return status;
 }
 
@@ -231,15 +236,15 @@ static struct once_decision decide_on_holder(const struct apply *apply, const st
                                              bool key_lives, struct store_row *holder)
 {
     const struct record *record = &holder->record;
-    bool any = op->once->any_payload;
+    bool any = op->arrival.once->any_payload;
     struct once_question question = {
         .begin = &op->begin,
         .world = &apply->world,
         .next_token = apply_token_above(apply, &holder->record),
         .same = any || (!digest_differs(&record->payload_hash, &op->begin.payload_hash) &&
                         !digest_differs(&record->target_hash, &op->begin.target_hash)),
-        .recipe_differs = !any && !slice_eq(holder->recipe, op->recipe),
-        .reject = op->once->reject,
+        .recipe_differs = !any && !slice_eq(holder->recipe, op->arrival.recipe),
+        .reject = op->arrival.once->reject,
         .key_lives = key_lives,
     };
     struct once_decision answer = once_decide(&holder->record, &question);
@@ -251,7 +256,8 @@ static struct once_decision decide_on_holder(const struct apply *apply, const st
 static void bind_key(struct apply *apply, const struct store_op *op, const struct store_row *holder,
                      bool settled)
 {
-    if (op->once->keyless)
+    const struct store_arrival *arrival = &op->arrival;
+    if (arrival->once->keyless)
         return;
     int64_t ttl_us = record_ttl_us(&op->begin, apply->world.now);
     int64_t lives = clock_after(ttl_us, op->begin.tombstone_us);
@@ -259,12 +265,12 @@ static void bind_key(struct apply *apply, const struct store_op *op, const struc
         .id = apply_take_token(apply),
         .holder = holder->id,
         .expires_at = settled ? clock_after(apply->world.now, lives) : CLOCK_NEVER,
-        .key_hash = op->named,
-        .key = op->key,
-        .recipe = op->recipe,
+        .key_hash = op->own.named,
+        .key = arrival->key,
+        .recipe = arrival->recipe,
         .payload_hash = op->begin.payload_hash,
         .target_hash = op->begin.target_hash,
-        .acknowledges = settled && op->once->acknowledge,
+        .acknowledges = settled && arrival->once->acknowledge,
     };
     rowset_bind(apply->rows, &bound);
 }
@@ -273,11 +279,11 @@ static void start_life(struct apply *apply, struct store_op *op, struct store_ro
 {
     bool changed = false;
     *ret_row = (struct store_row){.record.status = RECORD_ABSENT};
-    op->key_hash = op->named;
-    op->by_once = false;
-    op->verdict = record_begin(&ret_row->record, &op->begin, &apply->world, apply_next_token(apply),
-                               &changed);
-    CHECK(changed && record_verdict_runs(op->verdict));
+    op->key_hash = op->own.named;
+    op->result.by_once = false;
+    op->result.verdict = record_begin(&ret_row->record, &op->begin, &apply->world,
+                                      apply_next_token(apply), &changed);
+    CHECK(changed && record_verdict_runs(op->result.verdict));
     apply_use_token(apply, ret_row->record.token);
     insert_row(apply, op, ret_row);
 }
@@ -295,11 +301,12 @@ static const struct store_former_value *value_of_former(const struct store_once 
 /* A row without this value gets it, and its times. */
 static void hold_value(struct apply *apply, const struct store_op *op, struct store_row *row)
 {
-    const struct store_former_value *former = value_of_former(op->once, row);
+    const struct store_once *once = op->arrival.once;
+    const struct store_former_value *former = value_of_former(once, row);
     row->record.once_ttl_us = op->begin.once_ttl_us;
     row->record.once_window = op->begin.once_window;
     row->record.once_replay = op->begin.once_replay;
-    rowset_hold(apply->rows, row, former ? former->text : op->once->text, op->once->template_id);
+    rowset_hold(apply->rows, row, former ? former->text : once->text, once->template_id);
 }
 
 /* Stores what was decided on the holder; `row` is the one that it ends on. */
@@ -319,7 +326,7 @@ static void store_decision(struct apply *apply, struct store_op *op,
         hold_value(apply, op, row);
     if (!answer->changed)
         return;
-    if (op->verdict == RECORD_PROCEED)
+    if (op->result.verdict == RECORD_PROCEED)
         note_origin(apply, op, row);
     if (answer->act == ONCE_BIND)
         record_lengthen(&row->record, record_ttl_us(&op->begin, apply->world.now),
@@ -333,14 +340,14 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
     struct store_row row;
     if (may_begin_now(apply, op))
         make_room(apply, own);
-    find_holder(apply, op->once, &row);
+    find_holder(apply, op->arrival.once, &row);
     struct store_row held = row;
     struct once_decision answer = decide_on_holder(apply, op, false, &row);
     if (apply_lags(apply, &held.record, &row.record))
         return BACKEND_OK;
     bool writes = answer.changed || answer.act != ONCE_NOTHING;
-    op->by_once = true;
-    op->verdict = answer.verdict;
+    op->result.by_once = true;
+    op->result.verdict = answer.verdict;
     if (writes && refuses(apply, op))
         return BACKEND_OK;
     store_decision(apply, op, &answer, &row);
@@ -356,15 +363,15 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
 static bool take_once_value(struct apply *apply, struct store_op *op, struct store_row *row)
 {
     struct store_row holder;
-    find_holder(apply, op->once, &holder);
+    find_holder(apply, op->arrival.once, &holder);
     bool other = holder.record.status != RECORD_ABSENT && holder.id != row->id;
     struct once_decision answer = {.act = ONCE_TAKE};
     if (other)
         answer = decide_on_holder(apply, op, true, &(struct store_row){.record = holder.record});
     if (answer.act != ONCE_TAKE && answer.act != ONCE_REPLACE) {
         bool decided = answer.act == ONCE_NOTHING && answer.verdict != RECORD_OTHER_RECIPE;
-        op->verdict = decided ? answer.verdict : RECORD_OUTCOME_UNKNOWN;
-        op->by_once = true;
+        op->result.verdict = decided ? answer.verdict : RECORD_OUTCOME_UNKNOWN;
+        op->result.by_once = true;
         *row = holder;
         return false;
     }
@@ -384,27 +391,29 @@ static void decide_own(struct apply *apply, struct store_op *op, struct store_ro
                        bool *ret_changed)
 {
     op->begin.recipe_differs =
-        row->record.status != RECORD_ABSENT && !slice_eq(row->recipe, op->recipe);
-    op->verdict = record_begin(&row->record, &op->begin, &apply->world,
-                               apply_token_above(apply, &row->record), ret_changed);
+        row->record.status != RECORD_ABSENT && !slice_eq(row->recipe, op->arrival.recipe);
+    op->result.verdict = record_begin(&row->record, &op->begin, &apply->world,
+                                      apply_token_above(apply, &row->record), ret_changed);
     CHECK(record_is_sound(&row->record));
 }
 
 /* No value, or one that the rule made by another template. */
 static bool lacks_value(const struct store_op *op, const struct store_row *row)
 {
-    return op->once && (row->once.len == 0 || row->once_template != op->once->template_id);
+    const struct store_once *once = op->arrival.once;
+    return once && (row->once.len == 0 || row->once_template != once->template_id);
 }
 
 /* "Same" includes the once value, but for its date and hour: a retry may come after them, and the
  * record keeps its own. */
 static bool has_other_value(const struct store_op *op, const struct store_row *row)
 {
-    if (!op->once || lacks_value(op, row))
+    const struct store_once *once = op->arrival.once;
+    if (!once || lacks_value(op, row))
         return false;
-    const struct store_former_value *former = value_of_former(op->once, row);
+    const struct store_former_value *former = value_of_former(once, row);
     return former ? !template_same_but_clocks(row->once, former->text, &former->clocks)
-                  : !template_same_but_clocks(row->once, op->once->text, &op->once->clocks);
+                  : !template_same_but_clocks(row->once, once->text, &once->clocks);
 }
 
 static enum backend_status begin_own(struct apply *apply, struct store_op *op,
@@ -412,14 +421,14 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
 {
     struct store_row row = *old;
     bool changed = false;
-    op->verdict = RECORD_MISMATCH;
+    op->result.verdict = RECORD_MISMATCH;
     if (!has_other_value(op, old))
         decide_own(apply, op, &row, &changed);
     if (apply_lags(apply, &old->record, &row.record))
         return BACKEND_OK;
     if (changed && refuses(apply, op))
         return BACKEND_OK;
-    bool lacks = changed && lacks_value(op, old) && record_verdict_runs(op->verdict);
+    bool lacks = changed && lacks_value(op, old) && record_verdict_runs(op->result.verdict);
     if (changed && (!lacks || take_once_value(apply, op, &row))) {
         store_begin(apply, op, old, &row);
         note_end_of_hold(apply, op, old, &row.record);
@@ -431,13 +440,13 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
 static enum backend_status decide_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
     struct store_row old = {.record.status = RECORD_ABSENT};
-    op->by_once = op->outlived_hold = op->unproved = false;
-    if (op->once && op->once->keyless)
-        op->key_hash = op->named;
+    op->result.by_once = op->result.outlived_hold = op->result.unproved = false;
+    if (op->arrival.once && op->arrival.once->keyless)
+        op->key_hash = op->own.named;
     else
         find_named_row(apply, op, &old);
     bool gone = is_gone(&old, apply->world.now);
-    if (op->once && gone)
+    if (op->arrival.once && gone)
         return begin_by_once(apply, op, &old, ret_touched);
     if (gone && old.bound != 0)
         old.record.status = RECORD_ABSENT;
@@ -448,16 +457,18 @@ static enum backend_status decide_begin(struct apply *apply, struct store_op *op
  * what it brought was saved with that. So it looks in any epoch. */
 enum backend_status apply_begin(struct apply *apply, struct store_op *op, bool *ret_touched)
 {
-    if (is_of_other_epoch(apply, op) && !op->unsure) {
-        op->status = STORE_MOVED;
+    CHECK(op->kind == STORE_BEGIN && !op->result.found && !op->result.holds);
+    if (is_of_other_epoch(apply, op) && !op->own.unsure) {
+        op->result.status = STORE_MOVED;
         return BACKEND_OK;
     }
     enum backend_status status = decide_begin(apply, op, ret_touched);
-    bool acquired = record_verdict_acquires(op->verdict);
+    bool acquired = record_verdict_acquires(op->result.verdict);
     if (status == BACKEND_OK && *ret_touched && acquired)
         apply_bring(apply, op);
-    op->unproved = *ret_touched && op->verdict == RECORD_PROCEED && op->record.attempts == 1 &&
-                   record_may_be_missing(&op->begin, &apply->world);
+    op->result.unproved = *ret_touched && op->result.verdict == RECORD_PROCEED &&
+                          op->result.record.attempts == 1 &&
+                          record_may_be_missing(&op->begin, &apply->world);
     if (status == BACKEND_OK && *ret_touched)
         rowset_begin(apply->rows);
     return status;

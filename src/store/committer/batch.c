@@ -9,15 +9,15 @@
 
 void batch_queue_front(struct store *c, struct op_list *front)
 {
-    for (struct store_op *op = front->first; op; op = op->next)
-        atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
+    for (struct store_op *op = front->first; op; op = op->own.next)
+        atomic_store_explicit(&op->own.state, OP_QUEUED, memory_order_relaxed);
     list_prepend(&c->queue, front);
 }
 
 /* The owner may free the operation and its parker as soon as it reads OP_ENDED. */
 void batch_end_op(struct store_op *op)
 {
-    parker_publish(op->parker, &op->state, OP_ENDED);
+    parker_publish(op->parker, &op->own.state, OP_ENDED);
 }
 
 /* ---- what is decided ---- */
@@ -35,8 +35,8 @@ static void take_due_waiters(struct store *c, int64_t boot)
     struct op_list due = {0};
     struct store_op *op;
     while ((op = waiters_due(&c->waiters, boot))) {
-        if (op->wait_until <= boot) {
-            op->wait_until = 0;
+        if (op->arrival.wait_until <= boot) {
+            op->arrival.wait_until = 0;
             waiters_remove(&c->waiters, op);
             list_append(&due, op);
             continue;
@@ -53,7 +53,7 @@ static void take_due_waiters(struct store *c, int64_t boot)
 static void want_waiters(struct store *c, const struct store_op *op)
 {
     bool asks = op_may_be_refused(op);
-    const struct store_op *waiter = asks ? NULL : waiters_first(&c->waiters, &op->named);
+    const struct store_op *waiter = asks ? NULL : waiters_first(&c->waiters, &op->own.named);
     while (waiter && rowset_want(&c->rows, waiter))
         waiter = waiters_after(waiter);
 }
@@ -64,7 +64,8 @@ static size_t want_names(struct store *c, int64_t boot)
     size_t n = 0;
     mutex_lock(&c->mutex);
     take_due_waiters(c, boot);
-    for (const struct store_op *op = c->queue.first; op && n < COMMITTER_BATCH_MAX; op = op->next) {
+    for (const struct store_op *op = c->queue.first; op && n < COMMITTER_BATCH_MAX;
+         op = op->own.next) {
         if (!eligible(c, op, boot))
             continue;
         if (!rowset_want(&c->rows, op))
@@ -85,19 +86,20 @@ static void take_ops(struct store *c, struct batch *batch)
     mutex_lock(&c->mutex);
     struct store_op *next = NULL;
     for (struct store_op *op = c->queue.first; op; op = next) {
-        next = op->next;
+        next = op->own.next;
         if (batch->ops.n + outcomes.n == COMMITTER_BATCH_MAX || bytes > BATCH_BYTES)
             break;
         if (!eligible(c, op, batch->boot))
             continue;
-        bool alone = op->terms;
+        bool alone = op->kind == STORE_ROWS && op->rows.terms;
         if (!rowset_knows(&c->rows, op) || (alone && batch->ops.n + outcomes.n > 0))
             break;
         list_remove(&c->queue, op);
-        atomic_store_explicit(&op->state, OP_TAKEN, memory_order_relaxed);
-        op->held = false;
+        atomic_store_explicit(&op->own.state, OP_TAKEN, memory_order_relaxed);
+        op->result.held = false;
         list_add_outcome(&outcomes, &batch->ops, op);
-        bytes += op->outcome ? outcome_size(op->outcome) : 0;
+        if (!op_may_be_refused(op) && op->writing.outcome)
+            bytes += outcome_size(op->writing.outcome);
         if (alone)
             break;
     }
@@ -107,9 +109,9 @@ static void take_ops(struct store *c, struct batch *batch)
 
 static void note_lease(struct store *c, const struct store_op *op, int64_t boot)
 {
-    bool begun = op->kind == STORE_BEGIN && op->status == STORE_DONE &&
-                 (op->verdict == RECORD_PROCEED || op->verdict == RECORD_PROBE);
-    bool acquired = begun || (op->kind == STORE_ASK && op->write == RECORD_WRITTEN);
+    bool begun = op->kind == STORE_BEGIN && op->result.status == STORE_DONE &&
+                 (op->result.verdict == RECORD_PROCEED || op->result.verdict == RECORD_PROBE);
+    bool acquired = begun || (op->kind == STORE_ASK && op->result.write == RECORD_WRITTEN);
     if (!acquired)
         return;
     c->lease_least = clock_first(c->lease_least, op->begin.lease_us);
@@ -118,9 +120,9 @@ static void note_lease(struct store *c, const struct store_op *op, int64_t boot)
 
 static bool may_wait(const struct store_op *op, int64_t boot)
 {
-    return op->kind == STORE_BEGIN && op->status == STORE_DONE &&
-           op->verdict == RECORD_IN_PROGRESS && op->lease != RECORD_LEASE_LAPSED &&
-           op->wait_until > boot;
+    return op->kind == STORE_BEGIN && op->result.status == STORE_DONE &&
+           op->result.verdict == RECORD_IN_PROGRESS && op->result.lease != RECORD_LEASE_LAPSED &&
+           op->arrival.wait_until > boot;
 }
 
 /* Begins that wait for a record that changed decide again, in the same batch and before what came
@@ -134,14 +136,14 @@ static void wake_key_waiters(struct store *c, struct batch *batch, const struct 
     mutex_lock(&c->mutex);
     while ((op = waiters_take_key(&c->waiters, key))) {
         known = known && rowset_knows(&c->rows, op);
-        atomic_store_explicit(&op->state, known ? OP_TAKEN : OP_QUEUED, memory_order_relaxed);
+        atomic_store_explicit(&op->own.state, known ? OP_TAKEN : OP_QUEUED, memory_order_relaxed);
         list_append(known ? &again : &later, op);
     }
     list_prepend(&c->queue, &later);
     mutex_unlock(&c->mutex);
     struct store_op *next = NULL;
     for (op = batch->parked.first; op; op = next) {
-        next = op->next;
+        next = op->own.next;
         if (!digest_eq(&op->key_hash, key))
             continue;
         list_remove(&batch->parked, op);
@@ -162,10 +164,10 @@ static enum backend_status apply_next(struct store *c, struct batch *batch, stru
     if (status == BACKEND_OK && !rowset_close(&c->rows, op))
         status = BACKEND_NO_MEMORY;
     if (status != BACKEND_OK)
-        apply_forget(op);
+        store_result_fini(&op->result, &op->room);
     if (status == BACKEND_NO_MEMORY && op_may_be_refused(op)) {
         list_remove(&batch->ops, op);
-        op->status = STORE_NO_MEMORY;
+        op->result.status = STORE_NO_MEMORY;
         batch_end_op(op);
         return BACKEND_NO_MEMORY;
     }
@@ -224,11 +226,11 @@ static enum backend_status decide_ops(struct store *c, struct batch *batch)
  * sure. */
 static bool report_locked(const struct apply *apply, struct store_op *op)
 {
-    if (op->kind != STORE_BEGIN || op->unsure)
+    if (op->kind != STORE_BEGIN || op->own.unsure)
         return false;
     struct store_row row = {.id = 0};
-    op->status = STORE_DONE;
-    op->verdict = record_begin_locked(&row.record, apply->read.now);
+    op->result.status = STORE_DONE;
+    op->result.verdict = record_begin_locked(&row.record, apply->read.now);
     apply_report(apply, op, &row);
     return true;
 }
@@ -238,11 +240,11 @@ static bool report_locked(const struct apply *apply, struct store_op *op)
 static bool tries_again(struct batch *batch, struct op_list *from, struct store_op *op)
 {
     int64_t boot = clock_boot_us();
-    bool first = op->locked_until == 0;
-    if (op->kind != STORE_BEGIN || op->unsure || (!first && boot >= op->locked_until))
+    bool first = op->own.locked_until == 0;
+    if (op->kind != STORE_BEGIN || op->own.unsure || (!first && boot >= op->own.locked_until))
         return false;
     if (first)
-        op->locked_until = clock_after(boot, RECORD_LOCKED_US);
+        op->own.locked_until = clock_after(boot, RECORD_LOCKED_US);
     list_remove(from, op);
     list_append(first ? &batch->ops : &batch->locked, op);
     return true;
@@ -251,7 +253,7 @@ static bool tries_again(struct batch *batch, struct op_list *from, struct store_
 /* A group may have become part of another one after its operation was decided. */
 static enum group_result group_result_of(const struct store_op *op)
 {
-    const struct backend_group *group = op->group;
+    const struct backend_group *group = op->own.group;
     while (group && group->joined)
         group = group->joined;
     return group ? group->result : GROUP_OK;
@@ -272,7 +274,7 @@ static bool brings_stale(const struct store_op *op)
  */
 static bool may_fail(const struct store_op *op)
 {
-    return op_may_be_refused(op) || op->actor.len > 0;
+    return op_may_be_refused(op) || op->writing.actor.len > 0;
 }
 
 /* What was decided and not saved, by the result of its group: in progress, decided again (later,
@@ -284,14 +286,14 @@ static void undo_op(struct batch *batch, struct op_list *from, struct store_op *
     bool locked = group_result_of(op) == GROUP_LOCKED || refused;
     bool held = group_result_of(op) == GROUP_HELD;
     batch->refused |= refused;
-    apply_forget(op);
-    op->group = NULL;
+    store_result_fini(&op->result, &op->room);
+    op->own.group = NULL;
     if (brings_stale(op)) {
-        op->status = STORE_CONFLICT;
+        op->result.status = STORE_CONFLICT;
         return;
     }
     if (refused && may_fail(op)) {
-        op->status = STORE_DOWN;
+        op->result.status = STORE_DOWN;
         list_remove(from, op); /* it may have met the lease of one that is refused with it */
         list_append(&batch->decided, op);
         return;
@@ -313,7 +315,7 @@ static void undo_unsaved(struct batch *batch)
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         struct store_op *next = NULL;
         for (struct store_op *op = lists[i]->first; op; op = next) {
-            next = op->next;
+            next = op->own.next;
             if (group_result_of(op) != GROUP_OK)
                 undo_op(batch, lists[i], op);
         }
@@ -364,14 +366,14 @@ static enum backend_status tell_back(struct store *c, struct batch *batch)
     struct terms_change change = {.expected = apply->read.terms,
                                   .wanted = committer_told(c, &apply->read),
                                   .above = c->back.above};
-    struct store_op op = {.kind = STORE_ROWS, .terms = &change};
+    struct store_op op = {.kind = STORE_ROWS, .rows.terms = &change};
     if (!terms_eq(&change.expected, &change.wanted))
         status = apply_op(apply, &op, &touched);
     else
         rowset_begin(&c->rows);
     if (status == BACKEND_OK && !rowset_close(&c->rows, &op))
         status = BACKEND_NO_MEMORY;
-    if (status == BACKEND_OK && op.status != STORE_DONE)
+    if (status == BACKEND_OK && op.result.status != STORE_DONE)
         status = BACKEND_BUSY;
     if (status != BACKEND_OK) {
         c->backend->ops->abandon(c->backend);
@@ -420,15 +422,15 @@ static bool keep_waiting(struct store *c, struct store_op *op, int64_t boot)
 {
     if (c->stopping)
         return false;
-    bool own = op->record.owner == c->self;
-    int64_t lapse = own ? CLOCK_NEVER : clock_after(boot, op->lease_left_us + 1);
-    op->wake_at = clock_first(op->wait_until, lapse);
+    bool own = op->result.record.owner == c->self;
+    int64_t lapse = own ? CLOCK_NEVER : clock_after(boot, op->result.lease_left_us + 1);
+    op->own.wake_at = clock_first(op->arrival.wait_until, lapse);
     if (!waiters_add(&c->waiters, op)) {
-        op->status = STORE_LIMITED;
+        op->result.status = STORE_LIMITED;
         return false;
     }
-    op->waits = true;
-    atomic_store_explicit(&op->state, OP_WAITING, memory_order_release);
+    op->own.waits = true;
+    atomic_store_explicit(&op->own.state, OP_WAITING, memory_order_release);
     /* An owner that was interrupted before it waited gives its place back now. */
     if (op->parker)
         parker_wake(op->parker);
@@ -438,11 +440,11 @@ static bool keep_waiting(struct store *c, struct store_op *op, int64_t boot)
 /* To be tried again later, and not again and again until the transaction ends that holds it. */
 static void keep_locked(struct store *c, struct store_op *op)
 {
-    bool soon = op->kind == STORE_BEGIN && !op->unsure;
-    op->wake_at = clock_after(clock_boot_us(), soon ? COMMITTER_LOCKED_US : RECORD_LOCKED_US);
-    op->held = true;
+    bool soon = op->kind == STORE_BEGIN && !op->own.unsure;
+    op->own.wake_at = clock_after(clock_boot_us(), soon ? COMMITTER_LOCKED_US : RECORD_LOCKED_US);
+    op->result.held = true;
     list_append(&c->locked, op);
-    atomic_store_explicit(&op->state, OP_LOCKED, memory_order_relaxed);
+    atomic_store_explicit(&op->own.state, OP_LOCKED, memory_order_relaxed);
 }
 
 void batch_report(struct store *c, struct batch *batch)
@@ -459,7 +461,7 @@ void batch_report(struct store *c, struct batch *batch)
     while ((op = list_pop(&batch->locked)))
         keep_locked(c, op);
     while ((op = list_pop(&batch->parked))) {
-        op->unsure = false;
+        op->own.unsure = false;
         if (!keep_waiting(c, op, batch->boot))
             batch_end_op(op);
     }
@@ -470,8 +472,8 @@ void batch_report(struct store *c, struct batch *batch)
 
 static void drop_found(struct op_list *ops)
 {
-    for (struct store_op *op = ops->first; op; op = op->next)
-        apply_forget(op);
+    for (struct store_op *op = ops->first; op; op = op->own.next)
+        store_result_fini(&op->result, &op->room);
 }
 
 void batch_end_dead(struct store *c, struct batch *batch)
@@ -486,7 +488,7 @@ void batch_end_dead(struct store *c, struct batch *batch)
     while ((op = waiters_take_any(&c->waiters)))
         list_append(&c->queue, op);
     while ((op = list_pop(&c->queue))) {
-        op->status = STORE_DEAD;
+        op->result.status = STORE_DEAD;
         batch_end_op(op);
     }
     mutex_unlock(&c->mutex);
@@ -496,8 +498,8 @@ void batch_end_dead(struct store *c, struct batch *batch)
  * again. */
 static void note_unsure(struct op_list *ops)
 {
-    for (struct store_op *op = ops->first; op; op = op->next)
-        op->unsure = true;
+    for (struct store_op *op = ops->first; op; op = op->own.next)
+        op->own.unsure = true;
 }
 
 void batch_undo(struct store *c, struct batch *batch, bool unsure)

@@ -58,11 +58,11 @@ static void end_reads(struct store *c)
     mutex_lock(&c->mutex);
     struct store_op *next = NULL;
     for (struct store_op *op = c->queue.first; op; op = next) {
-        next = op->next;
-        if (!op_may_be_refused(op) || op->unsure)
+        next = op->own.next;
+        if (!op_may_be_refused(op) || op->own.unsure)
             continue;
         list_remove(&c->queue, op);
-        op->status = STORE_DOWN;
+        op->result.status = STORE_DOWN;
         batch_end_op(op);
     }
     mutex_unlock(&c->mutex);
@@ -180,8 +180,8 @@ static void take_due_locked(struct store *c, int64_t boot)
     struct op_list due = {0};
     struct store_op *next = NULL;
     for (struct store_op *op = c->locked.first; op; op = next) {
-        next = op->next;
-        if (op->wake_at > boot)
+        next = op->own.next;
+        if (op->own.wake_at > boot)
             continue;
         list_remove(&c->locked, op);
         list_append(&due, op);
@@ -192,8 +192,8 @@ static void take_due_locked(struct store *c, int64_t boot)
 static int64_t next_locked(const struct store *c)
 {
     int64_t next = CLOCK_NEVER;
-    for (const struct store_op *op = c->locked.first; op; op = op->next)
-        next = clock_first(next, op->wake_at);
+    for (const struct store_op *op = c->locked.first; op; op = op->own.next)
+        next = clock_first(next, op->own.wake_at);
     return next;
 }
 
@@ -309,7 +309,7 @@ void committer_stop(struct store *c)
     struct op_list again = {0};
     struct store_op *op;
     while ((op = waiters_take_any(&c->waiters))) {
-        op->wait_until = 0;
+        op->arrival.wait_until = 0;
         list_append(&again, op);
     }
     batch_queue_front(c, &again);
@@ -367,7 +367,7 @@ void committer_free(struct store *c)
     struct store_op *op;
     batch_queue_front(c, &c->locked);
     while ((op = list_pop(&c->queue))) {
-        op->status = STORE_DOWN;
+        op->result.status = STORE_DOWN;
         batch_end_op(op);
     }
     waiters_fini(&c->waiters);

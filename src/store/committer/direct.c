@@ -73,7 +73,7 @@ static enum backend_status run_direct_op(struct direct *direct, struct store_op 
         .groups = rowset_groups(&direct->rows), .drawn = apply.drawn, .terms = apply.read.terms};
     status = backend->ops->save(backend, &save);
     if (status == BACKEND_OK && save.groups && save.groups->result != GROUP_OK)
-        op->status = STORE_CONFLICT;
+        op->result.status = STORE_CONFLICT;
     return status;
 }
 
@@ -95,17 +95,17 @@ void direct_run(struct direct *direct, struct store_op *op, int64_t self, size_t
 {
     rowset_reset(&direct->rows);
     direct->backend->problem[0] = 0;
-    op->named = op->key_hash;
+    op->own.named = op->key_hash;
     enum backend_status status = run_direct_op(direct, op, self, sweep);
     if (status == BACKEND_OK)
         return;
-    apply_forget(op);
-    op->status = status_of(status);
+    store_result_fini(&op->result, &op->room);
+    op->result.status = status_of(status);
 }
 
 void direct_row(struct direct *direct, const struct store_op *op, struct store_row *ret_row)
 {
-    rowset_row(&direct->rows, op->row, ret_row);
+    rowset_row(&direct->rows, op->result.row, ret_row);
 }
 
 const char *direct_problem(const struct direct *direct)

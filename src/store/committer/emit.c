@@ -46,7 +46,7 @@ static void fill_emitted(struct emitted *emitted, const struct emit_written *wri
                          struct slice type)
 {
     struct buf time BUF_AUTO = buf_on(emitted->time, sizeof emitted->time, TIMESTAMP_LEN);
-    struct slice data = written->op->event_data;
+    struct slice data = written->op->writing.event_data;
     (void)timestamp_print(&time, written->now);
     emit_id(&written->row->key_hash, written->row->record.created_at, emitted->id);
     emitted->change = (struct table_change){.table = &event_table, .row = &emitted->event.row};

@@ -26,9 +26,9 @@ struct op_list {
 
 static inline void list_append(struct op_list *list, struct store_op *op)
 {
-    op->next = NULL;
-    op->prev = list->last;
-    *(list->last ? &list->last->next : &list->first) = op;
+    op->own.next = NULL;
+    op->own.prev = list->last;
+    *(list->last ? &list->last->own.next : &list->first) = op;
     list->last = op;
     list->n++;
 }
@@ -44,18 +44,19 @@ static inline void list_add_outcome(struct op_list *list, struct op_list *others
     }
     struct store_op *after = list->last;
     while (after && after->row_hint > op->row_hint)
-        after = after->prev;
-    op->prev = after;
-    op->next = after ? after->next : list->first;
-    *(op->next ? &op->next->prev : &list->last) = op;
-    *(after ? &after->next : &list->first) = op;
+        after = after->own.prev;
+    op->own.prev = after;
+    op->own.next = after ? after->own.next : list->first;
+    *(op->own.next ? &op->own.next->own.prev : &list->last) = op;
+    *(after ? &after->own.next : &list->first) = op;
     list->n++;
 }
 
 static inline void list_remove(struct op_list *list, struct store_op *op)
 {
-    *(op->prev ? &op->prev->next : &list->first) = op->next;
-    *(op->next ? &op->next->prev : &list->last) = op->prev;
+    CHECK(list->n > 0);
+    *(op->own.prev ? &op->own.prev->own.next : &list->first) = op->own.next;
+    *(op->own.next ? &op->own.next->own.prev : &list->last) = op->own.prev;
     list->n--;
 }
 
@@ -73,8 +74,8 @@ static inline void list_prepend(struct op_list *list, struct op_list *front)
 {
     if (front->n == 0)
         return;
-    front->last->next = list->first;
-    *(list->first ? &list->first->prev : &list->last) = front->last;
+    front->last->own.next = list->first;
+    *(list->first ? &list->first->own.prev : &list->last) = front->last;
     list->first = front->first;
     list->n += front->n;
     *front = (struct op_list){0};

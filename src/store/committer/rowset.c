@@ -117,14 +117,14 @@ static size_t names_of_op(const struct store_op *op, struct brought *ret_names)
     size_t n = 0;
     if (op->kind == STORE_LIST || op->kind == STORE_QUERY || op->kind == STORE_ROWS)
         return 0;
-    ret_names[n++] = (struct brought){.hash = &op->named, .hint = op->row_hint};
+    ret_names[n++] = (struct brought){.hash = &op->own.named, .hint = op->row_hint};
     if (op->kind != STORE_BEGIN)
         return n;
-    CHECK(op->n_former <= STORE_FORMER_MAX &&
-          (!op->once || op->once->n_former <= STORE_FORMER_MAX));
-    for (size_t i = 0; i < op->n_former; i++)
-        ret_names[n++] = (struct brought){.hash = &op->former[i]};
-    const struct store_once *once = op->once;
+    CHECK(op->arrival.n_former <= STORE_FORMER_MAX &&
+          (!op->arrival.once || op->arrival.once->n_former <= STORE_FORMER_MAX));
+    for (size_t i = 0; i < op->arrival.n_former; i++)
+        ret_names[n++] = (struct brought){.hash = &op->arrival.former[i]};
+    const struct store_once *once = op->arrival.once;
     if (!once)
         return n;
     ret_names[n++] = (struct brought){.hash = &once->hash, .is_once = true};
@@ -318,7 +318,7 @@ bool rowset_close(struct rowset *set, struct store_op *op)
 {
     if (set->group)
         add_seen(set, op);
-    op->group = set->group ? root_of(set->group) : NULL;
+    op->own.group = set->group ? root_of(set->group) : NULL;
     return !set->arena.failed;
 }
 

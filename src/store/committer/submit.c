@@ -5,12 +5,12 @@
 
 bool store_op_ended(const struct store_op *op)
 {
-    return atomic_load_explicit(&op->state, memory_order_acquire) == OP_ENDED;
+    return atomic_load_explicit(&op->own.state, memory_order_acquire) == OP_ENDED;
 }
 
 bool store_op_waits(const struct store_op *op)
 {
-    return atomic_load_explicit(&op->state, memory_order_acquire) == OP_WAITING;
+    return atomic_load_explicit(&op->own.state, memory_order_acquire) == OP_WAITING;
 }
 
 /* Whether it reads at least: what it holds is replayed also while there is no space. */
@@ -31,22 +31,15 @@ bool store_is_up(const struct store *c)
 
 static void refuse_op(struct store_op *op, enum store_status status)
 {
-    op->status = status;
-    atomic_store_explicit(&op->state, OP_ENDED, memory_order_release);
+    op->result.status = status;
+    atomic_store_explicit(&op->own.state, OP_ENDED, memory_order_release);
 }
 
 void store_submit(struct store *c, struct store_op *op)
 {
-    op->named = op->key_hash;
-    op->waits = false;
-    op->unsure = false;
-    op->act = 0;
-    op->locked_until = 0;
-    op->found = NULL;
-    op->found_recipe = NULL;
-    op->found_key = NULL;
-    op->found_origin = NULL;
-    CHECK(op->n_brings <= TABLE_BRINGS_MAX);
+    op->own = (struct store_links){.named = op->key_hash};
+    op->result = (struct store_result){0};
+    CHECK(op->n_brings <= TABLE_BRINGS_MAX && (op->n_brings == 0 || op->brings));
     for (size_t i = 0; i < op->n_brings; i++) {
         op->brings[i].version = 0;
         op->brings[i].is_stale = false;
@@ -68,7 +61,7 @@ void store_submit(struct store *c, struct store_op *op)
         refuse_op(op, dead ? STORE_DEAD : stopping ? STORE_DOWN : STORE_LIMITED);
         return;
     }
-    atomic_store_explicit(&op->state, OP_QUEUED, memory_order_relaxed);
+    atomic_store_explicit(&op->own.state, OP_QUEUED, memory_order_relaxed);
     list_append(&c->queue, op);
     bool wake = c->wakes_at > 0 && c->queue.n >= c->wakes_at;
     c->wakes_at = wake ? 0 : c->wakes_at;
@@ -80,8 +73,8 @@ void store_submit(struct store *c, struct store_op *op)
 bool store_withdraw(struct store *c, struct store_op *op, bool only_waiting)
 {
     mutex_lock(&c->mutex);
-    int state = atomic_load_explicit(&op->state, memory_order_relaxed);
-    if ((state == OP_QUEUED || state == OP_LOCKED) && (only_waiting || op->unsure))
+    int state = atomic_load_explicit(&op->own.state, memory_order_relaxed);
+    if ((state == OP_QUEUED || state == OP_LOCKED) && (only_waiting || op->own.unsure))
         state = OP_TAKEN;
     if (state == OP_QUEUED)
         list_remove(&c->queue, op);
@@ -92,8 +85,8 @@ bool store_withdraw(struct store *c, struct store_op *op, bool only_waiting)
     mutex_unlock(&c->mutex);
     if (state == OP_TAKEN || state == OP_ENDED)
         return false;
-    op->status = STORE_WITHDRAWN;
-    atomic_store_explicit(&op->state, OP_ENDED, memory_order_relaxed);
+    op->result.status = STORE_WITHDRAWN;
+    atomic_store_explicit(&op->own.state, OP_ENDED, memory_order_relaxed);
     return true;
 }
 

@@ -45,13 +45,13 @@ static size_t waiter_bucket_of(const struct digest *key)
 static void heap_set(struct waiters *waiters, size_t at, struct store_op *op)
 {
     waiters->heap[at] = op;
-    op->heap_index = at;
+    op->own.heap_index = at;
 }
 
 static void heap_up(struct waiters *waiters, size_t at)
 {
     struct store_op *op = waiters->heap[at];
-    while (at > 0 && waiters->heap[(at - 1) / 2]->wake_at > op->wake_at) {
+    while (at > 0 && waiters->heap[(at - 1) / 2]->own.wake_at > op->own.wake_at) {
         heap_set(waiters, at, waiters->heap[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
@@ -66,9 +66,9 @@ static void heap_down(struct waiters *waiters, size_t at)
         if (child >= waiters->n)
             break;
         if (child + 1 < waiters->n &&
-            waiters->heap[child + 1]->wake_at < waiters->heap[child]->wake_at)
+            waiters->heap[child + 1]->own.wake_at < waiters->heap[child]->own.wake_at)
             child++;
-        if (waiters->heap[child]->wake_at >= op->wake_at)
+        if (waiters->heap[child]->own.wake_at >= op->own.wake_at)
             break;
         heap_set(waiters, at, waiters->heap[child]);
         at = child;
@@ -78,18 +78,19 @@ static void heap_down(struct waiters *waiters, size_t at)
 
 bool waiters_add(struct waiters *waiters, struct store_op *op)
 {
-    if (waiters->n >= (op->waits ? waiters->room : waiters->max))
+    CHECK(op->kind == STORE_BEGIN && waiters->max <= waiters->room);
+    if (waiters->n >= (op->own.waits ? waiters->room : waiters->max))
         return false;
     struct store_op **link = &waiters->buckets[waiter_bucket_of(&op->key_hash)];
     size_t same_key = 0;
-    for (; *link; link = &(*link)->key_next)
+    for (; *link; link = &(*link)->own.key_next)
         same_key += digest_eq(&(*link)->key_hash, &op->key_hash);
-    if (!op->waits && same_key >= waiters->max_per_key)
+    if (!op->own.waits && same_key >= waiters->max_per_key)
         return false;
     *link = op;
-    op->key_next = NULL;
+    op->own.key_next = NULL;
     heap_set(waiters, waiters->n++, op);
-    heap_up(waiters, op->heap_index);
+    heap_up(waiters, op->own.heap_index);
     return true;
 }
 
@@ -98,24 +99,24 @@ void waiters_remove(struct waiters *waiters, struct store_op *op)
     struct store_op **link = &waiters->buckets[waiter_bucket_of(&op->key_hash)];
     while (*link != op) {
         CHECK(*link);
-        link = &(*link)->key_next;
+        link = &(*link)->own.key_next;
     }
-    *link = op->key_next;
+    *link = op->own.key_next;
 
-    size_t at = op->heap_index;
+    size_t at = op->own.heap_index;
     CHECK(at < waiters->n && waiters->heap[at] == op);
     struct store_op *last = waiters->heap[--waiters->n];
     if (last == op)
         return;
     heap_set(waiters, at, last);
     heap_up(waiters, at);
-    heap_down(waiters, last->heap_index);
+    heap_down(waiters, last->own.heap_index);
 }
 
 static struct store_op *next_of_key(struct store_op *op, const struct digest *key)
 {
     while (op && !digest_eq(&op->key_hash, key))
-        op = op->key_next;
+        op = op->own.key_next;
     return op;
 }
 
@@ -126,7 +127,7 @@ const struct store_op *waiters_first(const struct waiters *waiters, const struct
 
 const struct store_op *waiters_after(const struct store_op *op)
 {
-    return next_of_key(op->key_next, &op->key_hash);
+    return next_of_key(op->own.key_next, &op->key_hash);
 }
 
 /* What is held by somebody's transaction has no row to look at. */
@@ -135,9 +136,9 @@ size_t waiters_watch(const struct waiters *waiters, struct backend_watch *ret_wa
     size_t n = 0;
     for (size_t i = 0; i < waiters->n && n < most; i++) {
         const struct store_op *op = waiters->heap[i];
-        if (op->row != 0 && waiters_first(waiters, &op->key_hash) == op)
+        if (op->result.row != 0 && waiters_first(waiters, &op->key_hash) == op)
             ret_watches[n++] = (struct backend_watch){
-                .key = op->key_hash, .row = op->row, .token = op->record.token};
+                .key = op->key_hash, .row = op->result.row, .token = op->result.record.token};
     }
     return n;
 }
@@ -152,7 +153,7 @@ struct store_op *waiters_take_key(struct waiters *waiters, const struct digest *
 
 struct store_op *waiters_due(const struct waiters *waiters, int64_t now_us)
 {
-    bool any = waiters->n > 0 && waiters->heap[0]->wake_at <= now_us;
+    bool any = waiters->n > 0 && waiters->heap[0]->own.wake_at <= now_us;
     return any ? waiters->heap[0] : NULL;
 }
 
@@ -163,5 +164,5 @@ struct store_op *waiters_take_any(struct waiters *waiters)
 
 int64_t waiters_next(const struct waiters *waiters)
 {
-    return waiters->n > 0 ? waiters->heap[0]->wake_at : CLOCK_NEVER;
+    return waiters->n > 0 ? waiters->heap[0]->own.wake_at : CLOCK_NEVER;
 }

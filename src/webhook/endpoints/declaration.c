@@ -15,8 +15,7 @@ static enum store_status save_declared(const struct declaration *declaration,
                                        struct table_change *changes, size_t n, int64_t for_us)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    store_run(declaration->store, &op, fiber_parker(), clock_after(clock_boot_us(), for_us));
-    return op.status;
+    return store_run(declaration->store, &op, fiber_parker(), clock_after(clock_boot_us(), for_us));
 }
 
 /* ---- what a config declares ---- */

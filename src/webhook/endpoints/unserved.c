@@ -86,9 +86,9 @@ static enum store_status add_strays(struct unserved *unserved, const struct unse
     changes[n] = census_moved(census);
     op.n_brings = n + 1;
     store_run(unserved->store, &op, look->parker, clock_after(clock_boot_us(), STORE_US));
-    for (size_t i = 0; op.status == STORE_DONE && i < n; i++)
+    for (size_t i = 0; op.result.status == STORE_DONE && i < n; i++)
         say_unserved(unserved, "roster_unserved", LOG_LEVEL_WARN, &rows[i]);
-    return op.status == STORE_CONFLICT ? STORE_DONE : op.status;
+    return op.result.status == STORE_CONFLICT ? STORE_DONE : op.result.status;
 }
 
 /* One that conflicts is judged again with the next look. */
@@ -101,8 +101,8 @@ static enum store_status write_roster_row(struct unserved *unserved,
         census_moved(look->census)};
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = 2};
     store_run(unserved->store, &op, look->parker, clock_after(clock_boot_us(), STORE_US));
-    if (op.status != STORE_DONE)
-        return op.status == STORE_CONFLICT ? STORE_DONE : op.status;
+    if (op.result.status != STORE_DONE)
+        return op.result.status == STORE_CONFLICT ? STORE_DONE : op.result.status;
     look->census->head.row.version = changes[1].version;
     if (row->state == STORE_ROSTER_REMOVED)
         say_unserved(unserved, "roster_removed", LOG_LEVEL_ERROR, row);
