@@ -179,9 +179,7 @@ static bool decode_body(struct exchange *x, struct slice coding)
     struct decoding decoding = {.from = &x->response.coded, .to = &x->response.body};
     if (!inflate_format_read(coding, &decoding.format))
         return false;
-    if (decoding.from->len < OFFLOAD_LEAST ||
-        !fiber_offload(x->server->config->workers, decode, &decoding))
-        decode(&decoding);
+    exchange_work(x, decoding.from->len >= OFFLOAD_LEAST, decode, &decoding);
     return decoding.ok;
 }
 

@@ -33,6 +33,12 @@ void exchange_move(struct exchange *x, enum exchange_step next)
 
 /* ---- making and ending an exchange ---- */
 
+void exchange_work(const struct exchange *x, bool takes_long, void (*work)(void *), void *argument)
+{
+    if (!takes_long || !fiber_offload(x->server->config->workers, work, argument))
+        work(argument);
+}
+
 struct buf exchange_buf(struct exchange *x, size_t size, size_t max)
 {
     return buf_on(arena_alloc(x->arena, size), size, max);

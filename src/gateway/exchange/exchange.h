@@ -176,6 +176,9 @@ struct exchange *exchange_new(struct client *client, const struct http_request *
                               const struct rule_found *found);
 void exchange_free(struct exchange *x);
 
+/* Does what may take long: on a worker where it does and one is free, beside the loop. */
+void exchange_work(const struct exchange *x, bool takes_long, void (*work)(void *), void *argument);
+
 /* An empty buffer whose first `size` bytes lie in the request's arena. */
 struct buf exchange_buf(struct exchange *x, size_t size, size_t max);
 

@@ -3,7 +3,6 @@
 #include "base/crash.h"
 #include "base/text/uuid.h"
 #include "core/request/trial.h"
-#include "fiber/offload.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/retry.h"
 #include "gateway/exchange/steps.h"
@@ -34,9 +33,7 @@ static struct reading read_by_rule(const struct exchange *x, bool is_probe)
 {
     struct reading reading = {.x = x, .is_probe = is_probe};
     bool on = body_conditions_are_on(is_probe ? &x->rule->not_found_by_body : &x->rule->by_body);
-    if (!on || x->response.body.len < OFFLOAD_LEAST ||
-        !fiber_offload(x->server->config->workers, read_response_body, &reading))
-        read_response_body(&reading);
+    exchange_work(x, on && x->response.body.len >= OFFLOAD_LEAST, read_response_body, &reading);
     return reading;
 }
 

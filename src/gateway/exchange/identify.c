@@ -13,18 +13,15 @@
 
 /* ---- why it does not go on: x->reply says so ---- */
 
-static bool refuse_identity_of(struct exchange *x, enum error error, const char *what,
-                               struct slice name)
+static bool refuse_unidentified(struct exchange *x, enum error error, const char *detail)
 {
-    buf_add_slice(&x->detail, slice_of(what));
-    buf_add_slice(&x->detail, name);
-    (void)reply_error(x, error, NULL);
+    (void)reply_error(x, error, detail);
     return false;
 }
 
 static bool refuse_without_memory(struct exchange *x)
 {
-    return refuse_identity_of(x, ERROR_LIMITED, "out of memory for this request", slice_of(NULL));
+    return refuse_unidentified(x, ERROR_LIMITED, "out of memory for this request");
 }
 
 static bool too_many_bodies(struct exchange *x)
@@ -36,14 +33,14 @@ static bool too_many_bodies(struct exchange *x)
 static bool no_slot(struct exchange *x)
 {
     limit_count(x->server, METRICS_LIMIT_CONNECTIONS);
-    return refuse_identity_of(x, ERROR_LIMITED, RESPONSE_FULL, slice_of(NULL));
+    return refuse_unidentified(x, ERROR_LIMITED, RESPONSE_FULL);
 }
 
 static bool refuse_large(struct exchange *x, const char *what)
 {
     buf_printf(&x->detail, "%s exceeds the %" PRIu64 " bytes that this route accepts", what,
                x->rule->max_request_body);
-    return refuse_identity_of(x, ERROR_BODY_TOO_LARGE, NULL, slice_of(NULL));
+    return refuse_unidentified(x, ERROR_BODY_TOO_LARGE, NULL);
 }
 
 static bool client_left(struct exchange *x)
@@ -126,10 +123,9 @@ static bool read_tenant(struct exchange *x)
     if (rule_hides_tenant(x->rule))
         hide_credential(x);
     else if (tenant_is_reserved(buf_slice(&x->tenant)))
-        return refuse_identity_of(x, ERROR_TENANT_MISSING,
-                                  "a tenant cannot begin with '" TENANT_HIDDEN
-                                  "', which marks one that is stored as a hash",
-                                  slice_of(NULL));
+        return refuse_unidentified(x, ERROR_TENANT_MISSING,
+                                   "a tenant cannot begin with '" TENANT_HIDDEN
+                                   "', which marks one that is stored as a hash");
     x->found.facts.tenant = buf_slice(&x->tenant);
     return buf_ok(&x->tenant) || refuse_without_memory(x);
 }
@@ -142,7 +138,7 @@ static bool refuse_key(struct exchange *x, struct slice name, enum key_header re
     buf_printf(&x->detail, "%.*s: %s", SLICE_ARG(name), key_header_text(read));
     if (read == KEY_HEADER_MALFORMED && line)
         key_value_explain(line->value, x->rule->key_syntax, &x->detail);
-    return refuse_identity_of(x, ERROR_KEY_MALFORMED, NULL, slice_of(NULL));
+    return refuse_unidentified(x, ERROR_KEY_MALFORMED, NULL);
 }
 
 static bool judge_request_key(struct exchange *x, const struct template_part *part,
@@ -186,9 +182,10 @@ static bool read_header_key(struct exchange *x, const struct template_part *part
         if (x->keyless)
             return true;
         *ret_bypass = !x->rule->require;
-        return *ret_bypass
-                   ? false
-                   : refuse_identity_of(x, ERROR_KEY_MISSING, "this route requires ", part->text);
+        if (*ret_bypass)
+            return false;
+        buf_printf(&x->detail, "this route requires %.*s", SLICE_ARG(part->text));
+        return refuse_unidentified(x, ERROR_KEY_MISSING, NULL);
     case KEY_HEADER_NO_MEMORY:
         return refuse_without_memory(x);
     default:
@@ -229,12 +226,10 @@ static bool read_request_body(struct exchange *x)
     case HTTP_READ_TOO_LARGE:
         return refuse_large(x, "the body");
     case HTTP_READ_REFUSED:
-        return refuse_identity_of(x, ERROR_REQUEST_MALFORMED,
-                                  http_refusal_text(x->client->session.conn.refusal),
-                                  slice_of(NULL));
+        return refuse_unidentified(x, ERROR_REQUEST_MALFORMED,
+                                   http_refusal_text(session->conn.refusal));
     case HTTP_READ_TIMEOUT:
-        return refuse_identity_of(x, ERROR_REQUEST_TIMEOUT, "the body did not arrive in time",
-                                  slice_of(NULL));
+        return refuse_unidentified(x, ERROR_REQUEST_TIMEOUT, "the body did not arrive in time");
     case HTTP_READ_NO_MEMORY:
         return refuse_without_memory(x);
     case HTTP_READ_CLOSED:
@@ -257,8 +252,8 @@ bool identify_read_request(struct exchange *x)
     CHECK(x->step == EXCHANGE_IDENTIFY && x->client_state == CLIENT_WAITS);
     /* Of two lines it is not known which one the upstream decodes by. */
     if (headers_count(&x->request->headers, SLICE("Content-Encoding")) > 1)
-        return refuse_identity_of(x, ERROR_REQUEST_MALFORMED, "more than one line of ",
-                                  SLICE("Content-Encoding"));
+        return refuse_unidentified(x, ERROR_REQUEST_MALFORMED,
+                                   "more than one line of Content-Encoding");
     return read_tenant(x) && take_body(x);
 }
 
@@ -360,17 +355,14 @@ static bool refuse_costly(struct exchange *x, const struct arena *tried)
         return too_many_bodies(x);
     if (!tried->too_large && !tried->crowded)
         return refuse_without_memory(x);
-    return refuse_identity_of(x, ERROR_BODY_TOO_LARGE,
-                              "parsing this body needs more memory than one body may use",
-                              slice_of(NULL));
+    return refuse_unidentified(x, ERROR_BODY_TOO_LARGE,
+                               "parsing this body needs more memory than one body may use");
 }
 
 static bool hash_payload(struct exchange *x, const struct payload_selection *selection, bool marks)
 {
     struct hashing h = {.x = x, .selection = selection, .marks = marks};
-    if (!identify_takes_long(x) ||
-        !fiber_offload(x->server->config->workers, hash_request_body, &h))
-        hash_request_body(&h);
+    exchange_work(x, identify_takes_long(x), hash_request_body, &h);
     struct arena tried = x->payload_arena; /* for its figures alone */
     if (h.error != PAYLOAD_OK || !h.hashed)
         identify_close_payload(x);
@@ -380,8 +372,8 @@ static bool hash_payload(struct exchange *x, const struct payload_selection *sel
     case PAYLOAD_TOO_LARGE:
         return refuse_large(x, "the decoded body");
     case PAYLOAD_BAD_CODING:
-        return refuse_identity_of(x, ERROR_REQUEST_MALFORMED,
-                                  "the body does not match its Content-Encoding", slice_of(NULL));
+        return refuse_unidentified(x, ERROR_REQUEST_MALFORMED,
+                                   "the body does not match its Content-Encoding");
     case PAYLOAD_NO_MEMORY:
         return refuse_costly(x, &tried);
     }
@@ -406,9 +398,11 @@ bool identify_read_payload(struct exchange *x)
     bool looks_inside = template_needs_body(&x->rule->key) || selects_inside(&x->rule->payload) ||
                         template_needs_body(&x->rule->probe) ||
                         template_needs_body(&x->rule->once.key);
-    if (x->payload.coding_unknown && looks_inside)
-        return refuse_identity_of(x, ERROR_CODING_UNSUPPORTED, "Content-Encoding is ",
-                                  header_value(x, SLICE("Content-Encoding")));
+    if (x->payload.coding_unknown && looks_inside) {
+        struct slice coding = header_value(x, SLICE("Content-Encoding"));
+        buf_printf(&x->detail, "Content-Encoding is %.*s", SLICE_ARG(coding));
+        return refuse_unidentified(x, ERROR_CODING_UNSUPPORTED, NULL);
+    }
     x->found.facts.payload_hex = slice_make(x->payload_hex, DIGEST_HEX_SIZE);
     return true;
 }
@@ -529,9 +523,8 @@ static bool hash_again(struct exchange *x, struct slice recipe)
     if (!recipe.at)
         return refuse_without_memory(x);
     if (!payload_recipe_read(recipe, x->arena, &selection))
-        return refuse_identity_of(x, ERROR_PAYLOAD_MISMATCH,
-                                  "the first request was hashed by a newer version of pawl",
-                                  slice_of(NULL));
+        return refuse_unidentified(x, ERROR_PAYLOAD_MISMATCH,
+                                   "the first request was hashed by a newer version of pawl");
     x->attempt.recipe = recipe;
     return hash_payload(x, &selection, true);
 }

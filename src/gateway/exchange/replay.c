@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "core/request/condition.h"
-#include "fiber/offload.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/steps.h"
 
@@ -69,8 +68,7 @@ bool replay_copy_members(struct exchange *x)
                                     &x->server->shared->buffered, most),
         .body = buf_make(found->body.len + COPIED_MAX * COPIED_VALUE_MAX)};
     bool large = found->body.len >= OFFLOAD_LEAST || identify_takes_long(x);
-    if (!large || !fiber_offload(x->server->config->workers, copy_members, &copying))
-        copy_members(&copying);
+    exchange_work(x, large, copy_members, &copying);
     identify_close_payload(x);
     arena_fini(&copying.arena);
     bool ready =

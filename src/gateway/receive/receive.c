@@ -2,7 +2,6 @@
 #include "gateway/receive/receive.h"
 
 #include "base/check.h"
-#include "fiber/offload.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
 #include "gateway/exchange/steps.h"
@@ -23,31 +22,23 @@ static void verify_signature(void *argument)
     verifying->verdict = signature_verify(&by->scheme, &keys, &verifying->received);
 }
 
-/* Whoever is not the sender has a body of any size verified: a large one beside the loop. */
-static enum signature_verdict verdict_on_signature(const struct exchange *x)
+/* Its bytes, not what they mean. Senders that are not the source have bodies of any size verified,
+ * too. */
+static bool verify_event(struct exchange *x)
 {
+    CHECK(x->has_body && !x->found.facts.payload);
     const struct inbox_verify *by = &x->rule->inbox->verify;
     struct verifying verifying = {
         .verify = by,
         .received = {&x->request->headers, buf_slice(&x->body), clock_wall_us(), by->tolerance_us}};
-    bool is_large = x->body.len >= OFFLOAD_LEAST;
-    if (!is_large || !fiber_offload(x->server->config->workers, verify_signature, &verifying))
-        verify_signature(&verifying);
-    return verifying.verdict;
-}
-
-static bool verify_event(struct exchange *x)
-{
-    CHECK(x->has_body && !x->found.facts.payload); /* its bytes, not what they mean */
-    enum signature_verdict verdict = verdict_on_signature(x);
-    if (verdict == SIGNATURE_GOOD)
+    exchange_work(x, x->body.len >= OFFLOAD_LEAST, verify_signature, &verifying);
+    bool is_refused = verifying.verdict != SIGNATURE_NO_MEMORY;
+    if (verifying.verdict == SIGNATURE_GOOD)
         return true;
-    if (verdict == SIGNATURE_NO_MEMORY) {
-        (void)reply_error(x, ERROR_LIMITED, "out of memory for this request");
-        return false;
-    }
-    x->unverified = signature_verdict_name(verdict);
-    (void)reply_error(x, ERROR_SIGNATURE, NULL);
+    if (is_refused)
+        x->unverified = signature_verdict_name(verifying.verdict);
+    (void)reply_error(x, is_refused ? ERROR_SIGNATURE : ERROR_LIMITED,
+                      is_refused ? NULL : "out of memory for this request");
     return false;
 }
 
