@@ -81,51 +81,46 @@ static bool write_upstream_headers(struct exchange *x, struct slice target)
     return request && buf_ok(&x->headers);
 }
 
-/* The client's time may be over before the exchange's: it gets an error, and the exchange goes on.
- */
-static void tell_late_client(struct exchange *x, enum http_call_result result)
-{
-    if (result == HTTP_CALL_TIMEOUT && x->client_state == CLIENT_WAITS)
-        (void)reply_late(x, clock_boot_us() < x->deadline);
-}
+typedef enum http_call_result call_step(struct exchange *x, int64_t until_us);
 
-static int64_t next_deadline(const struct exchange *x)
-{
-    return x->client_state != CLIENT_WAITS ? x->deadline
-                                           : clock_first(x->client_deadline, x->deadline);
-}
-
-/* Whether to take the same step again. */
-static bool has_time_left(const struct exchange *x, enum http_call_result result)
-{
-    return result == HTTP_CALL_TIMEOUT && clock_boot_us() < x->deadline;
-}
-
-static enum http_call_result take_call_step(struct exchange *x,
-                                            enum http_call_result (*step)(struct http_call *,
-                                                                          int64_t))
+/* Takes a step of the call, at most until `by`. The client's time may be over before that: it gets
+ * an error, and the step goes on. */
+static enum http_call_result take_call_step(struct exchange *x, call_step *step, int64_t by)
 {
     enum http_call_result result;
+    CHECK(by <= x->deadline);
     do {
-        result = step(&x->call, next_deadline(x));
-        tell_late_client(x, result);
-    } while (has_time_left(x, result));
+        bool waits = x->client_state == CLIENT_WAITS;
+        result = step(x, waits ? clock_first(x->client_deadline, by) : by);
+        if (result == HTTP_CALL_TIMEOUT && waits)
+            (void)reply_late(x, clock_boot_us() < x->deadline);
+    } while (result == HTTP_CALL_TIMEOUT && clock_boot_us() < by);
     return result;
+}
+
+static enum http_call_result connect_call(struct exchange *x, int64_t until_us)
+{
+    return http_call_connect(&x->call, until_us);
+}
+
+static enum http_call_result send_call(struct exchange *x, int64_t until_us)
+{
+    return http_call_send(&x->call, until_us);
+}
+
+static enum http_call_result receive_call(struct exchange *x, int64_t until_us)
+{
+    return http_call_receive(&x->call, until_us);
 }
 
 static enum http_call_result reach(struct exchange *x)
 {
-    enum http_call_result result;
     int64_t by = clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us);
     by = clock_first(by, x->deadline);
     if (x->call.first_by > 0)
         by = clock_first(by, x->call.first_by);
     CRASH_POINT(before_connect);
-    do {
-        result = http_call_connect(&x->call, clock_first(by, next_deadline(x)));
-        tell_late_client(x, result);
-    } while (has_time_left(x, result) && clock_boot_us() < by);
-    return result;
+    return take_call_step(x, connect_call, by);
 }
 
 static bool is_stream(const struct exchange *x)
@@ -142,13 +137,10 @@ static bool is_stream(const struct exchange *x)
 
 static enum http_call_result read_upstream_body(struct exchange *x)
 {
-    enum http_call_result result = HTTP_CALL_DONE;
     /* A response that cannot have a body is whole, whatever its type says. */
     bool live = http_conn_body_left(x->call.conn) && is_stream(x);
-    do {
-        result = live ? HTTP_CALL_DONE : bodies_read_response(x, next_deadline(x));
-        tell_late_client(x, result);
-    } while (has_time_left(x, result));
+    enum http_call_result result =
+        live ? HTTP_CALL_DONE : take_call_step(x, bodies_read_response, x->deadline);
     x->response.whole = !live && result == HTTP_CALL_DONE;
     CRASH_POINT(after_response_body);
     return result;
@@ -199,7 +191,7 @@ static void read_coding(struct exchange *x)
 
 static enum http_call_result read_upstream_response(struct exchange *x)
 {
-    enum http_call_result result = take_call_step(x, http_call_receive);
+    enum http_call_result result = take_call_step(x, receive_call, x->deadline);
     if (result != HTTP_CALL_DONE)
         return result;
     CRASH_POINT(after_response_headers);
@@ -235,7 +227,7 @@ static enum http_call_result run_upstream_call(struct exchange *x)
     }
     upstream_response_clear(&x->response);
     CRASH_POINT(before_request_write);
-    result = take_call_step(x, http_call_send);
+    result = take_call_step(x, send_call, x->deadline);
     CRASH_POINT(after_request_write);
     if (result == HTTP_CALL_DONE)
         result = read_upstream_response(x);
