@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Once bytes went out the write is repeated until it is stored or stale. */
 #include "base/check.h"
-#include "fiber/offload.h"
 #include "gateway/events.h"
 #include "gateway/exchange/bodies.h"
 #include "gateway/exchange/reply.h"
@@ -23,9 +22,15 @@ static bool has_probed(const struct exchange *x)
 
 /* A first failure, and a client that waits: it is probed at once, and no other attempt comes
  * before that. */
-static bool probes_at_once(const struct exchange *x, struct disposition disposition)
+static bool probes_at_once(const struct exchange *x)
 {
-    return disposition.next == NEXT_PROBE && !has_probed(x) && x->client_state == CLIENT_WAITS;
+    return x->disposition.next == NEXT_PROBE && !has_probed(x) && x->client_state == CLIENT_WAITS;
+}
+
+/* It is kept, as complete or as failed. */
+static bool has_outcome(const struct exchange *x)
+{
+    return x->disposition.write == WRITE_COMPLETE || x->disposition.write == WRITE_FAIL;
 }
 
 /* A live response leaves only its tombstone. So does one that could not be decoded, and one for
@@ -62,9 +67,7 @@ static struct slice event_data(struct exchange *x, const struct engine_act *act)
                                       : emit->data == EMIT_REQUEST ? buf_slice(&x->body)
                                       : x->response.whole          ? buf_slice(&x->response.body)
                                                                    : SLICE("")};
-    if (telling.body.len < OFFLOAD_LEAST ||
-        !fiber_offload(x->server->config->workers, judge_data, &telling))
-        judge_data(&telling);
+    exchange_work(x, telling.body.len >= OFFLOAD_LEAST, judge_data, &telling);
     return telling.data;
 }
 
@@ -81,26 +84,26 @@ static int64_t write_deadline(const struct exchange *x)
 
 /* The store does not take the write in the client's time. Only where there is an outcome the error
  * says so; else it says what is true whatever becomes of the write. */
-static void respond_unwritten(struct exchange *x, struct disposition disposition)
+static void respond_unwritten(struct exchange *x)
 {
-    const char *store = "the outcome could not be written to the record store";
-    bool has_outcome = disposition.write == WRITE_COMPLETE || disposition.write == WRITE_FAIL;
-    if (!has_outcome && reply_late(x, true))
+    const struct disposition *settled = &x->disposition;
+    if (!has_outcome(x) && reply_late(x, true))
         return;
-    if (disposition.write == WRITE_TURN) {
+    if (settled->write == WRITE_TURN) {
         reply_early(x, ERROR_STORE_UNAVAILABLE, NULL);
         x->client_state = CLIENT_REFUSED;
-    } else if (disposition.write == WRITE_RELEASE)
-        reply_early(x, disposition.next == NEXT_ERROR ? disposition.error : ERROR_STORE_UNAVAILABLE,
+    } else if (settled->write == WRITE_RELEASE)
+        reply_early(x, settled->next == NEXT_ERROR ? settled->error : ERROR_STORE_UNAVAILABLE,
                     NULL);
     else
-        reply_early(x, ERROR_OUTCOME_NOT_STORED, store);
+        reply_early(x, ERROR_OUTCOME_NOT_STORED,
+                    "the outcome could not be written to the record store");
 }
 
-static struct engine_act make_settling_act(struct exchange *x, struct disposition disposition)
+static struct engine_act make_settling_act(struct exchange *x)
 {
-    struct engine_act act = engine_act_of(disposition.write, is_probe(x));
-    if (act.kind == STORE_DOUBT && probes_at_once(x, disposition))
+    struct engine_act act = engine_act_of(x->disposition.write, is_probe(x));
+    if (act.kind == STORE_DOUBT && probes_at_once(x))
         act.kind = STORE_ASK;
     act.http_status = x->response.status;
     act.cause = x->cause;
@@ -110,18 +113,18 @@ static struct engine_act make_settling_act(struct exchange *x, struct dispositio
     return act;
 }
 
-static enum engine_written write_disposition(struct exchange *x, struct disposition disposition)
+static enum engine_written write_disposition(struct exchange *x)
 {
-    CHECK(disposition.write != WRITE_NOTHING && x->attempt.token > 0);
+    CHECK(x->disposition.write != WRITE_NOTHING && x->attempt.token > 0);
     struct engine *engine = x->server->config->engine;
-    struct engine_act act = make_settling_act(x, disposition);
+    struct engine_act act = make_settling_act(x);
     if (act.outcome)
         (void)bodies_hold(x, act.outcome); /* never refused: the effect has happened */
     engine_write(engine, &x->attempt, &act, fiber_parker());
     int64_t deadline = write_deadline(x);
     while (!engine_wait(&x->attempt, fiber_parker(),
                         x->client_state != CLIENT_WAITS ? CLOCK_NEVER : deadline))
-        respond_unwritten(x, disposition);
+        respond_unwritten(x);
     enum engine_written written = engine_written(engine, &x->attempt);
     if (written == ENGINE_STORED && act.kind == STORE_FINISH && x->rule->emit.type.len > 0)
         x->server->config->has_events(x->server->config->argument);
@@ -131,8 +134,9 @@ static enum engine_written write_disposition(struct exchange *x, struct disposit
     return written;
 }
 
-static enum result result_of_settling(const struct exchange *x, enum disposition_write write)
+static enum result result_of_settling(const struct exchange *x)
 {
+    enum disposition_write write = x->disposition.write;
     if (write == WRITE_RELEASE || write == WRITE_DROP)
         return RESULT_RELEASED;
     if (write == WRITE_DOUBT)
@@ -143,15 +147,15 @@ static enum result result_of_settling(const struct exchange *x, enum disposition
 /* ---- the reply once the outcome is stored ---- */
 
 /* Probes: the store has recorded the doubt and the probe's token. */
-static enum exchange_step probe_next(struct exchange *x, struct disposition disposition)
+static enum exchange_step probe_next(struct exchange *x)
 {
     CHECK(!has_probed(x));
-    x->failure = disposition.error;
-    if (disposition.error == ERROR_NONE && x->response.whole) {
+    x->failure = x->disposition.error;
+    if (x->failure == ERROR_NONE && x->response.whole) {
         struct upstream_response response = x->response;
         x->response = x->failed;
         x->failed = response;
-    } else if (disposition.error == ERROR_NONE) {
+    } else if (x->failure == ERROR_NONE) {
         x->failure = ERROR_UPSTREAM_BROKE; /* too large a response to be held in the meantime */
     }
     return EXCHANGE_PROBE;
@@ -169,34 +173,33 @@ static enum exchange_step take_not_done(struct exchange *x)
 
 /* The step after the result of the attempt is stored. A doubt is not probed if the record is not
  * this exchange's any more. */
-static enum exchange_step reply_outcome(struct exchange *x, struct disposition disposition)
+static enum exchange_step reply_outcome(struct exchange *x)
 {
-    CHECK(disposition.next != NEXT_ERROR || disposition.error != ERROR_NONE);
-    if (disposition.next == NEXT_DECIDE)
+    const struct disposition *settled = &x->disposition;
+    CHECK(settled->next != NEXT_ERROR || settled->error != ERROR_NONE);
+    if (settled->next == NEXT_DECIDE)
         return EXCHANGE_DECIDE;
-    if (disposition.next == NEXT_FORWARD)
+    if (settled->next == NEXT_FORWARD)
         return EXCHANGE_FORWARD;
-    if (disposition.next == NEXT_ERROR && is_probe(x)) {
+    if (settled->next == NEXT_ERROR && is_probe(x)) {
         if (has_probed(x))
             retry_ends_unknown(x);
         return reply_failure(x, false);
     }
-    if (disposition.error == ERROR_NONE)
-        return reply_upstream(x, &x->response, result_of_settling(x, disposition.write));
-    const char *why =
-        disposition.error == ERROR_UPSTREAM_MALFORMED ? x->malformed : x->call.tls_problem;
-    return reply_result(x, disposition.error, why, result_of_settling(x, disposition.write));
+    if (settled->error == ERROR_NONE)
+        return reply_upstream(x, &x->response, result_of_settling(x));
+    bool malformed = settled->error == ERROR_UPSTREAM_MALFORMED;
+    return reply_result(x, settled->error, malformed ? x->malformed : x->call.tls_problem,
+                        result_of_settling(x));
 }
 
 /* Under `participant`: the service sent 2xx without having completed the record, or completed it
  * with another status than it sent. */
-static void note_participant(struct exchange *x, struct disposition disposition,
-                             enum engine_written written)
+static void note_participant(struct exchange *x, enum engine_written written)
 {
     const struct store_result *result = &x->attempt.result;
     const struct record *record = &result->record;
-    bool finished = disposition.write == WRITE_COMPLETE || disposition.write == WRITE_FAIL;
-    if (!finished || x->rule->unknown != RECORD_UNKNOWN_PARTICIPANT)
+    if (!has_outcome(x) || x->rule->unknown != RECORD_UNKNOWN_PARTICIPANT)
         return;
     if (written == ENGINE_STORED && result->alone && x->response.status / 100 == 2) {
         x->participant = "missing";
@@ -208,41 +211,47 @@ static void note_participant(struct exchange *x, struct disposition disposition,
 }
 
 /* Of what was surely not done nothing is lost. */
-static bool is_lost_outcome(const struct exchange *x, enum disposition_write write)
+static bool is_lost_outcome(const struct exchange *x)
 {
+    enum disposition_write write = x->disposition.write;
     bool sent = write != WRITE_RELEASE && write != WRITE_DROP && write != WRITE_TURN;
     return x->attempt.result.is_lost && sent;
 }
 
 /* The record with which it had begun went with what the store lost. What was sent may have
  * happened: an operator finds it by this line. */
-static enum exchange_step reply_lost(struct exchange *x, struct disposition disposition)
+static enum exchange_step reply_lost(struct exchange *x)
 {
-    exchange_log_lost(x, disposition.error == ERROR_NONE ? x->response.status : 0);
+    exchange_log_lost(x, x->disposition.error == ERROR_NONE ? x->response.status : 0);
     return reply_error(x, ERROR_OUTCOME_NOT_STORED,
                        "the record store lost the record of this operation");
 }
 
-static enum exchange_step settle_once(struct exchange *x, struct disposition disposition)
+/* Nothing but the doubt is stored, and the client gets that error. */
+static void settle_as_doubt(struct exchange *x, enum error error)
 {
-    enum engine_written written = write_disposition(x, disposition);
-    note_participant(x, disposition, written);
+    x->disposition = (struct disposition){.write = WRITE_DOUBT, .next = NEXT_ERROR, .error = error};
+}
+
+static enum exchange_step settle_once(struct exchange *x)
+{
+    enum engine_written written = write_disposition(x);
+    note_participant(x, written);
     switch (written) {
     case ENGINE_STORED:
-        return is_probe(x) && disposition.write == WRITE_RELEASE ? take_not_done(x)
-                                                                 : reply_outcome(x, disposition);
+        return is_probe(x) && x->disposition.write == WRITE_RELEASE ? take_not_done(x)
+                                                                    : reply_outcome(x);
     case ENGINE_ASKS:
-        return probe_next(x, disposition);
+        return probe_next(x);
     case ENGINE_STALE:
-        return is_lost_outcome(x, disposition.write) ? reply_lost(x, disposition) : EXCHANGE_DECIDE;
+        return is_lost_outcome(x) ? reply_lost(x) : EXCHANGE_DECIDE;
     case ENGINE_EARLY:
         /* "Not found" is not believed yet: another process may still be sending. */
         x->not_found_yet = true;
-        if (disposition.write == WRITE_TURN)
+        if (x->disposition.write == WRITE_TURN)
             return reply_unbelieved(x);
-        return settle_once(x, (struct disposition){.write = WRITE_DOUBT,
-                                                   .next = NEXT_ERROR,
-                                                   .error = ERROR_OUTCOME_UNKNOWN});
+        settle_as_doubt(x, ERROR_OUTCOME_UNKNOWN);
+        return settle_once(x);
     case ENGINE_LOST:
         return reply_nothing(x);
     }
@@ -251,18 +260,12 @@ static enum exchange_step settle_once(struct exchange *x, struct disposition dis
 
 /* The upstream says that our token is old. If the record has moved on, it says what is true. If it
  * has not, the upstream contradicts the store, and what it did is in doubt. */
-static struct disposition contradicted(void)
-{
-    return (struct disposition){
-        .write = WRITE_DOUBT, .next = NEXT_ERROR, .error = ERROR_UPSTREAM_BROKE};
-}
-
 enum exchange_step settle_disposition(struct exchange *x)
 {
-    CHECK(x->attempt.token > 0 &&
-          (x->before != EXCHANGE_DECIDE || x->disposition.write == WRITE_RELEASE));
-    enum exchange_step next =
-        settle_once(x, x->disposition.write == WRITE_NOTHING ? contradicted() : x->disposition);
+    CHECK(x->step == EXCHANGE_SETTLE && x->attempt.token > 0);
+    if (x->disposition.write == WRITE_NOTHING)
+        settle_as_doubt(x, ERROR_UPSTREAM_BROKE);
+    enum exchange_step next = settle_once(x);
     if (next != EXCHANGE_RESPOND)
         http_call_close(&x->call);
     /* No client waits: the next attempt decides. What was acquired is used. */
