@@ -70,16 +70,6 @@ bool retry_takes_budget(const struct server *server, int64_t now)
     return taken;
 }
 
-void retry_waits(const struct server *server, enum retry_profile profile, int64_t wait_us)
-{
-    metrics_retried(server->config->metrics, profile, wait_us);
-}
-
-void retry_exhausted(const struct server *server, enum retry_profile profile)
-{
-    metrics_retry_exhausted(server->config->metrics, profile);
-}
-
 void limit_count(const struct server *server, enum metrics_limit limit)
 {
     metrics_limited(server->config->metrics, limit);

@@ -37,12 +37,9 @@ void hold_ended(const struct server *server, struct slice rule);
 void begin_unproved(const struct server *server, struct slice rule);
 
 /* Of a rule that retries: counts an operation, for the budget, too; takes a retry from the budget
- * (false: there is none); counts one, with the wait before it; and an operation that ended although
- * it could have been retried. From any loop. */
+ * (false: there is none). From any loop. */
 void retry_began(const struct server *server, enum retry_profile profile);
 bool retry_takes_budget(const struct server *server, int64_t now);
-void retry_waits(const struct server *server, enum retry_profile profile, int64_t wait_us);
-void retry_exhausted(const struct server *server, enum retry_profile profile);
 
 /* Gives the series of these rules their zeros. */
 void rules_count_from_zero(const struct gateway_config *config, const struct rule_set *rules);

@@ -32,14 +32,19 @@ enum exchange_step reply_error(struct exchange *x, enum error error, const char 
     return reply_result(x, error, detail, result_of_error(error));
 }
 
-/* Seconds until "not found" is believed; 0: it is. */
+static int64_t seconds_up(int64_t duration_us)
+{
+    int64_t seconds = (duration_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S;
+    return seconds > 0 ? seconds : 1;
+}
+
+/* Until "not found" is believed; not above 0: it is. */
 static int64_t settle_wait(const struct exchange *x)
 {
     const struct terms terms = store_terms(x->server->config->store);
     const struct record_world world = {.restored_at = terms.restored_at};
     const struct store_result *result = &x->attempt.result;
-    int64_t wait = record_believed_from(&result->record, &world) - result->store_now;
-    return wait > 0 ? (wait + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S : 0;
+    return record_believed_from(&result->record, &world) - result->store_now;
 }
 
 static void explain_too_early(struct exchange *x)
@@ -47,7 +52,7 @@ static void explain_too_early(struct exchange *x)
     buf_printf(&x->detail,
                "not found yet: the probe got 404, which pawl trusts in %" PRId64
                " s, when no request can still be on its way",
-               settle_wait(x));
+               settle_wait(x) > 0 ? seconds_up(settle_wait(x)) : 0);
 }
 
 enum exchange_step reply_unbelieved(struct exchange *x)
@@ -198,12 +203,6 @@ static void make_unreached_exact(const struct exchange *x, struct problem *probl
                              "Retry with backoff under the same key.");
 }
 
-static int64_t seconds_up(int64_t duration_us)
-{
-    int64_t seconds = (duration_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S;
-    return seconds > 0 ? seconds : 1;
-}
-
 /* Until the hold of what is in doubt ends; 0: it has no end, or the operation still runs. */
 static int64_t hold_left(const struct exchange *x)
 {
@@ -310,7 +309,7 @@ static int64_t unproved_wait(const struct exchange *x)
 {
     int64_t wait = released_wait(x), backoff = probe_backoff(&x->attempt.result.record);
     if (x->not_found_yet && settle_wait(x) > 0)
-        return settle_wait(x) * CLOCK_US_PER_S;
+        return settle_wait(x);
     return wait > backoff ? wait : backoff;
 }
 

@@ -126,10 +126,11 @@ static bool plan_next_forward(struct exchange *x, enum retry_class class, int64_
     struct retry_next next = retry_plan_next(&x->course, class, hint, now);
     CHECK(next.end != RETRY_GOES_ON || next.at <= x->course.deadline);
     bool goes_on = next.end == RETRY_GOES_ON && retry_takes_budget(x->server, now);
+    struct metrics *metrics = x->server->config->metrics;
     if (goes_on)
-        retry_waits(x->server, x->rule->retry.profile, next.at - now);
+        metrics_retried(metrics, x->rule->retry.profile, next.at - now);
     else
-        retry_exhausted(x->server, x->rule->retry.profile);
+        metrics_retry_exhausted(metrics, x->rule->retry.profile);
     exchange_log_retry(x, next.at - now, goes_on ? NULL : ended_by(next.end));
     x->retry_at = next.at;
     return goes_on;
