@@ -32,10 +32,10 @@
 /* The engine, by a script. */
 struct engine_script {
     enum engine_verdict verdict;
-    struct attempt_result begun; /* of the begin; `found` is the exchange's to give back */
-    bool interrupts;             /* the client leaves while it waits for it */
+    struct store_result begun; /* of the begin; `found` is the exchange's to give back */
+    bool interrupts;           /* the client leaves while it waits for it */
     enum engine_written written[ACTS_MAX]; /* of each act */
-    struct attempt_result settled;         /* of each; `kept` as the act kept something */
+    struct store_result settled;           /* of each; `kept` as the act kept something */
     int waits;                             /* so often the deadline passes before the act ends */
     enum store_status learned;
     /* what it was asked: */
@@ -91,6 +91,9 @@ enum engine_verdict __wrap_engine_begin(struct engine *engine, struct attempt *a
     play->engine.n_begun++;
     parker->interrupted = play->engine.interrupts;
     attempt->result = play->engine.begun;
+    attempt->result.found = NULL;
+    if (play->engine.begun.found)
+        (void)attempt_replace_found(attempt, play->engine.begun.found);
     enum verdict_class class = engine_class_of(play->engine.verdict);
     attempt->token = class == VERDICT_PROCEED || class == VERDICT_PROBE ? TOKEN : 0;
     return play->engine.verdict;
@@ -200,7 +203,7 @@ static inline void strike_exchange(void)
     struct exchange *x = play->x;
     if (!x)
         return;
-    bodies_drop_found(x);
+    attempt_fini(&x->attempt);
     flight_give_back(x);
     bodies_release(x);
     x->step = EXCHANGE_DONE;
@@ -228,6 +231,7 @@ static inline struct exchange *stage_exchange(enum exchange_step before, enum ex
     x->attempt.rule = play->rule.name;
     x->attempt.key = buf_slice(&x->key);
     x->attempt.recipe = play->rule.recipe;
+    x->attempt.room = (struct store_room){&play->shared.buffered, ROOM};
     x->attempt.begin.unknown = play->rule.unknown;
     x->before = before;
     x->step = step;

@@ -90,10 +90,10 @@ static const struct row rows[] = {
 static void check_row(const struct row *row)
 {
     struct exchange *x = stage_exchange(EXCHANGE_IDENTIFY, row->step);
-    x->attempt.result = (struct attempt_result){.record = row->record,
-                                                .lease = row->lease,
-                                                .lease_left_us = row->lease_left_us,
-                                                .store_now = WALL};
+    x->attempt.result = (struct store_result){.record = row->record,
+                                              .lease = row->lease,
+                                              .lease_left_us = row->lease_left_us,
+                                              .store_now = WALL};
     respond(reply_error(x, row->error, "so it is"));
     expect_sent(row->name, row->sent);
     assert_int_equal(play->n_responses, 1);
@@ -126,7 +126,7 @@ static void a_doubt_that_a_probe_may_end_says_when(void **state)
     (void)state;
     play->rule.unknown = RECORD_UNKNOWN_PROBE;
     struct exchange *x = stage_exchange(EXCHANGE_FORWARD, EXCHANGE_SETTLE);
-    x->attempt.result = (struct attempt_result){
+    x->attempt.result = (struct store_result){
         .record = {.status = RECORD_UNKNOWN, .quiet_at = WALL + S(9)}, .store_now = WALL};
     respond(reply_result(x, ERROR_UPSTREAM_TIMEOUT, NULL, RESULT_UNKNOWN));
     expect_sent("doubt", sent);
@@ -200,8 +200,7 @@ static void a_failure_that_no_probe_cleared_up_is_in_doubt(void **state)
 static struct exchange *stage_found(void)
 {
     struct exchange *x = stage_exchange(EXCHANGE_IDENTIFY, EXCHANGE_DECIDE);
-    x->attempt.result.found = make_found(201, false);
-    assert_int_equal(bodies_hold_found(x, ENGINE_REPLAY), ENGINE_REPLAY);
+    assert_true(attempt_replace_found(&x->attempt, make_found(201, false)));
     return x;
 }
 

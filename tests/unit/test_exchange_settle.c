@@ -10,7 +10,7 @@ struct row {
     enum exchange_step before;
     struct disposition disposition;
     enum engine_written written;
-    enum engine_act_kind act;
+    enum store_op_kind act;
     enum exchange_step next;
     enum error error;   /* with RESPOND; NONE: the upstream's response */
     enum result result; /* with RESPOND */
@@ -21,7 +21,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_COMPLETE, NEXT_RESPONSE, NONE},
      ENGINE_STORED,
-     ENGINE_FINISH,
+     STORE_FINISH,
      EXCHANGE_RESPOND,
      NONE,
      RESULT_STORED},
@@ -29,7 +29,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_FAIL, NEXT_RESPONSE, NONE},
      ENGINE_STORED,
-     ENGINE_FINISH,
+     STORE_FINISH,
      EXCHANGE_RESPOND,
      NONE,
      RESULT_STORED},
@@ -37,7 +37,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_RELEASE, NEXT_RESPONSE, NONE},
      ENGINE_STORED,
-     ENGINE_RELEASE,
+     STORE_RELEASE,
      EXCHANGE_RESPOND,
      NONE,
      RESULT_RELEASED},
@@ -45,7 +45,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_RELEASE, NEXT_ERROR, ERROR_UPSTREAM_UNAVAILABLE},
      ENGINE_STORED,
-     ENGINE_RELEASE,
+     STORE_RELEASE,
      EXCHANGE_RESPOND,
      ERROR_UPSTREAM_UNAVAILABLE,
      RESULT_RELEASED},
@@ -53,7 +53,7 @@ static const struct row rows[] = {
      EXCHANGE_RETRY,
      {WRITE_RELEASE, NEXT_RESPONSE, NONE},
      ENGINE_STORED,
-     ENGINE_RELEASE,
+     STORE_RELEASE,
      EXCHANGE_RESPOND,
      NONE,
      RESULT_RELEASED},
@@ -61,7 +61,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_RELEASE, NEXT_DECIDE, NONE},
      ENGINE_STORED,
-     ENGINE_RELEASE,
+     STORE_RELEASE,
      EXCHANGE_DECIDE,
      NONE,
      0},
@@ -69,7 +69,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_DROP, NEXT_RESPONSE, NONE},
      ENGINE_STORED,
-     ENGINE_DROP,
+     STORE_DROP,
      EXCHANGE_RESPOND,
      NONE,
      RESULT_RELEASED},
@@ -77,7 +77,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_DOUBT, NEXT_ERROR, ERROR_UPSTREAM_TIMEOUT},
      ENGINE_STORED,
-     ENGINE_DOUBT,
+     STORE_DOUBT,
      EXCHANGE_RESPOND,
      ERROR_UPSTREAM_TIMEOUT,
      RESULT_UNKNOWN},
@@ -85,7 +85,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_DOUBT, NEXT_RESPONSE, NONE},
      ENGINE_STORED,
-     ENGINE_DOUBT,
+     STORE_DOUBT,
      EXCHANGE_RESPOND,
      NONE,
      RESULT_UNKNOWN},
@@ -93,7 +93,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_DOUBT, NEXT_PROBE, ERROR_UPSTREAM_BROKE},
      ENGINE_ASKS,
-     ENGINE_ASK,
+     STORE_ASK,
      EXCHANGE_PROBE,
      NONE,
      0},
@@ -101,7 +101,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_DOUBT, NEXT_PROBE, ERROR_UPSTREAM_BROKE},
      ENGINE_STORED,
-     ENGINE_ASK,
+     STORE_ASK,
      EXCHANGE_RESPOND,
      ERROR_UPSTREAM_BROKE,
      RESULT_UNKNOWN},
@@ -109,7 +109,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_NOTHING, NEXT_DECIDE, NONE},
      ENGINE_STALE,
-     ENGINE_DOUBT,
+     STORE_DOUBT,
      EXCHANGE_DECIDE,
      NONE,
      0},
@@ -117,7 +117,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_NOTHING, NEXT_DECIDE, NONE},
      ENGINE_STORED,
-     ENGINE_DOUBT,
+     STORE_DOUBT,
      EXCHANGE_RESPOND,
      ERROR_UPSTREAM_BROKE,
      RESULT_UNKNOWN},
@@ -125,7 +125,7 @@ static const struct row rows[] = {
      EXCHANGE_FORWARD,
      {WRITE_COMPLETE, NEXT_RESPONSE, NONE},
      ENGINE_STALE,
-     ENGINE_FINISH,
+     STORE_FINISH,
      EXCHANGE_DECIDE,
      NONE,
      0},
@@ -133,7 +133,7 @@ static const struct row rows[] = {
      EXCHANGE_PROBE,
      {WRITE_COMPLETE, NEXT_RESPONSE, NONE},
      ENGINE_STORED,
-     ENGINE_FINISH,
+     STORE_FINISH,
      EXCHANGE_RESPOND,
      NONE,
      RESULT_STORED},
@@ -141,7 +141,7 @@ static const struct row rows[] = {
      EXCHANGE_PROBE,
      {WRITE_RELEASE, NEXT_DECIDE, NONE},
      ENGINE_STORED,
-     ENGINE_RELEASE_SETTLED,
+     STORE_RELEASE_SETTLED,
      EXCHANGE_DECIDE,
      NONE,
      0},
@@ -149,7 +149,7 @@ static const struct row rows[] = {
      EXCHANGE_PROBE,
      {WRITE_DOUBT, NEXT_ERROR, ERROR_OUTCOME_UNKNOWN},
      ENGINE_STORED,
-     ENGINE_DOUBT,
+     STORE_DOUBT,
      EXCHANGE_RESPOND,
      ERROR_OUTCOME_UNKNOWN,
      RESULT_IN_DOUBT},
@@ -157,7 +157,7 @@ static const struct row rows[] = {
      EXCHANGE_INQUIRE,
      {WRITE_TURN, NEXT_FORWARD, NONE},
      ENGINE_STORED,
-     ENGINE_TURN,
+     STORE_TURN,
      EXCHANGE_FORWARD,
      NONE,
      0},
@@ -165,7 +165,7 @@ static const struct row rows[] = {
      EXCHANGE_INQUIRE,
      {WRITE_COMPLETE, NEXT_DECIDE, NONE},
      ENGINE_STORED,
-     ENGINE_FINISH,
+     STORE_FINISH,
      EXCHANGE_DECIDE,
      NONE,
      0},
@@ -173,7 +173,7 @@ static const struct row rows[] = {
      EXCHANGE_INQUIRE,
      {WRITE_RELEASE, NEXT_ERROR, ERROR_UNPROVED},
      ENGINE_STORED,
-     ENGINE_RELEASE,
+     STORE_RELEASE,
      EXCHANGE_RESPOND,
      ERROR_UNPROVED,
      RESULT_RELEASED},
@@ -181,7 +181,7 @@ static const struct row rows[] = {
      EXCHANGE_INQUIRE,
      {WRITE_TURN, NEXT_FORWARD, NONE},
      ENGINE_EARLY,
-     ENGINE_TURN,
+     STORE_TURN,
      EXCHANGE_RESPOND,
      ERROR_UNPROVED,
      RESULT_RELEASED},
@@ -306,7 +306,7 @@ static void what_a_probe_finds_not_done_is_released_and_its_client_repeats(void 
     play->x->attempt.begin.spent = true;
     play->x->disposition = not_done;
     assert_int_equal(settle_disposition(play->x), EXCHANGE_RESPOND);
-    assert_int_equal(play->engine.acts[1].kind, ENGINE_RELEASE_SETTLED);
+    assert_int_equal(play->engine.acts[1].kind, STORE_RELEASE_SETTLED);
     assert_int_equal(play->x->reply.error, ERROR_UPSTREAM_BROKE);
     assert_int_equal(play->x->reply.result, RESULT_RELEASED);
     assert_true(play->x->reply.not_done && !play->x->attempt.begin.spent);
@@ -319,8 +319,8 @@ static void a_probe_that_is_not_believed_yet_stores_the_doubt(void **state)
     play->engine.written[0] = ENGINE_EARLY;
     assert_int_equal(settle_disposition(play->x), EXCHANGE_RESPOND);
     assert_int_equal(play->engine.n_acts, 2);
-    assert_int_equal(play->engine.acts[0].kind, ENGINE_RELEASE_SETTLED);
-    assert_int_equal(play->engine.acts[1].kind, ENGINE_DOUBT);
+    assert_int_equal(play->engine.acts[0].kind, STORE_RELEASE_SETTLED);
+    assert_int_equal(play->engine.acts[1].kind, STORE_DOUBT);
     assert_int_equal(play->x->reply.error, ERROR_OUTCOME_UNKNOWN);
     assert_true(play->x->not_found_yet);
 }
@@ -332,7 +332,7 @@ static void a_doubt_is_not_probed_for_a_client_that_left(void **state)
     stage_settling(EXCHANGE_FORWARD, probe);
     play->x->client_state = CLIENT_LEFT;
     assert_int_equal(settle_disposition(play->x), EXCHANGE_RESPOND);
-    assert_int_equal(play->engine.acts[0].kind, ENGINE_DOUBT);
+    assert_int_equal(play->engine.acts[0].kind, STORE_DOUBT);
 }
 
 /* ---- the record went on, or away ---- */
