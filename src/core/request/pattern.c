@@ -425,103 +425,49 @@ static struct fragment read_choice(struct builder *builder, bool at_start)
 
 /* ---- from positions to masks ---- */
 
-/* After any position of `from` may come any of `to`. */
-struct jump {
-    uint64_t *from;
-    uint64_t *to;
-};
-
 struct pattern {
     size_t words; /* of each mask */
     bool nullable;
     uint64_t *first;
     uint64_t *last;
-    uint64_t *next;    /* positions that their right neighbour may follow */
-    uint64_t *again;   /* positions that may follow themselves */
+    uint64_t *follow;  /* of each position: those that may come next */
     uint64_t *classes; /* of each byte: the positions that take it */
-    size_t n_jumps;    /* what else may follow what */
-    struct jump *jumps;
 };
 
-static uint64_t *new_mask(struct arena *arena, size_t words)
+static uint64_t *new_masks(struct arena *arena, size_t words)
 {
-    uint64_t *mask = arena_alloc(arena, words * sizeof *mask);
-    if (mask)
-        memset(mask, 0, words * sizeof *mask);
-    return mask;
+    uint64_t *masks = arena_alloc(arena, words * sizeof *masks);
+    if (masks)
+        memset(masks, 0, words * sizeof *masks);
+    return masks;
 }
 
-/* Takes neighbour and self out of what follows a position. */
-static void sort_out_neighbours(struct pattern *pattern, struct set *follow, size_t position)
+static const struct pattern *make_pattern(const struct builder *builder,
+                                          const struct fragment *whole, struct arena *arena)
 {
-    uint64_t *self = &follow->words[position / WORD_BITS];
-    if (bit_is_set(follow->words, position))
-        bit_set(pattern->again, position);
-    *self &= ~(UINT64_C(1) << (position % WORD_BITS));
-    size_t right = position + 1;
-    if (right == PATTERN_POSITIONS_MAX || !bit_is_set(follow->words, right))
-        return;
-    bit_set(pattern->next, position);
-    follow->words[right / WORD_BITS] &= ~(UINT64_C(1) << (right % WORD_BITS));
-}
-
-static bool add_jump(struct pattern *pattern, const struct set *follow, size_t position,
-                     struct arena *arena)
-{
-    static const struct set none;
-    size_t size = pattern->words * sizeof(uint64_t);
-    if (memcmp(follow->words, none.words, size) == 0)
-        return true;
-    for (size_t i = 0; i < pattern->n_jumps; i++)
-        if (memcmp(pattern->jumps[i].to, follow->words, size) == 0) {
-            bit_set(pattern->jumps[i].from, position);
-            return true;
-        }
-    struct jump jump = {new_mask(arena, pattern->words), new_mask(arena, pattern->words)};
-    if (!jump.from || !jump.to)
-        return false;
-    memcpy(jump.to, follow->words, size);
-    bit_set(jump.from, position);
-    pattern->jumps[pattern->n_jumps++] = jump;
-    return true;
-}
-
-static bool fill_pattern(struct pattern *pattern, struct builder *builder,
-                         const struct fragment *whole, struct arena *arena)
-{
-    size_t words = pattern->words;
-    memcpy(pattern->first, whole->first.words, words * sizeof(uint64_t));
-    memcpy(pattern->last, whole->last.words, words * sizeof(uint64_t));
-    for (size_t i = 0; i < builder->n; i++) {
-        for (size_t c = 0; c < 256; c++)
-            if (bit_is_set(builder->classes[i].words, c))
-                bit_set(pattern->classes + c * words, i);
-        sort_out_neighbours(pattern, &builder->follow[i], i);
-        if (!add_jump(pattern, &builder->follow[i], i, arena))
-            return false;
-    }
-    return true;
-}
-
-static const struct pattern *make_pattern(struct builder *builder, const struct fragment *whole,
-                                          struct arena *arena)
-{
+    size_t words = builder->n > 0 ? (builder->n + WORD_BITS - 1) / WORD_BITS : 1;
+    size_t size = words * sizeof(uint64_t);
     struct pattern *pattern = arena_alloc(arena, sizeof *pattern);
     if (!pattern)
         return NULL;
-    size_t words = builder->n > 0 ? (builder->n + WORD_BITS - 1) / WORD_BITS : 1;
     *pattern = (struct pattern){
         .words = words,
         .nullable = whole->nullable,
-        .first = new_mask(arena, words),
-        .last = new_mask(arena, words),
-        .next = new_mask(arena, words),
-        .again = new_mask(arena, words),
-        .classes = new_mask(arena, 256 * words),
-        .jumps = arena_alloc(arena, (builder->n + 1) * sizeof(struct jump)),
+        .first = new_masks(arena, words),
+        .last = new_masks(arena, words),
+        .follow = new_masks(arena, (builder->n + 1) * words),
+        .classes = new_masks(arena, 256 * words),
     };
-    if (arena->failed || !fill_pattern(pattern, builder, whole, arena))
+    if (arena->failed)
         return NULL;
+    memcpy(pattern->first, whole->first.words, size);
+    memcpy(pattern->last, whole->last.words, size);
+    for (size_t i = 0; i < builder->n; i++) {
+        memcpy(pattern->follow + i * words, builder->follow[i].words, size);
+        for (size_t c = 0; c < 256; c++)
+            if (bit_is_set(builder->classes[i].words, c))
+                bit_set(pattern->classes + c * words, i);
+    }
     return pattern;
 }
 
@@ -551,50 +497,35 @@ const struct pattern *pattern_compile(struct slice text, struct arena *arena,
 
 /* ---- matching ---- */
 
-static bool mask_meets(const uint64_t *a, const uint64_t *b, size_t words)
-{
-    uint64_t both = 0;
-    for (size_t i = 0; i < words; i++)
-        both |= a[i] & b[i];
-    return both != 0;
-}
-
 /* Where the positions in `at` lead. */
 static void step_pattern(const struct pattern *pattern, const uint64_t *at, uint64_t *ret_next)
 {
-    uint64_t carry = 0;
-    for (size_t i = 0; i < pattern->words; i++) {
-        uint64_t moves = at[i] & pattern->next[i];
-        ret_next[i] = moves << 1 | carry | (at[i] & pattern->again[i]);
-        carry = moves >> (WORD_BITS - 1);
-    }
-    for (size_t j = 0; j < pattern->n_jumps; j++) {
-        const struct jump *jump = &pattern->jumps[j];
-        if (mask_meets(at, jump->from, pattern->words))
-            for (size_t i = 0; i < pattern->words; i++)
-                ret_next[i] |= jump->to[i];
-    }
+    memset(ret_next, 0, pattern->words * sizeof *ret_next);
+    for (size_t i = 0; i < pattern->words; i++)
+        for (uint64_t rest = at[i]; rest != 0; rest &= rest - 1) {
+            size_t position = i * WORD_BITS + (size_t)__builtin_ctzll(rest);
+            for (size_t j = 0; j < pattern->words; j++)
+                ret_next[j] |= pattern->follow[position * pattern->words + j];
+        }
 }
 
 bool pattern_matches(const struct pattern *pattern, struct slice text)
 {
     size_t words = pattern->words;
-    uint64_t at[WORDS_MAX] = {0}, candidates[WORDS_MAX];
+    uint64_t at[WORDS_MAX], next[WORDS_MAX], any = 0;
     CHECK(words <= WORDS_MAX);
     if (text.len == 0)
         return pattern->nullable;
     if (text.len > PATTERN_TEXT_MAX)
         return false;
-    memcpy(candidates, pattern->first, words * sizeof(uint64_t));
+    memcpy(next, pattern->first, words * sizeof *next);
     for (size_t n = 0; n < text.len; n++) {
         const uint64_t *class = pattern->classes + (unsigned char)text.at[n] * words;
-        uint64_t any = 0;
-        if (n > 0)
-            step_pattern(pattern, at, candidates);
         for (size_t i = 0; i < words; i++)
-            any |= at[i] = candidates[i] & class[i];
-        if (!any)
-            return false;
+            at[i] = next[i] & class[i];
+        step_pattern(pattern, at, next);
     }
-    return mask_meets(at, pattern->last, words);
+    for (size_t i = 0; i < words; i++)
+        any |= at[i] & pattern->last[i];
+    return any != 0;
 }

@@ -3,9 +3,10 @@
  * pattern: a POSIX extended regular expression that a text must match as a whole. Pure.
  *
  * Patterns come from the config, texts from strangers, so nothing here may grow with what is
- * matched: a compiled pattern is a set of positions (one for each character or bracket expression,
- * bounds written out) and masks over that set; matching takes a few word operations for each byte
- * and allocates nothing. Bytes count, in the C locale; '.' is any byte but NUL.
+ * matched, as regexec does (docs/decisions/0009-what-trying-it-found.md): a compiled pattern is a
+ * set of positions (one for each character or bracket expression, bounds written out) and masks
+ * over that set; matching takes one of them for each position that the last byte led to, and
+ * allocates nothing. Bytes count, in the C locale; '.' is any byte but NUL.
  */
 #ifndef PAWL_CORE_PATTERN_H
 #define PAWL_CORE_PATTERN_H
@@ -26,8 +27,8 @@ struct pattern;
 const struct pattern *pattern_compile(struct slice text, struct arena *arena,
                                       struct slice *ret_problem);
 
-/* Whether all of `text` matches. Thread-safe, and the time is bounded: at most 255 bytes, each one
- * a pass over the masks. */
+/* Whether all of `text` matches. Thread-safe, and the time is bounded: each of at most 255 bytes
+ * joins at most 1024 masks of 16 words, which takes some 2 ms; a usual pattern takes 1 us. */
 bool pattern_matches(const struct pattern *pattern, struct slice text);
 
 #endif
