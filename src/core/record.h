@@ -154,7 +154,7 @@ bool record_key_is_absent(const struct record *record, int64_t now);
 
 /* Longer than a save may stay unsure, as far as anybody can say: an owner that stores its outcome
  * again finds that it was stored, however short the ttl. */
-#define RECORD_ROW_LEAST_US 60000000 /* a plain number: SQL uses it, too */
+#define RECORD_ROW_LEAST_US 60000000 /* SQL uses it, too */
 
 /* Of a final record: until when its response may be replayed, and when its row is to go. */
 int64_t record_body_until(const struct record *record);

@@ -68,7 +68,7 @@ struct backend_holder {
 
 #define BACKEND_ODD_MOST STORE_ODD_MOST
 /* A beat that is further ahead of the clock is none: no pawl wrote it. A server's clock that was
- * set back is not that far behind. A plain number: SQL uses it, too. */
+ * set back is not that far behind. SQL uses it, too. */
 #define BACKEND_BEAT_AHEAD_MOST_US 86400000000
 
 /* See struct store_counts. */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which column of pawl.record holds which field of a struct store_row, once: X(kind, column,
- * field), with the kinds of sqlite/columns.h. In schema/ the types pawl.saved_row and
- * pawl.loaded have them in this order. Older clients read those by position, so a new column is a
- * line of POSTGRES_READ, its field, a migration, and a parameter of pawl.save of its own.
+ * field), with the kinds of sqlite/columns.h. scripts/schema puts them into schema/, which spells
+ * them in the definition of pawl.record alone. Older clients read what functions take and return by
+ * position, so a new column is a line of POSTGRES_READ, its field, a migration, and a parameter of
+ * pawl.save of its own.
  */
 #ifndef PAWL_STORE_POSTGRES_COLUMNS_H
 #define PAWL_STORE_POSTGRES_COLUMNS_H
 
-#define POSTGRES_RECORD(X)                                                                         \
+/* What never changes while a record lives, */
+#define POSTGRES_IDENTITY(X)                                                                       \
     X(BYTES, key_hash, key_hash.bytes)                                                             \
     X(TEXT, tenant, tenant)                                                                        \
     X(TEXT, rule, rule)                                                                            \
@@ -16,7 +18,10 @@
     X(TEXT, recipe, recipe)                                                                        \
     X(TEXT, fingerprint, fingerprint)                                                              \
     X(BYTES, payload_hash, record.payload_hash.bytes)                                              \
-    X(BYTES, target_hash, record.target_hash.bytes)                                                \
+    X(BYTES, target_hash, record.target_hash.bytes)
+
+/* and the rest. */
+#define POSTGRES_STATE(X)                                                                          \
     X(INT, created_at, record.created_at)                                                          \
     X(INT, status, record.status)                                                                  \
     X(INT, token, record.token)                                                                    \
@@ -51,6 +56,8 @@
     X(INT, kept, record.kept)                                                                      \
     X(INT, http_code, record.http_status)                                                          \
     X(TEXT, result_ref, location)
+
+#define POSTGRES_RECORD(X) POSTGRES_IDENTITY(X) POSTGRES_STATE(X)
 
 #define POSTGRES_READ(X)                                                                           \
     POSTGRES_RECORD(X)                                                                             \

@@ -197,7 +197,7 @@ CREATE OR REPLACE FUNCTION pawl.microseconds(span interval, what text) RETURNS b
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF span IS NULL THEN
-        RETURN 9223372036854775807;
+        RETURN @NEVER@;
     ELSIF span < '0' OR span > '100000 days' THEN
         RAISE EXCEPTION '% must be between 0 and 100000 days, or NULL: forever', what
             USING ERRCODE = '22023';
@@ -206,7 +206,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.after(at bigint, span bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
-AS $$ SELECT CASE WHEN at > 0 AND span > 9223372036854775807 - at THEN 9223372036854775807
+AS $$ SELECT CASE WHEN at > 0 AND span > @NEVER@ - at THEN @NEVER@
                   ELSE at + span END $$;
 
 -- 64 hex digits as `pawl hash` prints them; NULL: not brought.
@@ -244,7 +244,8 @@ BEGIN
     END LOOP;
     PERFORM set_config('lock_timeout', own, true);
     IF EXISTS (SELECT FROM pawl.record r WHERE r.key_hash = hash AND r.named
-            AND r.status IN (2, 3) AND r.provisional = 0 AND r.gone_at > pawl.clock(0)) THEN
+            AND r.status IN (@COMPLETE@, @FAILED@) AND r.provisional = 0
+            AND r.gone_at > pawl.clock(0)) THEN
         RAISE SQLSTATE 'PW098';
     END IF;
     RETURN 'held';
@@ -303,8 +304,8 @@ CREATE OR REPLACE FUNCTION pawl.refuse_open() RETURNS trigger LANGUAGE plpgsql V
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     SET jit = off AS $$
 BEGIN
-    IF EXISTS (SELECT FROM pawl.record r WHERE r.id = NEW.id AND r.owner < 0 AND r.status = 1
-            AND r.lease_until > 0) THEN
+    IF EXISTS (SELECT FROM pawl.record r WHERE r.id = NEW.id AND r.owner < 0
+            AND r.status = @PENDING@ AND r.lease_until > 0) THEN
         RAISE EXCEPTION
             'this transaction began key % of rule % and neither completed nor released it',
             encode(NEW.key, 'escape'), encode(NEW.rule, 'escape') USING ERRCODE = 'PW002',
@@ -318,7 +319,7 @@ IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'pawl.record'::regclas
         AND t.tgname = 'record_open') THEN
     CREATE CONSTRAINT TRIGGER record_open AFTER INSERT OR UPDATE ON pawl.record
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-        WHEN (NEW.owner < 0 AND NEW.status = 1 AND NEW.lease_until > 0)
+        WHEN (NEW.owner < 0 AND NEW.status = @PENDING@ AND NEW.lease_until > 0)
         EXECUTE FUNCTION pawl.refuse_open();
 END IF;
 -- Whatever session_replication_role is. What a replica applies has none at COMMIT that is open.

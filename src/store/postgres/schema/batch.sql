@@ -12,19 +12,20 @@ $$ SELECT CASE WHEN at <> 0 THEN at
 -- written so that no plan reads a whole table (LATERAL .. OFFSET 0, = ANY, a subquery that IS NULL:
 -- for EXISTS it may hash the table), and the client sets enable_seqscan = off.
 
--- One that is a day ahead of the clock is none (BACKEND_BEAT_AHEAD_MOST_US).
+-- One that is a day ahead of the clock is none.
 CREATE OR REPLACE FUNCTION pawl.is_beat(beat_at bigint, now bigint) RETURNS boolean LANGUAGE sql
-    IMMUTABLE AS $$ SELECT beat_at BETWEEN 1 AND now + 86400000000 $$;
+    IMMUTABLE AS $$ SELECT beat_at BETWEEN 1 AND now + @BEAT_AHEAD_MOST_US@ $$;
 
 -- Whether a pawl may have written it: record_is_sound, and what fits its fields (load.c).
 CREATE OR REPLACE FUNCTION pawl.is_sound(r pawl.record) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    final boolean := r.status IN (2, 3);
+    final boolean := r.status IN (@COMPLETE@, @FAILED@);
     leased boolean := r.lease_until <> 0;
 BEGIN
-    RETURN r.status BETWEEN 1 AND 4 AND r.token BETWEEN 1 AND 7258118400000000 AND r.attempts > 0
-        AND r.unknown BETWEEN 0 AND 3 AND r.cause >= 0 AND r.http_code BETWEEN 0 AND 999
+    RETURN r.status BETWEEN @PENDING@ AND @UNKNOWN@ AND r.token BETWEEN 1 AND @TIME_MOST@
+        AND r.attempts > 0 AND r.unknown BETWEEN @UNKNOWN_HOLD@ AND @UNKNOWN_PARTICIPANT@
+        AND r.cause >= 0 AND r.http_code BETWEEN 0 AND 999
         AND least(r.lease_us, r.hold_us, r.settle_us, r.quiet_at, r.ttl_us, r.least_us,
             r.doubted_us, r.tombstone_us, r.once_ttl_us, r.once_until, r.created_at, r.started_at,
             r.lease_until, r.completed_at, r.expires_at, r.gone_at) >= 0
@@ -32,12 +33,13 @@ BEGIN
             r.kept) >= 0
         AND greatest(r.probing, r.windowed, r.doubt, r.provisional, r.once_window, r.once_replay,
             r.kept) <= 1
-        AND (NOT leased OR r.status = 1 OR r.provisional = 1)
-        AND (r.provisional = 0 OR (final AND leased AND r.expires_at = 9223372036854775807
-            AND r.gone_at = 9223372036854775807))
+        AND (NOT leased OR r.status = @PENDING@ OR r.provisional = 1)
+        AND (r.provisional = 0 OR (final AND leased AND r.expires_at = @NEVER@
+            AND r.gone_at = @NEVER@))
         AND (r.probing = 0 OR (leased AND r.doubt = 1))
         AND (NOT final OR (r.gone_at >= r.expires_at AND r.doubt = 0))
-        AND (r.status <> 4 OR r.unknown NOT IN (1, 3)) AND r.asking BETWEEN 0 AND r.token
+        AND (r.status <> @UNKNOWN@ OR r.unknown NOT IN (@UNKNOWN_RETRY@, @UNKNOWN_PARTICIPANT@))
+        AND r.asking BETWEEN 0 AND r.token
         AND (r.once <> '' OR (r.once_ttl_us = 0 AND r.once_until = 0))
         AND octet_length(r.key_hash) = 32 AND octet_length(r.payload_hash) IN (0, 32)
         AND octet_length(r.target_hash) IN (0, 32) AND octet_length(r.attempt_id) IN (0, 16);
@@ -50,14 +52,7 @@ CREATE OR REPLACE FUNCTION pawl.load(hashes bytea[], hints bigint[], onces bytea
 BEGIN
 RETURN QUERY
     SELECT n.name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea, NULL::bytea,
-        false, true, o.beat_at, c.packed, c.headers, c.body, r.id, r.version,
-        r.key_hash, r.tenant, r.rule, r.key, r.recipe, r.fingerprint, r.payload_hash,
-        r.target_hash, r.created_at, r.status, r.token, r.attempt_id, r.attempts, r.started_at,
-        r.lease_until, r.lease_us, r.owner, r.probing, r.windowed, r.unknown, r.settle_us,
-        r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
-        r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
-        r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref, r.hold_us, r.asking
+        false, true, o.beat_at, c.packed, c.headers, c.body, r.id, r.version, @READ(r)@
     FROM unnest(hashes, hints) WITH ORDINALITY n(hash, hint, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k
         WHERE k.key_hash = n.hash AND k.named OFFSET 0) r
@@ -72,13 +67,7 @@ IF EXISTS (SELECT FROM pawl.bound) THEN
     RETURN QUERY
     SELECT n.name, b.id, b.expires_at, b.acknowledges::bigint, b.recipe, b.payload_hash,
         b.target_hash, false, true, o.beat_at, c.packed, c.headers, c.body, r.id, r.version,
-        r.key_hash, r.tenant, r.rule, r.key, r.recipe, r.fingerprint, r.payload_hash,
-        r.target_hash, r.created_at, r.status, r.token, r.attempt_id, r.attempts, r.started_at,
-        r.lease_until, r.lease_us, r.owner, r.probing, r.windowed, r.unknown, r.settle_us,
-        r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
-        r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
-        r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref, r.hold_us, r.asking
+        @READ(r)@
     FROM unnest(hashes) WITH ORDINALITY n(hash, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.bound k WHERE k.key_hash = n.hash OFFSET 0) b
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k WHERE k.id = b.holder OFFSET 0) r
@@ -91,13 +80,7 @@ IF 0 <> ANY (hints) THEN
     RETURN QUERY
     SELECT n.name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea, NULL::bytea,
         true, r.named, o.beat_at, NULL::smallint, NULL::bytea, NULL::bytea, r.id, r.version,
-        r.key_hash, r.tenant, r.rule, r.key, r.recipe, r.fingerprint, r.payload_hash,
-        r.target_hash, r.created_at, r.status, r.token, r.attempt_id, r.attempts, r.started_at,
-        r.lease_until, r.lease_us, r.owner, r.probing, r.windowed, r.unknown, r.settle_us,
-        r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
-        r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
-        r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref, r.hold_us, r.asking
+        @READ(r)@
     FROM unnest(hashes, hints) WITH ORDINALITY n(hash, hint, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k
         WHERE k.id = n.hint AND k.key_hash = n.hash OFFSET 0) r
@@ -108,14 +91,7 @@ IF cardinality(onces) > 0 THEN
     RETURN QUERY
     SELECT cardinality(hashes) + n.name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bytea,
         NULL::bytea, NULL::bytea, false, true, o.beat_at, c.packed, c.headers, c.body, r.id,
-        r.version,
-        r.key_hash, r.tenant, r.rule, r.key, r.recipe, r.fingerprint, r.payload_hash,
-        r.target_hash, r.created_at, r.status, r.token, r.attempt_id, r.attempts, r.started_at,
-        r.lease_until, r.lease_us, r.owner, r.probing, r.windowed, r.unknown, r.settle_us,
-        r.quiet_at, r.ttl_us, r.least_us, r.doubted_us, r.tombstone_us, r.doubt, r.cause,
-        r.origin, r.provisional, r.once, r.once_template, r.once_ttl_us, r.once_window,
-        r.once_replay, r.once_until, r.completed_at, r.expires_at, r.gone_at, r.kept, r.http_code,
-        r.result_ref, r.hold_us, r.asking
+        r.version, @READ(r)@
     FROM unnest(onces) WITH ORDINALITY n(hash, name)
     CROSS JOIN LATERAL (SELECT * FROM pawl.record k
         WHERE k.once_name = n.hash OFFSET 0) r
@@ -433,7 +409,8 @@ BEGIN
     END IF;
 
     IF cardinality(ids) > 0 THEN
-        gone := ARRAY(SELECT w.id FROM unnest(saved) w WHERE w.status = 0 AND w.grp <> ALL (bad));
+        gone := ARRAY(SELECT w.id FROM unnest(saved) w
+            WHERE w.status = @ABSENT@ AND w.grp <> ALL (bad));
         IF cardinality(gone) > 0 THEN
             PERFORM pawl.remove(gone);
         END IF;
@@ -452,19 +429,9 @@ BEGIN
                 WHERE n.is_claimed = 1 AND n.is_once = 0 AND n.grp <> ALL (bad)));
         END IF;
         INSERT INTO pawl.record(id, version, named, once_name,
-            key_hash, tenant, rule, key, recipe, fingerprint, payload_hash, target_hash, created_at,
-            status, token, attempt_id, attempts, started_at, lease_until, lease_us, owner, probing,
-            windowed, unknown, settle_us, quiet_at, ttl_us, least_us, doubted_us, tombstone_us,
-            doubt, cause, origin, provisional, once, once_template, once_ttl_us, once_window,
-            once_replay, once_until, completed_at, expires_at, gone_at, kept, http_code, result_ref)
+            @RECORD@)
         SELECT w.id, new_version, true, w.once_name,
-            w.key_hash, w.tenant, w.rule, w.key, w.recipe, w.fingerprint, w.payload_hash,
-            w.target_hash, w.created_at, w.status, w.token, w.attempt_id, w.attempts, w.started_at,
-            w.lease_until, w.lease_us, w.owner, w.probing, w.windowed, w.unknown, w.settle_us,
-            w.quiet_at, w.ttl_us, w.least_us, w.doubted_us, w.tombstone_us, w.doubt, w.cause,
-            w.origin, w.provisional, w.once, w.once_template, w.once_ttl_us, w.once_window,
-            w.once_replay, w.once_until, w.completed_at, w.expires_at, w.gone_at, w.kept,
-            w.http_code, w.result_ref
+            @RECORD(w)@
         FROM unnest(saved) w WHERE w.is_new = 1 AND w.grp <> ALL (bad);
         GET DIAGNOSTICS written = ROW_COUNT;
     END IF;
@@ -473,28 +440,17 @@ BEGIN
     -- all ids at each row; for id = w.id alone a plan made on an empty table reads a whole one.
     IF cardinality(ids) > 0 THEN
         UPDATE pawl.record r SET version = new_version,
-            once_name = coalesce(w.once_name, r.once_name), status = w.status, token = w.token,
-            created_at = w.created_at,
-            attempt_id = w.attempt_id, attempts = w.attempts, started_at = w.started_at,
-            lease_until = w.lease_until, lease_us = w.lease_us, owner = w.owner,
-            probing = w.probing, windowed = w.windowed, unknown = w.unknown,
-            settle_us = w.settle_us, quiet_at = w.quiet_at, ttl_us = w.ttl_us,
-            least_us = w.least_us, doubted_us = w.doubted_us, tombstone_us = w.tombstone_us,
-            doubt = w.doubt, cause = w.cause, origin = w.origin, provisional = w.provisional,
-            once = w.once, once_template = w.once_template, once_ttl_us = w.once_ttl_us,
-            once_window = w.once_window, once_replay = w.once_replay, once_until = w.once_until,
-            completed_at = w.completed_at, expires_at = w.expires_at, gone_at = w.gone_at,
-            kept = w.kept, http_code = w.http_code, result_ref = w.result_ref,
+            once_name = coalesce(w.once_name, r.once_name), @STATE_SET(w)@,
             hold_us = CASE WHEN r.token = w.token AND r.hold_us > 0 THEN r.hold_us ELSE 0 END,
             asking = CASE WHEN r.token = w.token AND r.asking > 0 THEN r.asking ELSE 0 END
         FROM unnest(saved) w
         CROSS JOIN LATERAL (SELECT k.ctid AS place FROM pawl.record k WHERE k.id = w.id OFFSET 0) k
-        WHERE r.ctid = k.place AND w.is_new = 0 AND w.status <> 0 AND w.grp <> ALL (bad);
+        WHERE r.ctid = k.place AND w.is_new = 0 AND w.status <> @ABSENT@ AND w.grp <> ALL (bad);
         GET DIAGNOSTICS touched = ROW_COUNT;
         written := written + touched;
     END IF;
     IF written < cardinality(saved) AND written < (SELECT count(*) FROM unnest(saved) w
-            WHERE (w.is_new = 1 OR w.status <> 0) AND w.grp <> ALL (bad)) THEN
+            WHERE (w.is_new = 1 OR w.status <> @ABSENT@) AND w.grp <> ALL (bad)) THEN
         RAISE EXCEPTION 'a trigger or rule on pawl.record keeps a row from being written';
     END IF;
 
@@ -525,10 +481,10 @@ BEGIN
     END IF;
     IF cardinality(unhelds) > 0 THEN
         DELETE FROM pawl.unheld u WHERE u.id = ANY (ARRAY(SELECT c.id FROM unnest(unhelds) c
-            WHERE c.status = 0 AND c.grp <> ALL (bad)));
+            WHERE c.status = @ABSENT@ AND c.grp <> ALL (bad)));
         INSERT INTO pawl.unheld(id, status, at)
         SELECT c.id, c.status, c.at FROM unnest(unhelds) c
-        WHERE c.status <> 0 AND c.grp <> ALL (bad)
+        WHERE c.status <> @ABSENT@ AND c.grp <> ALL (bad)
         ON CONFLICT (id) DO UPDATE SET status = excluded.status, at = excluded.at;
     END IF;
     IF cardinality(bad) > 0 THEN

@@ -18,14 +18,16 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.key_is_gone(r pawl.record, now bigint) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    RETURN r.id IS NULL OR (((r.status IN (2, 3) AND now >= r.gone_at)
-        OR (r.status = 1 AND r.lease_until = 0 AND now >= r.expires_at)) AND pawl.is_sound(r));
+    RETURN r.id IS NULL OR (((r.status IN (@COMPLETE@, @FAILED@) AND now >= r.gone_at)
+        OR (r.status = @PENDING@ AND r.lease_until = 0 AND now >= r.expires_at))
+        AND pawl.is_sound(r));
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.is_gone(r pawl.record, now bigint) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    RETURN pawl.key_is_gone(r, now) AND (r.id IS NULL OR r.status <> 2 OR now >= r.once_until);
+    RETURN pawl.key_is_gone(r, now)
+        AND (r.id IS NULL OR r.status <> @COMPLETE@ OR now >= r.once_until);
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.body_until(r pawl.record) RETURNS bigint
@@ -38,7 +40,8 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.sweep_at(r pawl.record) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    row_until bigint := greatest(pawl.after(r.completed_at, 60000000), r.gone_at, r.once_until);
+    row_until bigint := greatest(pawl.after(r.completed_at, @ROW_LEAST_US@), r.gone_at,
+        r.once_until);
 BEGIN
     RETURN CASE WHEN r.kept = 1 THEN least(pawl.body_until(r), row_until) ELSE row_until END;
 END $$;
@@ -91,7 +94,7 @@ CREATE OR REPLACE FUNCTION pawl.decide(r pawl.record, now bigint, OUT verdict te
     LANGUAGE plpgsql STABLE AS $$
 DECLARE
     lease_end bigint := pawl.lease_end(r);
-    repeats boolean := r.unknown IN (1, 3);
+    repeats boolean := r.unknown IN (@UNKNOWN_RETRY@, @UNKNOWN_PARTICIPANT@);
 BEGIN
     IF NOT pawl.is_sound(r) THEN
         verdict := 'outcome_unknown';
@@ -103,11 +106,11 @@ BEGIN
         verdict := 'begun_here';
     ELSIF lease_end > now THEN
         verdict := 'in_progress';
-    ELSIF r.status IN (2, 3) THEN
+    ELSIF r.status IN (@COMPLETE@, @FAILED@) THEN
         act := CASE WHEN r.provisional = 1 THEN 'freeze' END;
         verdict := CASE WHEN now >= r.expires_at THEN 'result_expired'
                         WHEN r.kept = 1 THEN 'replay' ELSE 'result_not_kept' END;
-    ELSIF r.status = 4 THEN
+    ELSIF r.status = @UNKNOWN@ THEN
         verdict := 'outcome_unknown';
     ELSIF repeats OR (lease_end = 0 AND r.doubt = 0) THEN
         act := CASE WHEN lease_end > 0 THEN 'repeat' ELSE 'acquire' END;
@@ -133,7 +136,7 @@ BEGIN
     r.expires_at := pawl.end_of(CASE WHEN r.windowed = 1 THEN r.created_at ELSE now END,
         r.ttl_us, r, now);
     r.gone_at := pawl.after(r.expires_at, r.tombstone_us);
-    IF r.status = 2 AND r.once_ttl_us > 0 THEN
+    IF r.status = @COMPLETE@ AND r.once_ttl_us > 0 THEN
         r.once_until := pawl.end_of(CASE WHEN r.once_window = 1 THEN r.created_at ELSE now END,
             r.once_ttl_us, r, now);
     END IF;
@@ -146,12 +149,14 @@ DECLARE
     -- What this transaction made was never counted.
     old smallint := CASE WHEN was.owner < 0 AND was.lease_until > 0 AND was.token = was.id THEN 0
                          ELSE was.status END;
-    was_released boolean := old = 1 AND was.lease_until = 0;
+    was_released boolean := old = @PENDING@ AND was.lease_until = 0;
 BEGIN
     INSERT INTO pawl.tally_entry(pending, complete, failed, unknown, released)
-        VALUES ((r.status = 1)::int - (old = 1)::int, (r.status = 2)::int - (old = 2)::int,
-            (r.status = 3)::int - (old = 3)::int, (r.status = 4)::int - (old = 4)::int,
-            (r.status = 1 AND r.lease_until = 0)::int - was_released::int);
+        VALUES ((r.status = @PENDING@)::int - (old = @PENDING@)::int,
+            (r.status = @COMPLETE@)::int - (old = @COMPLETE@)::int,
+            (r.status = @FAILED@)::int - (old = @FAILED@)::int,
+            (r.status = @UNKNOWN@)::int - (old = @UNKNOWN@)::int,
+            (r.status = @PENDING@ AND r.lease_until = 0)::int - was_released::int);
     IF was.lease_until > 0 AND was.owner > 0 AND (r.lease_until = 0 OR r.owner <> was.owner) THEN
         INSERT INTO pawl.tally_entry(owner, leases) VALUES (was.owner, -1);
     END IF;
@@ -162,25 +167,16 @@ CREATE OR REPLACE FUNCTION pawl.keep(was pawl.record, r pawl.record) RETURNS voi
     LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     UPDATE pawl.record k SET version = r.version, named = r.named, once_name = r.once_name,
-        status = r.status, token = r.token, attempt_id = r.attempt_id, attempts = r.attempts,
-        started_at = r.started_at, lease_until = r.lease_until, lease_us = r.lease_us,
-        owner = r.owner, probing = r.probing, windowed = r.windowed, unknown = r.unknown,
-        hold_us = r.hold_us, quiet_at = r.quiet_at, ttl_us = r.ttl_us, least_us = r.least_us,
-        doubted_us = r.doubted_us, tombstone_us = r.tombstone_us, doubt = r.doubt,
-        cause = r.cause, origin = r.origin, provisional = r.provisional, once = r.once,
-        once_template = r.once_template, once_ttl_us = r.once_ttl_us,
-        once_window = r.once_window, once_replay = r.once_replay, once_until = r.once_until,
-        completed_at = r.completed_at, expires_at = r.expires_at, gone_at = r.gone_at,
-        kept = r.kept, http_code = r.http_code, result_ref = r.result_ref
+        hold_us = r.hold_us, @STATE_SET(r)@
     WHERE k.id = r.id;
-    IF r.status = 4 OR (r.status = 1 AND r.lease_until = 0) THEN
+    IF r.status = @UNKNOWN@ OR (r.status = @PENDING@ AND r.lease_until = 0) THEN
         INSERT INTO pawl.unheld(id, status, at) VALUES (r.id, r.status,
-            CASE WHEN r.status = 1 THEN r.expires_at ELSE r.quiet_at - r.settle_us END)
+            CASE WHEN r.status = @PENDING@ THEN r.expires_at ELSE r.quiet_at - r.settle_us END)
             ON CONFLICT (id) DO UPDATE SET status = excluded.status, at = excluded.at;
-    ELSIF was.status = 4 OR (was.status = 1 AND was.lease_until = 0) THEN
+    ELSIF was.status = @UNKNOWN@ OR (was.status = @PENDING@ AND was.lease_until = 0) THEN
         DELETE FROM pawl.unheld u WHERE u.id = r.id;
     END IF;
-    IF was.status IN (2, 3) THEN
+    IF was.status IN (@COMPLETE@, @FAILED@) THEN
         UPDATE pawl.outcome c SET sweep_at = pawl.sweep_at(r) WHERE c.id = r.id;
     END IF;
     PERFORM pawl.count_change(was, r);
@@ -191,7 +187,7 @@ CREATE OR REPLACE FUNCTION pawl.end_life(r pawl.record) RETURNS void LANGUAGE pl
 DECLARE
     none pawl.record;
 BEGIN
-    none.status := 0;
+    none.status := @ABSENT@;
     none.lease_until := 0;
     PERFORM pawl.count_change(r, none), pawl.remove(ARRAY[r.id]);
 END $$;
@@ -200,7 +196,7 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.quiet_after(r pawl.record, since bigint) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    RETURN CASE WHEN r.probing = 1 OR r.unknown = 3 THEN r.quiet_at
+    RETURN CASE WHEN r.probing = 1 OR r.unknown = @UNKNOWN_PARTICIPANT@ THEN r.quiet_at
                 ELSE greatest(r.quiet_at, pawl.after(since, r.settle_us)) END;
 END $$;
 
@@ -213,8 +209,8 @@ DECLARE
     lapsed boolean := r.lease_until > 0;
 BEGIN
     r.version := token;
-    IF lapsed AND r.status = 1 THEN
-        r.cause := CASE WHEN r.probing = 1 THEN r.cause ELSE 4 END;
+    IF lapsed AND r.status = @PENDING@ THEN
+        r.cause := CASE WHEN r.probing = 1 THEN r.cause ELSE @CAUSE_LAPSED@ END;
         r.quiet_at := pawl.quiet_after(r, pawl.lease_end(r));
     END IF;
     IF act = 'freeze' THEN
@@ -226,7 +222,7 @@ BEGIN
             r.quiet_at := pawl.quiet_after(r, CASE WHEN r.quiet_at > 0 THEN r.quiet_at - r.settle_us
                                                   ELSE now END);
         END IF;
-        r.status := 4;
+        r.status := @UNKNOWN@;
         r.lease_until := 0;
         r.expires_at := 0;
         r.probing := 0;
@@ -235,7 +231,7 @@ BEGIN
             RAISE EXCEPTION 'the token % is not above %', token, r.token USING ERRCODE = '40001';
         END IF;
         r.doubt := CASE WHEN act = 'repeat' THEN 1 ELSE r.doubt END;
-        r.status := 1;
+        r.status := @PENDING@;
         r.token := token;
         r.attempt_id := pawl.attempt_id(token);
         r.attempts := r.attempts + 1;
@@ -245,7 +241,7 @@ BEGIN
         r.expires_at := 0;
         r.owner := -(pg_current_xact_id()::text::bigint);
         r.probing := 0;
-        r.unknown := 3;
+        r.unknown := @UNKNOWN_PARTICIPANT@;
         r.hold_us := 0;
         r.ttl_us := asked.ttl_us;
         r.least_us := asked.least_us;
@@ -271,18 +267,14 @@ DECLARE
     token bigint := pawl.new_token(now);
     xid bigint := pg_current_xact_id()::text;
 BEGIN
-    INSERT INTO pawl.record(id, version, named, once_name, key_hash, tenant, rule, key, recipe,
-        fingerprint, payload_hash, target_hash, created_at, status, token, attempt_id, attempts,
-        started_at, lease_until, lease_us, owner, probing, windowed, unknown, settle_us, quiet_at,
-        ttl_us, least_us, doubted_us, tombstone_us, doubt, cause, origin, provisional, once,
-        once_template, once_ttl_us, once_window, once_replay, once_until, completed_at, expires_at,
-        gone_at, kept, http_code, result_ref)
+    INSERT INTO pawl.record(id, version, named, once_name,
+        @RECORD@)
     VALUES (token, token, true, asked.once_hash, asked.hash, asked.tenant, asked.rule, asked.key,
-        '2 all', '', asked.payload, asked.target, now, 1, token, pawl.attempt_id(token), 1,
-        now, now + 1000000, 1000000, -xid, 0, 0, 3, 0, 0,
-        asked.ttl_us, asked.least_us, asked.ttl_us, asked.tombstone_us, 0, 0, '', 0, asked.once,
-        0, asked.once_ttl_us, 0, (asked.duplicate = 'replay' AND asked.once <> '')::int, 0, 0, 0,
-        0, 0, 0, '')
+        '2 all', '', asked.payload, asked.target, now, @PENDING@, token,
+        pawl.attempt_id(token), 1, now, now + 1000000, 1000000, -xid, 0, 0, @UNKNOWN_PARTICIPANT@,
+        0, 0, asked.ttl_us, asked.least_us, asked.ttl_us, asked.tombstone_us, 0, 0, '', 0,
+        asked.once, 0, asked.once_ttl_us, 0, (asked.duplicate = 'replay' AND asked.once <> '')::int,
+        0, 0, 0, 0, 0, 0, '')
     ON CONFLICT DO NOTHING;
     RETURN CASE WHEN FOUND THEN token END;
 END $$;
@@ -375,7 +367,7 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.refusal(asked pawl.asked, status smallint, by_once boolean,
     acknowledges boolean) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    RETURN CASE WHEN status <> 2 THEN NULL WHEN acknowledges THEN 'ack'
+    RETURN CASE WHEN status <> @COMPLETE@ THEN NULL WHEN acknowledges THEN 'ack'
         WHEN by_once OR asked.once = '' THEN nullif(asked.duplicate, 'replay') END;
 END $$;
 

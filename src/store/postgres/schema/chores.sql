@@ -43,8 +43,9 @@ BEGIN
             SELECT array_agg(h.id), array_agg(h.until), array_agg(h.body_until)
             INTO held, untils, bodies
             FROM (SELECT r.id, pawl.body_until(r) AS body_until,
-                    greatest(r.gone_at, r.once_until, pawl.after(r.completed_at, 60000000)) AS until
-                FROM pawl.record r WHERE r.id = ANY (due) AND r.status IN (2, 3)
+                    greatest(r.gone_at, r.once_until, pawl.after(r.completed_at, @ROW_LEAST_US@))
+                        AS until
+                FROM pawl.record r WHERE r.id = ANY (due) AND r.status IN (@COMPLETE@, @FAILED@)
                     AND pawl.is_sound(r) FOR UPDATE SKIP LOCKED) h;
             touched := pawl.sweep_records(self, ARRAY(SELECT h.id
                 FROM unnest(held, untils) h(id, until) WHERE h.until <= t));
@@ -63,12 +64,12 @@ BEGIN
                 WHERE c.ctid = k.place;
             END IF;
         END IF;
-        due := ARRAY(SELECT u.id FROM pawl.unheld u WHERE u.status = 1 AND u.at <= t ORDER BY u.at
-            LIMIT most - steps FOR UPDATE SKIP LOCKED);
+        due := ARRAY(SELECT u.id FROM pawl.unheld u WHERE u.status = @PENDING@ AND u.at <= t
+            ORDER BY u.at LIMIT most - steps FOR UPDATE SKIP LOCKED);
         steps := steps + cardinality(due);
         touched := pawl.sweep_records(self, ARRAY(SELECT r.id FROM pawl.record r
-            WHERE r.id = ANY (due) AND r.status = 1 AND r.lease_until = 0 AND r.expires_at <= t
-                AND pawl.is_sound(r) FOR UPDATE SKIP LOCKED));
+            WHERE r.id = ANY (due) AND r.status = @PENDING@ AND r.lease_until = 0
+                AND r.expires_at <= t AND pawl.is_sound(r) FOR UPDATE SKIP LOCKED));
         IF touched < cardinality(due) THEN
             DELETE FROM pawl.unheld u WHERE u.id = ANY (due)
                 AND (SELECT r.id FROM pawl.record r WHERE r.id = u.id) IS NULL;
@@ -103,9 +104,10 @@ BEGIN
     stuck := ARRAY(SELECT b.holder FROM pawl.bound b WHERE b.holder = ANY (gone)
         AND b.id <> ALL (free));
     gone := ARRAY(SELECT g FROM unnest(gone) g WHERE g <> ALL (stuck));
-    PERFORM pawl.count(self, ARRAY(SELECT ROW(0, 0, 0, 0, -(r.status = 1)::int,
-        -(r.status = 2)::int, -(r.status = 3)::int, -(r.status = 4)::int, -(r.status = 1)::int,
-        0)::pawl.saved_tally FROM pawl.record r WHERE r.id = ANY (gone)));
+    PERFORM pawl.count(self, ARRAY(SELECT ROW(0, 0, 0, 0, -(r.status = @PENDING@)::int,
+        -(r.status = @COMPLETE@)::int, -(r.status = @FAILED@)::int, -(r.status = @UNKNOWN@)::int,
+        -(r.status = @PENDING@)::int, 0)::pawl.saved_tally
+        FROM pawl.record r WHERE r.id = ANY (gone)));
     PERFORM pawl.remove(gone);
     RETURN cardinality(gone);
 END $$;
@@ -124,11 +126,12 @@ BEGIN
         LEFT JOIN pawl.owner o ON o.incarnation = l.owner AND pawl.is_beat(o.beat_at, t)
         WHERE pawl.after(coalesce(o.beat_at, 0), l.lease_us) <= t);
     unknown_oldest := (SELECT coalesce(min(u.at), 0) FROM pawl.unheld u
-        WHERE u.status = 4 AND u.at >= 0);
+        WHERE u.status = @UNKNOWN@ AND u.at >= 0);
     SELECT count(*), coalesce(min(due), 0) INTO expired, expired_oldest FROM (
         (SELECT c.sweep_at AS due FROM pawl.outcome c WHERE c.sweep_at <= t ORDER BY 1 LIMIT most)
         UNION ALL
-        (SELECT u.at FROM pawl.unheld u WHERE u.status = 1 AND u.at <= t ORDER BY 1 LIMIT most)
+        (SELECT u.at FROM pawl.unheld u WHERE u.status = @PENDING@ AND u.at <= t
+            ORDER BY 1 LIMIT most)
         LIMIT most) d;
     IF pg_try_advisory_xact_lock(hashtext('pawl fold')) THEN
         PERFORM pawl.fold_entries(self, 10000);

@@ -141,7 +141,7 @@ BEGIN
         VALUES (token, token, convert_to(event_id, 'UTF8'), convert_to(coalesce(tenant, ''),
             'UTF8'), convert_to(type, 'UTF8'), convert_to(to_char(to_timestamp(now / 1e6)
             AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'UTF8'),
-            convert_to(coalesce(data, 'null')::text, 'UTF8'), now, 1, 0, 9223372036854775807)
+            convert_to(coalesce(data, 'null')::text, 'UTF8'), now, 1, 0, @NEVER@)
         ON CONFLICT DO NOTHING;
     IF FOUND THEN
         RETURN 'stored';
@@ -179,7 +179,7 @@ BEGIN
     INSERT INTO pawl.inbox AS i (source, event_id, payload_hash, recipe, received_at, processed_at,
             result, gone_at)
         VALUES (source, event_id, hash, '2 all', now, now, 'ok',
-            nullif(until, 9223372036854775807)) ON CONFLICT DO NOTHING;
+            nullif(until, @NEVER@)) ON CONFLICT DO NOTHING;
     decision := CASE WHEN FOUND THEN 'proceed' END;
     SELECT i.* INTO met FROM pawl.inbox i WHERE i.source = source AND i.event_id = event_id;
     received_at := to_timestamp(met.received_at / 1e6);

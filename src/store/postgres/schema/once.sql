@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION pawl.decide_once(holder pawl.record, asked pawl.asked
 DECLARE
     lease_end bigint;
 BEGIN
-    IF pawl.is_gone(holder, now) OR (holder.status = 3 AND pawl.is_sound(holder)) THEN
+    IF pawl.is_gone(holder, now) OR (holder.status = @FAILED@ AND pawl.is_sound(holder)) THEN
         act := 'take';
         RETURN;
     END IF;
@@ -31,7 +31,7 @@ BEGIN
     SELECT d.verdict, d.act INTO verdict, act FROM pawl.decide(holder, now) d;
     IF verdict IN ('begun_here', 'in_progress') OR NOT pawl.is_sound(holder) THEN
         RETURN;
-    ELSIF holder.status = 2 THEN
+    ELSIF holder.status = @COMPLETE@ THEN
         IF now >= (CASE WHEN holder.once_ttl_us > 0 THEN holder.once_until
                 ELSE holder.gone_at END) THEN
             act := 'take';
@@ -47,9 +47,9 @@ BEGIN
                             WHEN holder.kept = 1 THEN 'replay' ELSE 'result_not_kept' END;
             act := 'bind';
         END IF;
-    ELSIF holder.status = 1 AND lease_end = 0 AND holder.doubt = 0 THEN
+    ELSIF holder.status = @PENDING@ AND lease_end = 0 AND holder.doubt = 0 THEN
         act := 'replace';
-    ELSIF holder.unknown IN (1, 3)
+    ELSIF holder.unknown IN (@UNKNOWN_RETRY@, @UNKNOWN_PARTICIPANT@)
             AND pawl.is_other_request(asked, holder.recipe, holder.payload_hash, holder.target_hash)
     THEN
         verdict := 'outcome_unknown';
@@ -77,7 +77,7 @@ BEGIN
     INSERT INTO pawl.bound(id, holder, expires_at, acknowledges, key_hash, key, recipe,
         payload_hash, target_hash)
     VALUES (pawl.new_token(now), holder, CASE WHEN settled THEN pawl.after(now,
-            pawl.after(asked.ttl_us, asked.tombstone_us)) ELSE 9223372036854775807 END,
+            pawl.after(asked.ttl_us, asked.tombstone_us)) ELSE @NEVER@ END,
         (settled AND asked.duplicate = 'ack')::int, asked.hash, asked.key, '2 all', asked.payload,
         asked.target);
 END $$;

@@ -204,15 +204,7 @@ IF to_regtype('pawl.seen_name') IS NULL THEN
     CREATE TYPE pawl.seen_row AS (grp bigint, id bigint, version bigint);
     -- status 0: it goes. once_name NULL: none is new.
     CREATE TYPE pawl.saved_row AS (grp bigint, is_new bigint, id bigint, once_name bytea,
-    key_hash bytea, tenant bytea, rule bytea, key bytea, recipe bytea, fingerprint bytea,
-    payload_hash bytea, target_hash bytea, created_at bigint, status bigint, token bigint,
-    attempt_id bytea, attempts bigint, started_at bigint, lease_until bigint, lease_us bigint,
-    owner bigint, probing bigint, windowed bigint, unknown bigint, settle_us bigint,
-    quiet_at bigint, ttl_us bigint, least_us bigint, doubted_us bigint, tombstone_us bigint,
-    doubt bigint, cause bigint, origin bytea, provisional bigint, once bytea,
-    once_template bigint, once_ttl_us bigint, once_window bigint, once_replay bigint,
-    once_until bigint, completed_at bigint, expires_at bigint, gone_at bigint, kept bigint,
-    http_code bigint, result_ref bytea);
+        @RECORD_WIRE@);
     -- is_whole 0: sweep_at alone.
     CREATE TYPE pawl.saved_outcome AS (grp bigint, id bigint, is_whole bigint, sweep_at bigint,
         packed bigint, headers bytea, body bytea);
@@ -231,16 +223,7 @@ IF to_regtype('pawl.seen_name') IS NULL THEN
         bound_acknowledges bigint, bound_recipe bytea, bound_payload_hash bytea,
         bound_target_hash bytea, by_hint boolean, named boolean, beat_at bigint,
         outcome_packed smallint, outcome_headers bytea, outcome_body bytea,
-        id bigint, version bigint,
-    key_hash bytea, tenant bytea, rule bytea, key bytea, recipe bytea, fingerprint bytea,
-    payload_hash bytea, target_hash bytea, created_at bigint, status smallint, token bigint,
-    attempt_id bytea, attempts bigint, started_at bigint, lease_until bigint, lease_us bigint,
-    owner bigint, probing smallint, windowed smallint, unknown smallint, settle_us bigint,
-    quiet_at bigint, ttl_us bigint, least_us bigint, doubted_us bigint, tombstone_us bigint,
-    doubt smallint, cause integer, origin bytea, provisional smallint, once bytea,
-    once_template bigint, once_ttl_us bigint, once_window smallint, once_replay smallint,
-    once_until bigint, completed_at bigint, expires_at bigint, gone_at bigint, kept smallint,
-    http_code integer, result_ref bytea);
+        id bigint, version bigint, @RECORD_TYPES@);
 END IF;
 IF to_regtype('pawl.saved_hold') IS NULL THEN
     CREATE TYPE pawl.saved_hold AS (grp bigint, id bigint, hold_us bigint);

@@ -15,7 +15,7 @@ BEGIN
             encode(r.tenant, 'escape') AS tenant, encode(r.rule, 'escape') AS rule,
             to_timestamp(nullif(r.completed_at, 0) / 1e6) AS completed_at,
             encode(r.target_hash, 'hex') AS target_hash, r.token, r.attempts
-        FROM pawl.record r WHERE r.status IN (1, 4)
+        FROM pawl.record r WHERE r.status IN (@PENDING@, @UNKNOWN@)
             OR r.gone_at > (extract(epoch FROM now()) * 1000000)::bigint;
             EXIT;
         EXCEPTION WHEN lock_not_available THEN
