@@ -4,10 +4,9 @@
 #include "base/mem.h"
 #include "client/fields.h"
 #include "client/queue.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include <sys/stat.h>
 
-#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define PAGE ((size_t)64) /* rows of one commit */
 
@@ -193,41 +192,31 @@ void credentials_describe(const struct credentials *credentials, struct buf *lin
 /* ---- waking ---- */
 
 /* Those of the page that wait for credentials. */
-static size_t bring_some(const struct store_found *found, struct table_change *changes)
+static void put_woken(const struct store_found *found, struct rows *rows)
 {
-    size_t n = 0;
+    rows->n = 0;
     for (size_t i = 0; i < found->n; i++) {
-        struct store_task *stored = (struct store_task *)(uintptr_t)found->rows[i];
+        struct store_task *stored = (struct store_task *)found->rows[i];
         if (store_task_reason(stored) != TASK_REASON_CREDENTIALS ||
             !task_wake(&stored->task, found->now))
             continue;
         store_task_settle(stored);
-        changes[n++] =
-            (struct table_change){.table = &task_table, .act = TABLE_UPDATE, .row = &stored->row};
+        rows_put(rows, TABLE_UPDATE, &task_table, &stored->row, NULL);
     }
-    return n;
 }
 
-static enum store_status save_refused(struct store *store, struct parker *parker,
-                                      struct table_change *changes, size_t n)
+/* Together; where another one changed one of them, one by one: that one is awake. */
+static enum store_status save_page(const struct rows *rows)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    return store_run(store, &op, parker, clock_after(clock_boot_us(), STORE_US));
-}
-
-/* Together; where somebody else changed one, one by one: that one is awake. */
-static enum store_status save_page(struct store *store, struct parker *parker,
-                                   struct table_change *changes, size_t n)
-{
-    enum store_status status = n > 0 ? save_refused(store, parker, changes, n) : STORE_DONE;
-    if (status != STORE_CONFLICT)
-        return status;
-    for (size_t i = 0; i < n; i++) {
-        status = save_refused(store, parker, &changes[i], 1);
-        if (status != STORE_DONE && status != STORE_CONFLICT)
-            return status;
+    struct rows one = *rows;
+    enum store_status status = rows_save(&one);
+    one.n = 1;
+    for (size_t i = 0; i < rows->n && status == STORE_CONFLICT; i++) {
+        one.changes = &rows->changes[i];
+        enum store_status saved = rows_save(&one);
+        status = saved == STORE_DONE ? STORE_CONFLICT : saved;
     }
-    return STORE_DONE;
+    return status == STORE_CONFLICT ? STORE_DONE : status;
 }
 
 enum store_status credentials_wake(struct store *store, struct parker *parker)
@@ -244,16 +233,17 @@ enum store_status credentials_wake(struct store *store, struct parker *parker)
                                 .limit = PAGE};
     enum store_status status;
     struct store_found found;
+    struct table_change changes[PAGE];
+    struct rows rows = {
+        .store = store, .parker = parker, .arena = &arena, .changes = changes, .most = PAGE};
     do {
-        struct table_change changes[PAGE];
         arena_reset(&arena);
-        found = (struct store_found){.arena = &arena};
-        status =
-            store_find_rows(store, &query, parker, clock_after(clock_boot_us(), STORE_US), &found);
+        status = rows_find(&rows, &query, &found);
         if (status != STORE_DONE)
             return status;
         like.row.id = found.n > 0 ? found.rows[found.n - 1]->id : 0;
-        status = save_page(store, parker, changes, bring_some(&found, changes));
+        put_woken(&found, &rows);
+        status = save_page(&rows);
     } while (status == STORE_DONE && found.n == PAGE);
     return status;
 }

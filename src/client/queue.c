@@ -5,13 +5,10 @@
 #include "base/compress/compress.h"
 #include "base/mem.h"
 #include "client/operation.h"
-#include "store/find.h"
 #include "store/tables/orders.h"
 #include <stdio.h>
 
-#define TIMEOUT_US (30 * CLOCK_US_PER_S) /* for one operation of the store */
 #define ARENA_MAX ((size_t)512 * 1024 * 1024)
-#define TRIES_MOST 100 /* somebody else was first each time */
 #define PACK_LEAST ((size_t)512)
 #define LANE_MAX ((size_t)1024)
 
@@ -28,8 +25,7 @@ struct adding {
 
 /* What is added together. */
 struct batch {
-    struct store *store;
-    struct parker *parker;
+    struct rows rows;
     struct arena arena;
     struct compress compress;
     struct adding *addings;
@@ -41,21 +37,7 @@ struct batch {
     struct queue_same same;     /* without a window what they send is not compared */
     struct store_counter bound; /* read before its operations were counted */
     struct table_change changes[TABLE_BRINGS_MAX];
-    size_t n_changes;
 };
-
-static enum store_status run_batch_op(struct batch *batch, struct store_op *op)
-{
-    return store_run(batch->store, op, batch->parker, clock_after(clock_boot_us(), TIMEOUT_US));
-}
-
-static enum store_status find_for_batch(struct batch *batch, const struct table_query *query,
-                                        struct store_found *ret_found)
-{
-    *ret_found = (struct store_found){.arena = &batch->arena};
-    return store_find_rows(batch->store, query, batch->parker,
-                           clock_after(clock_boot_us(), TIMEOUT_US), ret_found);
-}
 
 static struct slice lane_of(struct slice text, struct arena *arena)
 {
@@ -103,7 +85,7 @@ struct slice queue_answers(const struct queue_operation *operation, struct arena
 static void make_rows(struct batch *batch, struct adding *adding)
 {
     const struct queue_operation *operation = adding->operation;
-    int64_t now = store_now(batch->store);
+    int64_t now = store_now(batch->rows.store);
     int64_t deadline_at =
         operation->lasts_us == 0 ? CLOCK_NEVER : clock_after(now, operation->lasts_us);
     choose_key(operation, operation->dated, adding->added);
@@ -149,7 +131,6 @@ static void make_step(struct batch *batch, size_t i, struct slice order)
 static enum store_status place_in_group(struct batch *batch, size_t i)
 {
     struct store_task *task = &batch->addings[i].task, tail = {0};
-    struct rows rows = {.store = batch->store, .parker = batch->parker, .arena = &batch->arena};
     enum store_status status = STORE_DONE;
     bool is_behind = false;
     if (task->ord.len == 0)
@@ -157,7 +138,7 @@ static enum store_status place_in_group(struct batch *batch, size_t i)
     for (size_t before = 0; before < i && !is_behind; before++)
         is_behind = slice_eq(batch->addings[before].task.ord, task->ord);
     if (!is_behind)
-        status = order_find_last(&rows, task, &tail);
+        status = order_find_last(&batch->rows, task, &tail);
     if (tail.row.id != 0)
         batch->tails[batch->n_tails++] = tail;
     if (tail.row.id != 0 || is_behind)
@@ -173,36 +154,21 @@ static const struct store_counter bound_row = {.name = {"queue_bound", sizeof "q
 
 static enum store_status read_queue_bound(struct batch *batch)
 {
-    struct store_found found;
-    struct table_query query = {
-        .table = &counter_table, .by = TABLE_BY_KEY, .like = &bound_row.row, .limit = 1};
-    enum store_status status = find_for_batch(batch, &query, &found);
     batch->bound = bound_row;
-    if (status == STORE_DONE && found.n == 1)
-        batch->bound = *(const struct store_counter *)found.rows[0];
-    return status;
-}
-
-static void keep_state_count(void *argument, const struct table_row *row)
-{
-    *(size_t *)argument = (size_t)row->id;
+    return rows_find_one(&batch->rows, &counter_table, &batch->bound.row);
 }
 
 static enum store_status count_queue_state(struct batch *batch, enum task_state state, size_t *n)
 {
     struct store_task like = {.kind = SLICE(QUEUE_KIND), .task.state = state};
-    size_t counted = 0;
+    size_t counted;
     struct table_query query = {.table = &task_table,
                                 .by = TABLE_BY_INDEX,
                                 .index = &task_indexes[TASK_BY_STATE],
                                 .prefix = 2,
                                 .like = &like.row,
-                                .is_count = true,
-                                .limit = batch->most,
-                                .each = keep_state_count,
-                                .argument = &counted};
-    struct store_op op = {.kind = STORE_QUERY, .query = &query};
-    enum store_status status = run_batch_op(batch, &op);
+                                .limit = batch->most};
+    enum store_status status = rows_count(&batch->rows, &query, &counted);
     *n += counted;
     return status;
 }
@@ -225,41 +191,29 @@ static enum store_status find_room(struct batch *batch, bool *ret_fits)
 
 /* ---- one commit ---- */
 
-static void bring_added(struct batch *batch, const struct table *table, enum table_act act,
-                        struct table_row *row, const struct table_row *parent)
-{
-    CHECK(batch->n_changes < TABLE_BRINGS_MAX);
-    batch->changes[batch->n_changes++] =
-        (struct table_change){.table = table, .act = act, .row = row, .parent = parent};
-}
-
 static enum store_status save_added(struct batch *batch)
 {
+    struct rows *rows = &batch->rows;
     const struct table_row *list = batch->list ? &batch->list->row : NULL;
-    batch->n_changes = 0;
+    rows->n = 0;
     if (batch->most > 0)
-        bring_added(batch, &counter_table, batch->bound.row.id == 0 ? TABLE_INSERT : TABLE_TOUCH,
-                    &batch->bound.row, NULL);
+        rows_put(rows, batch->bound.row.id == 0 ? TABLE_INSERT : TABLE_TOUCH, &counter_table,
+                 &batch->bound.row, NULL);
     if (batch->list)
-        bring_added(batch, &task_list_table, TABLE_INSERT, &batch->list->row, NULL);
+        rows_put(rows, TABLE_INSERT, &task_list_table, &batch->list->row, NULL);
     for (size_t i = 0; i < batch->n_tails; i++)
-        bring_added(batch, &task_table, TABLE_TOUCH, &batch->tails[i].row, NULL);
+        rows_put(rows, TABLE_TOUCH, &task_table, &batch->tails[i].row, NULL);
     for (size_t i = 0; i < batch->n; i++) {
         struct adding *adding = &batch->addings[i];
         store_task_settle(&adding->task);
-        bring_added(batch, &task_table, TABLE_INSERT, &adding->task.row, list);
-        bring_added(batch, &request_table, TABLE_INSERT, &adding->request.row, &adding->task.row);
+        rows_put(rows, TABLE_INSERT, &task_table, &adding->task.row, list);
+        rows_put(rows, TABLE_INSERT, &request_table, &adding->request.row, &adding->task.row);
     }
     if (batch->same.window_us > 0)
-        bring_added(batch, &same_table, TABLE_INSERT, &batch->same.row.row,
-                    &batch->addings[0].task.row);
-    if (batch->arena.failed)
-        return STORE_NO_MEMORY;
-    struct store_op op = {.kind = STORE_ROWS,
-                          .brings = batch->changes,
-                          .n_brings = batch->n_changes,
-                          .rows.begins = true};
-    return run_batch_op(batch, &op);
+        rows_put(rows, TABLE_INSERT, &same_table, &batch->same.row.row,
+                 &batch->addings[0].task.row);
+    rows->begins = true;
+    return batch->arena.failed ? STORE_NO_MEMORY : rows_save(rows);
 }
 
 static void report_batch(struct batch *batch)
@@ -275,10 +229,11 @@ static enum store_status find_same(struct batch *batch, bool *ret_found)
 {
     const struct adding *adding = &batch->addings[0];
     adding->added->end = QUEUE_ADDED;
-    enum store_status status = batch->same.window_us == 0
-                                   ? STORE_DONE
-                                   : queue_same_find(batch->store, adding->operation, batch->parker,
-                                                     &batch->same, adding->added);
+    enum store_status status =
+        batch->same.window_us == 0
+            ? STORE_DONE
+            : queue_same_find(batch->rows.store, adding->operation, batch->rows.parker,
+                              &batch->same, adding->added);
     *ret_found = adding->added->end == QUEUE_SAME;
     return status;
 }
@@ -310,17 +265,6 @@ static enum store_status try_batch(struct batch *batch)
 
 /* ---- what is there already ---- */
 
-static enum store_status find_request(struct batch *batch, int64_t id,
-                                      const struct store_request **ret_request)
-{
-    struct store_found found;
-    struct table_query query = {.table = &request_table, .after = id - 1, .limit = 1};
-    enum store_status status = find_for_batch(batch, &query, &found);
-    bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
-    *ret_request = is_found ? (const struct store_request *)found.rows[0] : NULL;
-    return status;
-}
-
 /* Bodies are packed alike. */
 static bool is_same_operation(const struct adding *adding, const struct store_task *task,
                               const struct store_request *request)
@@ -336,25 +280,24 @@ static bool is_same_operation(const struct adding *adding, const struct store_ta
 static enum store_status find_known(struct batch *batch, bool *ret_found)
 {
     struct adding *adding = &batch->addings[0];
-    struct store_found found;
-    const struct store_request *request = NULL;
+    struct store_task task;
+    struct store_request request;
     make_rows(batch, adding);
     struct table_query query = {.table = &task_table,
                                 .by = TABLE_BY_INDEX,
                                 .index = &task_indexes[TASK_BY_KEY],
                                 .prefix = 3,
-                                .like = &adding->task.row,
-                                .limit = 1};
-    enum store_status status = find_for_batch(batch, &query, &found);
-    *ret_found = status == STORE_DONE && found.n == 1;
+                                .like = &adding->task.row};
+    enum store_status status = rows_find_first(&batch->rows, &query, &task.row);
+    *ret_found = task.row.id != 0;
     if (!*ret_found)
         return status;
-    const struct store_task *task = (const struct store_task *)found.rows[0];
-    status = find_request(batch, task->row.id, &request);
-    adding->added->id = task->row.id;
-    adding->added->state = task->task.state;
-    adding->added->end =
-        request && is_same_operation(adding, task, request) ? QUEUE_KNOWN : QUEUE_OTHER;
+    status = rows_by_id(&batch->rows, &request_table, task.row.id, &request.row);
+    adding->added->id = task.row.id;
+    adding->added->state = task.task.state;
+    adding->added->end = request.row.id != 0 && is_same_operation(adding, &task, &request)
+                             ? QUEUE_KNOWN
+                             : QUEUE_OTHER;
     return status;
 }
 
@@ -363,7 +306,7 @@ static enum store_status add_alone(struct batch *batch)
 {
     enum store_status status = STORE_CONFLICT;
     bool is_known = false;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT && !is_known; try++) {
+    while (rows_try_again(&batch->rows, &status)) {
         arena_reset(&batch->arena);
         status =
             batch->addings[0].operation->key.len > 0 ? find_known(batch, &is_known) : STORE_DONE;
@@ -399,8 +342,11 @@ static struct batch *new_batch(struct store *store, struct parker *parker, size_
         mem_free(addings);
         return NULL;
     }
-    batch->store = store;
-    batch->parker = parker;
+    batch->rows = (struct rows){.store = store,
+                                .parker = parker,
+                                .arena = &batch->arena,
+                                .changes = batch->changes,
+                                .most = TABLE_BRINGS_MAX};
     batch->arena = arena_make(ARENA_MAX);
     batch->addings = addings;
     batch->n = n;
@@ -482,9 +428,13 @@ enum store_status queue_add_linked(struct store *store, struct queue_adding *add
                                    .deduping =
                                        given->dedupes ? SLICE(QUEUE_LIST_DEDUPES) : SLICE("")};
     batch->list = &list;
-    enum store_status status = try_list(batch, slice_of(order));
-    for (int try = 1; try < TRIES_MOST && status == STORE_CONFLICT && batch->most > 0; try++)
+    enum store_status status = STORE_CONFLICT;
+    while (rows_try_again(&batch->rows, &status)) {
         status = try_list(batch, slice_of(order));
+        bool is_counted_again = batch->most > 0 && batch->changes[0].is_stale; /* save_added */
+        if (status == STORE_CONFLICT && !is_counted_again)
+            break; /* one of their keys is there */
+    }
     if (status == STORE_DONE)
         adding->n_added = adding->n;
     given->id = list.row.id;
@@ -537,34 +487,28 @@ static enum store_status save_edit(struct batch *batch, const struct store_reque
     if (adding->operation->has_body)
         pack_body(batch, adding->operation->body, &adding->request);
     struct store_task_audit audit = store_audit_task(actor, "edit", &found, task, now);
-    batch->n_changes = 0;
-    bring_added(batch, &task_table, TABLE_UPDATE, &task->row, NULL);
-    bring_added(batch, &request_table, TABLE_UPDATE, &adding->request.row, NULL);
-    CHECK(batch->n_changes + STORE_AUDIT_CHANGES <= TABLE_BRINGS_MAX);
-    batch->n_changes += store_audit_add(&audit, actor, &batch->changes[batch->n_changes]);
-    struct store_op op = {
-        .kind = STORE_ROWS, .brings = batch->changes, .n_brings = batch->n_changes};
-    return batch->arena.failed ? STORE_NO_MEMORY : run_batch_op(batch, &op);
+    rows_put(&batch->rows, TABLE_UPDATE, &task_table, &task->row, NULL);
+    rows_put(&batch->rows, TABLE_UPDATE, &request_table, &adding->request.row, NULL);
+    store_audit_put(&audit, actor, &batch->rows);
+    return batch->arena.failed ? STORE_NO_MEMORY : rows_save(&batch->rows);
 }
 
 static enum store_status try_edit(struct batch *batch, int64_t id, const struct store_actor *actor)
 {
     struct adding *adding = &batch->addings[0];
     struct queue_added *added = adding->added;
-    const struct store_request *request = NULL;
-    struct store_found found;
-    struct table_query query = {.table = &task_table, .after = id - 1, .limit = 1};
-    enum store_status status = find_for_batch(batch, &query, &found);
-    if (status == STORE_DONE)
-        status = find_request(batch, id, &request);
-    if (status != STORE_DONE || found.n == 0 || found.rows[0]->id != id || !request)
-        return status;
     struct store_task *task = &adding->task;
-    *task = *(const struct store_task *)found.rows[0];
+    struct store_request request;
+    enum store_status status = rows_by_id(&batch->rows, &task_table, id, &task->row);
+    int64_t now = batch->rows.now;
+    if (status == STORE_DONE)
+        status = rows_by_id(&batch->rows, &request_table, id, &request.row);
+    if (status != STORE_DONE || task->row.id == 0 || request.row.id == 0)
+        return status;
     added->id = id;
     added->state = task->task.state;
     added->end = may_edit(task, adding->operation->has_body, actor->force);
-    return added->end == QUEUE_ADDED ? save_edit(batch, request, actor, found.now) : STORE_DONE;
+    return added->end == QUEUE_ADDED ? save_edit(batch, &request, actor, now) : STORE_DONE;
 }
 
 enum store_status queue_edit(struct store *store, const struct queue_edit *edit,
@@ -575,7 +519,7 @@ enum store_status queue_edit(struct store *store, const struct queue_edit *edit,
     if (!batch)
         return STORE_NO_MEMORY;
     batch->addings[0] = (struct adding){.operation = edit->operation, .added = ret_added};
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
+    while (rows_try_again(&batch->rows, &status)) {
         arena_reset(&batch->arena);
         ret_added->end = QUEUE_NOT_FOUND;
         status = try_edit(batch, edit->id, &edit->actor);

@@ -13,7 +13,7 @@
 #include "core/request/key_header.h"
 #include "store/same.h"
 #include "store/store.h"
-#include "store/tables/task_audit.h"
+#include "store/tables/acts.h"
 
 /* An operation as it is given. Slices are borrowed. */
 struct queue_operation {

@@ -105,12 +105,7 @@ enum store_status queue_same_find(struct store *store, const struct queue_operat
                                   struct parker *parker, struct queue_same *same,
                                   struct queue_added *ret_added)
 {
-    struct table_change change;
-    struct look look = {.rows = {.store = store,
-                                 .parker = parker,
-                                 .arena = same->arena,
-                                 .changes = &change,
-                                 .most = 1},
+    struct look look = {.rows = {.store = store, .parker = parker, .arena = same->arena},
                         .key = operation->key};
     bool stands = false;
     if (!hash_operation(operation, &look.wanted))

@@ -11,13 +11,12 @@
 #include "client/request.h"
 #include "client/verdict.h"
 #include "courier/kind.h"
-#include "store/find.h"
+#include <assert.h>
 
-#define STORE_US (10 * CLOCK_US_PER_S)       /* for one operation of the store */
 #define UNREADABLE_US (30 * CLOCK_US_PER_S)  /* until a file of headers is read again */
 #define ARENA_MAX (CLIENT_BODY_MAX * 41)     /* client_name_record */
 #define BODY_MAX ((uint64_t)CLIENT_BODY_MAX) /* of a response */
-#define CHANGES_MAX (4 + COURIER_FOLLOW_MAX + TALLY_MOST)
+static_assert(TALLY_MOST <= COURIER_OWN_MAX, "an end has room for its counters");
 
 /* A delivery's own: one attempt. */
 struct sending {
@@ -35,7 +34,6 @@ struct sending {
     struct arena arena;            /* of the operation */
     struct compress compress;
     struct tally tally;
-    struct table_change changes[CHANGES_MAX];
 };
 
 static struct sending *queue_sending_of(const struct courier_delivery *delivery)
@@ -54,19 +52,6 @@ static struct courier_verdict put_off(int64_t wait_us, enum task_reason reason)
 }
 
 /* ---- the operation ---- */
-
-static enum store_status read_queued_request(struct courier_delivery *delivery, struct store *store,
-                                             const struct store_request **ret_request)
-{
-    int64_t id = delivery->stored.row.id;
-    struct store_found found = {.arena = &queue_sending_of(delivery)->arena};
-    const struct table_query query = {.table = &request_table, .after = id - 1, .limit = 1};
-    enum store_status status = store_find_rows(store, &query, delivery->parker,
-                                               clock_after(clock_boot_us(), STORE_US), &found);
-    bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
-    *ret_request = is_found ? (const struct store_request *)found.rows[0] : NULL;
-    return status;
-}
 
 static bool unpack_body(struct sending *sending, const struct store_request *request)
 {
@@ -141,39 +126,33 @@ static bool make_sent_operation(struct courier_delivery *delivery,
 }
 
 /* A step of a list that is parked waits with it. */
-static enum store_status judge_list(struct courier_delivery *delivery, struct store *store,
+static enum store_status judge_list(const struct courier_delivery *delivery, struct rows *rows,
                                     bool *ret_is_parked)
 {
-    int64_t id = delivery->stored.list_id;
-    struct store_found found = {.arena = &queue_sending_of(delivery)->arena};
-    const struct table_query query = {.table = &task_list_table, .after = id - 1, .limit = 1};
+    struct store_task_list list;
     *ret_is_parked = false;
-    if (id == 0)
+    if (delivery->stored.list_id == 0)
         return STORE_DONE;
-    enum store_status status = store_find_rows(store, &query, delivery->parker,
-                                               clock_after(clock_boot_us(), STORE_US), &found);
-    *ret_is_parked = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id &&
-                     ((const struct store_task_list *)found.rows[0])->state == STEPS_PARKED;
+    enum store_status status =
+        rows_by_id(rows, &task_list_table, delivery->stored.list_id, &list.row);
+    *ret_is_parked = list.row.id != 0 && list.state == STEPS_PARKED;
     return status;
 }
 
 /* Attempts that reached nobody leave no row; one that did may have had its effect. */
-static enum store_status look_back(struct courier_delivery *delivery, struct store *store)
+static enum store_status look_back(struct courier_delivery *delivery, struct rows *rows)
 {
-    struct sending *sending = queue_sending_of(delivery);
     const struct store_attempt like = {.task = delivery->stored.row.id};
-    struct store_found found = {.arena = &sending->arena};
+    struct store_attempt first;
     const struct table_query query = {.table = &attempt_table,
                                       .by = TABLE_BY_INDEX,
                                       .index = &attempt_index,
                                       .prefix = 1,
-                                      .like = &like.row,
-                                      .limit = 1};
+                                      .like = &like.row};
     if (key_made_at(delivery->stored.key) == 0 || delivery->stored.task.in_doubt)
         return STORE_DONE;
-    enum store_status status = store_find_rows(store, &query, delivery->parker,
-                                               clock_after(clock_boot_us(), STORE_US), &found);
-    sending->is_unsent = status == STORE_DONE && found.n == 0;
+    enum store_status status = rows_find_first(rows, &query, &first.row);
+    queue_sending_of(delivery)->is_unsent = status == STORE_DONE && first.row.id == 0;
     return status;
 }
 
@@ -211,16 +190,16 @@ int64_t queue_remembers_us(const struct store_task *task, const struct store_req
 
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare_delivery(const struct queue_sender *sender,
-                                               struct courier_delivery *delivery,
-                                               struct store *store)
+                                               struct courier_delivery *delivery, struct rows *rows)
 {
     struct sending *sending = queue_sending_of(delivery);
-    const struct store_request *request = NULL;
+    struct table_row *row;
     bool is_parked;
-    if (judge_list(delivery, store, &is_parked) != STORE_DONE ||
-        read_queued_request(delivery, store, &request) != STORE_DONE ||
-        look_back(delivery, store) != STORE_DONE)
+    if (judge_list(delivery, rows, &is_parked) != STORE_DONE ||
+        rows_take(rows, &request_table, delivery->stored.row.id, &row) != STORE_DONE ||
+        look_back(delivery, rows) != STORE_DONE)
         return courier_down;
+    const struct store_request *request = (const struct store_request *)row;
     if (is_parked)
         return courier_settle(TASK_DEAD, TASK_REASON_ODD_ROW);
     if (!request || !make_sent_operation(delivery, request))
@@ -276,20 +255,20 @@ static struct courier_verdict courier_verdict_of(struct sending *sending,
 }
 
 static struct courier_verdict claim(const struct courier_kind *kind,
-                                    struct courier_delivery *delivery, struct table_change *change)
+                                    struct courier_delivery *delivery, struct rows *rows)
 {
     const struct queue_sender *sender = queue_sender_of(kind);
     struct sending *sending = queue_sending_of(delivery);
     sending->arena = arena_make(ARENA_MAX);
     client_http_init(&sending->http);
-    struct courier_verdict verdict = prepare_delivery(sender, delivery, sender->store);
+    struct courier_verdict verdict = prepare_delivery(sender, delivery, rows);
     if (verdict.claim != COURIER_CLAIMED)
         return verdict;
-    sending->attempt.brings = change;
-    sending->attempt.n_brings = 1;
+    sending->attempt.brings = rows->changes;
+    sending->attempt.n_brings = rows->n;
     CRASH_POINT(before_begin);
     enum engine_verdict begun = engine_begin(sender->engine, &sending->attempt, delivery->parker,
-                                             clock_after(clock_boot_us(), STORE_US));
+                                             clock_after(clock_boot_us(), ROWS_WITHIN_US));
     sending->attempt.n_brings = 0;
     attempt_fini(&sending->attempt);
     if (begun == ENGINE_PROCEED)
@@ -411,85 +390,70 @@ static struct courier_result attempt(const struct courier_kind *kind,
 /* ---- its end ---- */
 
 /* What the task became is the first change. */
-static size_t add_counters(struct sending *sending, const struct courier_delivery *delivery,
-                           const struct table_change *first, size_t n)
+static void put_counters(struct sending *sending, const struct courier_delivery *delivery,
+                         struct rows *rows)
 {
-    const struct task *now = &((const struct store_task *)first->row)->task;
+    const struct task *now = &((const struct store_task *)rows->changes[0].row)->task;
     bool is_exhausted = now->state == TASK_DEAD && (now->reason == TASK_REASON_ATTEMPTS ||
                                                     now->reason == TASK_REASON_DEADLINE);
     tally_init(&sending->tally, RETRY_PROFILE_queue, sending->attempt.token);
     tally_add(&sending->tally, delivery->stored.task.tries == 1 ? TALLY_OPERATION : TALLY_RETRY, 1);
     if (is_exhausted)
         tally_add(&sending->tally, TALLY_EXHAUSTED, 1);
-    CHECK(n + sending->tally.n <= CHANGES_MAX);
-    memcpy(sending->changes + n, sending->tally.changes,
-           sending->tally.n * sizeof *sending->changes);
-    return n + sending->tally.n;
-}
-
-static enum store_status save_sent_rows(const struct queue_sender *sender,
-                                        const struct courier_delivery *delivery,
-                                        struct table_change *changes, size_t n)
-{
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    if (n == 0)
-        return STORE_DONE;
-    return store_run(sender->store, &op, delivery->parker, clock_after(clock_boot_us(), STORE_US));
+    for (size_t i = 0; i < sending->tally.n; i++)
+        rows_put(rows, TABLE_ADD, &counter_table, &sending->tally.counters[i].row, NULL);
 }
 
 /* The record and the task, or where the record has moved on the task alone. */
 static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
-                             struct table_change *changes, size_t n)
+                             struct rows *rows)
 {
     const struct queue_sender *sender = queue_sender_of(kind);
     struct sending *sending = queue_sending_of(delivery);
     struct attempt *record = &sending->attempt;
     struct engine_act act = runner_act(&sending->end, false);
-    if (n > 0)
-        memcpy(sending->changes, changes, n * sizeof *changes);
-    record->brings = sending->changes;
-    record->n_brings = n > 0 ? add_counters(sending, delivery, changes, n) : 0;
+    if (rows->n > 0)
+        put_counters(sending, delivery, rows);
+    record->brings = rows->changes;
+    record->n_brings = rows->n;
     enum engine_written written = engine_store(sender->engine, record, &act, delivery->parker);
     if (written == ENGINE_LOST)
         return record->result.status == STORE_CONFLICT ? STORE_CONFLICT : STORE_DEAD;
-    if (written == ENGINE_STORED)
-        return STORE_DONE;
-    return save_sent_rows(sender, delivery, sending->changes, record->n_brings);
+    return written == ENGINE_STORED ? STORE_DONE : rows_save(rows);
 }
 
 static enum store_status audit_key(const struct courier_delivery *delivery,
-                                   const struct store_task *ended, struct courier_follow *follow)
+                                   const struct store_task *ended, struct rows *rows)
 {
     const struct store_actor actor = {.name = SLICE("queue"),
                                       .reason = queue_sending_of(delivery)->end.code};
-    struct store_task_audit *audit = arena_alloc(follow->arena, sizeof *audit);
-    CHECK(follow->n + STORE_AUDIT_CHANGES <= follow->most);
+    struct store_task_audit *audit = arena_alloc(rows->arena, sizeof *audit);
     if (!audit)
         return STORE_NO_MEMORY;
     *audit =
-        store_audit_task(&actor, "key_renewed", &delivery->stored, ended, store_now(follow->store));
-    follow->n += store_audit_add(audit, &actor, &follow->changes[follow->n]);
+        store_audit_task(&actor, "key_renewed", &delivery->stored, ended, store_now(rows->store));
+    store_audit_put(audit, &actor, rows);
     return STORE_DONE;
 }
 
 /* The response is that of the attempt that ends. */
 static enum store_status follow(const struct courier_kind *kind, struct courier_delivery *delivery,
-                                const struct store_task *ended, struct courier_follow *follow)
+                                const struct store_task *ended, struct rows *rows)
 {
     const struct sending *sending = delivery ? queue_sending_of(delivery) : NULL;
     struct undo_response response = {0};
     (void)kind;
-    if (sending && sending->renewed[0] && audit_key(delivery, ended, follow) != STORE_DONE)
+    if (sending && sending->renewed[0] && audit_key(delivery, ended, rows) != STORE_DONE)
         return STORE_NO_MEMORY;
     if (!sending || sending->http.status == 0 || sending->http.truncated)
-        return queue_steps_follow(ended, NULL, follow);
+        return queue_steps_follow(ended, NULL, rows);
     BUF_AUTO struct buf url = buf_make(SIZE_MAX);
     url_write_origin(&url, &sending->operation.url);
     url_write_target(&url, &sending->operation.url);
-    response = (struct undo_response){.url = arena_copy(follow->arena, buf_slice(&url)),
+    response = (struct undo_response){.url = arena_copy(rows->arena, buf_slice(&url)),
                                       .fields = buf_slice(&sending->http.fields),
                                       .body = buf_slice(&sending->http.body)};
-    return queue_steps_follow(ended, &response, follow);
+    return queue_steps_follow(ended, &response, rows);
 }
 
 static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)

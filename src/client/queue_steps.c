@@ -6,78 +6,32 @@
 #include "base/text/url.h"
 #include "client/fields.h"
 #include "client/queue_steps_priv.h"
-#include "store/find.h"
 #include "store/tables/orders.h"
 
-#define STORE_US (10 * CLOCK_US_PER_S)
 #define LANE_MAX ((size_t)1024)
-
-/* ---- rows ---- */
-
-static enum store_status find_for_walk(const struct courier_follow *follow,
-                                       const struct table_query *query,
-                                       struct store_found *ret_found)
-{
-    *ret_found = (struct store_found){.arena = follow->arena};
-    return store_find_rows(follow->store, query, follow->parker,
-                           clock_after(clock_boot_us(), STORE_US), ret_found);
-}
-
-enum store_status walk_find_row(const struct courier_follow *follow, const struct table *table,
-                                int64_t id, const struct table_row **ret_row)
-{
-    struct store_found found;
-    struct table_query query = {.table = table, .after = id - 1, .limit = 1};
-    enum store_status status = find_for_walk(follow, &query, &found);
-    bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
-    *ret_row = is_found ? found.rows[0] : NULL;
-    return status;
-}
-
-void walk_bring(struct walk *walk, const struct table *table, enum table_act act,
-                struct table_row *row, const struct table_row *parent)
-{
-    struct courier_follow *follow = walk->follow;
-    CHECK(follow->n < follow->most);
-    follow->changes[follow->n++] =
-        (struct table_change){.table = table, .act = act, .row = row, .parent = parent};
-}
-
-void *walk_keep(struct walk *walk, const void *row, size_t size)
-{
-    void *kept = arena_alloc(walk->follow->arena, size);
-    if (kept)
-        memcpy(kept, row, size);
-    return kept;
-}
-
-/* The task as it will be, where it is among the changes. */
-static struct table_change *find_brought(const struct courier_follow *follow, int64_t id)
-{
-    for (size_t i = 0; i < follow->n; i++)
-        if (follow->changes[i].table == &task_table && follow->changes[i].row->id == id)
-            return &follow->changes[i];
-    return NULL;
-}
 
 /* ---- reading ---- */
 
-static bool take_tasks(struct walk *walk, const struct store_found *found)
+/* The task as it will be, where it is among the changes. */
+static struct table_change *find_brought(const struct rows *rows, int64_t id)
+{
+    for (size_t i = 0; i < rows->n; i++)
+        if (rows->changes[i].table == &task_table && rows->changes[i].row->id == id)
+            return &rows->changes[i];
+    return NULL;
+}
+
+static void take_tasks(struct walk *walk, const struct store_found *found)
 {
     for (size_t i = 0; i < found->n; i++) {
-        const struct table_change *brought = find_brought(walk->follow, found->rows[i]->id);
-        struct store_task *task = brought ? (struct store_task *)brought->row
-                                          : walk_keep(walk, found->rows[i], sizeof *task);
-        if (!task)
-            return false;
-        walk->tasks[walk->n++] = task;
+        const struct table_change *brought = find_brought(walk->rows, found->rows[i]->id);
+        walk->tasks[walk->n++] = (struct store_task *)(brought ? brought->row : found->rows[i]);
     }
-    return true;
 }
 
 enum store_status walk_read(struct walk *walk, int64_t list, bool *ret_found)
 {
-    const struct table_row *row = NULL;
+    struct table_row *row;
     struct store_found found;
     const struct store_task like = {.list_id = list};
     const struct table_query query = {.table = &task_table,
@@ -86,16 +40,16 @@ enum store_status walk_read(struct walk *walk, int64_t list, bool *ret_found)
                                       .prefix = 1,
                                       .like = &like.row,
                                       .limit = WALK_MOST};
-    enum store_status status = walk_find_row(walk->follow, &task_list_table, list, &row);
+    enum store_status status = rows_take(walk->rows, &task_list_table, list, &row);
     *ret_found = row;
     if (!row)
         return status;
-    walk->list = *(const struct store_task_list *)row;
-    status = find_for_walk(walk->follow, &query, &found);
+    walk->list = (struct store_task_list *)row;
+    status = rows_find(walk->rows, &query, &found);
     walk->now = found.now;
-    if (status != STORE_DONE)
-        return status;
-    return take_tasks(walk, &found) ? STORE_DONE : STORE_NO_MEMORY;
+    if (status == STORE_DONE)
+        take_tasks(walk, &found);
+    return status;
 }
 
 /* ---- what is known of its services ---- */
@@ -110,8 +64,8 @@ static bool has_header_line(struct slice lines, struct slice wanted)
 
 static bool dedupes(const struct walk *walk, struct slice lane)
 {
-    return has_header_line(walk->list.deduping, SLICE(QUEUE_LIST_DEDUPES)) ||
-           has_header_line(walk->list.deduping, lane);
+    return has_header_line(walk->list->deduping, SLICE(QUEUE_LIST_DEDUPES)) ||
+           has_header_line(walk->list->deduping, lane);
 }
 
 /* Whoever says such a thing knows the key, unless it says that it looked at none. */
@@ -131,11 +85,11 @@ static void note_that_it_dedupes(struct walk *walk, struct slice lane)
     BUF_AUTO struct buf lines = buf_make(SIZE_MAX);
     if (dedupes(walk, lane))
         return;
-    buf_add_slice(&lines, walk->list.deduping);
+    buf_add_slice(&lines, walk->list->deduping);
     if (lines.len > 0)
         buf_add_char(&lines, '\n');
     buf_add_slice(&lines, lane);
-    walk->list.deduping = arena_copy(walk->follow->arena, buf_slice(&lines));
+    walk->list->deduping = arena_copy(walk->rows->arena, buf_slice(&lines));
     walk->list_is_changed = true;
 }
 
@@ -171,14 +125,12 @@ void walk_describe(const struct walk *walk, struct steps_task tasks[WALK_MOST])
 enum store_status walk_fill_undo(struct walk *walk, const struct store_task *done,
                                  const struct undo_response *response)
 {
-    const struct table_row *row = NULL;
-    struct arena *arena = walk->follow->arena;
-    enum store_status status = walk_find_row(walk->follow, &request_table, done->row.id, &row);
-    if (!row)
-        return status;
-    struct store_request *request = walk_keep(walk, row, sizeof *request);
+    struct table_row *row;
+    struct arena *arena = walk->rows->arena;
+    enum store_status status = rows_take(walk->rows, &request_table, done->row.id, &row);
+    struct store_request *request = (struct store_request *)row;
     if (!request)
-        return STORE_NO_MEMORY;
+        return status;
     if (request->undo.len == 0 || undo_is_marked(request->undo))
         return STORE_DONE;
     struct slice problem, filled = undo_fill(request->undo, response, arena, &problem);
@@ -186,7 +138,7 @@ enum store_status walk_fill_undo(struct walk *walk, const struct store_task *don
                                    : undo_mark_unfilled(request->undo, problem, arena);
     if (response)
         request->response = slice_first(response->body, UNDO_RESPONSE_MOST);
-    walk_bring(walk, &request_table, TABLE_UPDATE, &request->row, NULL);
+    rows_put(walk->rows, TABLE_UPDATE, &request_table, &request->row, NULL);
     return STORE_DONE;
 }
 
@@ -221,7 +173,7 @@ static struct slice text_of_step(struct walk *walk, const char *before, struct s
     BUF_AUTO struct buf text = buf_make(LANE_MAX);
     buf_add_str(&text, before);
     buf_add_slice(&text, behind);
-    return arena_copy(walk->follow->arena, buf_slice(&text));
+    return arena_copy(walk->rows->arena, buf_slice(&text));
 }
 
 /* The operation of a filled undo. False: there is none, and somebody must look. */
@@ -233,11 +185,11 @@ static bool read_reverse(struct walk *walk, const struct store_request *done,
     struct url url;
     const char *why;
     BUF_AUTO struct buf lane = buf_make(LANE_MAX);
-    if (filled.len == 0 || !queue_line_read(filled, walk->follow->arena, &operation, &problem) ||
+    if (filled.len == 0 || !queue_line_read(filled, walk->rows->arena, &operation, &problem) ||
         !url_read(operation.url, &url, &why) || url.userinfo.at)
         return false;
     url_write_origin(&lane, &url);
-    reverse->lane = arena_copy(walk->follow->arena, buf_slice(&lane));
+    reverse->lane = arena_copy(walk->rows->arena, buf_slice(&lane));
     request->method = operation.method.len > 0 ? operation.method : SLICE("POST");
     request->url = operation.url;
     request->fields = operation.fields;
@@ -252,15 +204,15 @@ static struct store_task *add_reverse(struct walk *walk, const struct store_task
 {
     struct task_terms holding = task_terms_of_acts;
     holding.holds = true;
-    struct store_task *reverse = arena_alloc(walk->follow->arena, sizeof *reverse);
-    struct store_request *request = arena_alloc(walk->follow->arena, sizeof *request);
+    struct store_task *reverse = arena_alloc(walk->rows->arena, sizeof *reverse);
+    struct store_request *request = arena_alloc(walk->rows->arena, sizeof *request);
     if (!reverse || !request)
         return NULL;
     *reverse = (struct store_task){.kind = step->kind,
                                    .lane = step->lane,
                                    .key = done->undo_key,
-                                   .ord = text_of_step(walk, QUEUE_UNDO_ORDER, walk->list.name),
-                                   .list_id = walk->list.row.id,
+                                   .ord = text_of_step(walk, QUEUE_UNDO_ORDER, walk->list->name),
+                                   .list_id = walk->list->row.id,
                                    .step = -step->step,
                                    .task = {.due_at = CLOCK_NEVER,
                                             .deadline_at = CLOCK_NEVER,
@@ -272,8 +224,8 @@ static struct store_task *add_reverse(struct walk *walk, const struct store_task
         task_settle(&reverse->task, TASK_DEAD, TASK_REASON_UNREADABLE, &holding, walk->now);
         request->undo = done->undo;
     }
-    walk_bring(walk, &task_table, TABLE_INSERT, &reverse->row, NULL);
-    walk_bring(walk, &request_table, TABLE_INSERT, &request->row, &reverse->row);
+    rows_put(walk->rows, TABLE_INSERT, &task_table, &reverse->row, NULL);
+    rows_put(walk->rows, TABLE_INSERT, &request_table, &request->row, &reverse->row);
     return reverse;
 }
 
@@ -298,14 +250,13 @@ static enum store_status begin_undo(struct walk *walk)
     end_walk_doubt(walk);
     drop_rest(walk);
     for (size_t i = walk->n; i-- > 0 && status == STORE_DONE;) {
-        const struct table_row *row = NULL;
+        struct store_request done;
         if (walk->tasks[i]->task.state != TASK_DONE)
             continue;
-        status = walk_find_row(walk->follow, &request_table, walk->tasks[i]->row.id, &row);
-        const struct store_request *done = (const struct store_request *)row;
-        if (!done || done->undo.len == 0)
+        status = rows_by_id(walk->rows, &request_table, walk->tasks[i]->row.id, &done.row);
+        if (done.row.id == 0 || done.undo.len == 0)
             continue;
-        reverses[n] = add_reverse(walk, walk->tasks[i], done);
+        reverses[n] = add_reverse(walk, walk->tasks[i], &done);
         if (!reverses[n++])
             return STORE_NO_MEMORY;
     }
@@ -337,16 +288,16 @@ static void place_end(struct walk *walk)
         int64_t before = task->task.gone_at;
         store_task_settle(task);
         if (task->task.ended_at != 0)
-            task->task.gone_at = walk->list.gone_at;
+            task->task.gone_at = walk->list->gone_at;
         walk->is_changed[i] = walk->is_changed[i] || task->task.gone_at != before;
     }
 }
 
 enum store_status walk_save(struct walk *walk, enum steps_state state)
 {
-    if (state != walk->list.state) {
-        walk->list.state = state;
-        walk->list.gone_at =
+    if (state != walk->list->state) {
+        walk->list->state = state;
+        walk->list->gone_at =
             steps_are_over(state) ? clock_after(walk->now, TASK_KEEP_DEAD_US) : CLOCK_NEVER;
         walk->list_is_changed = true;
     }
@@ -354,19 +305,17 @@ enum store_status walk_save(struct walk *walk, enum steps_state state)
     place_end(walk);
     for (size_t i = 0; i < walk->n; i++) {
         struct store_task *task = walk->tasks[i];
-        struct table_change *brought = find_brought(walk->follow, task->row.id);
+        struct table_change *brought = find_brought(walk->rows, task->row.id);
         if (!walk->is_changed[i] || task->row.id == 0)
             continue;
         if (brought)
             brought->act = TABLE_UPDATE;
         else
-            walk_bring(walk, &task_table, TABLE_UPDATE, &task->row, NULL);
+            rows_put(walk->rows, TABLE_UPDATE, &task_table, &task->row, NULL);
     }
-    struct store_task_list *list = walk_keep(walk, &walk->list, sizeof *list);
     enum table_act act = walk->list_is_changed ? TABLE_UPDATE : TABLE_TOUCH;
-    if (list)
-        walk_bring(walk, &task_list_table, act, &list->row, NULL);
-    return walk->follow->arena->failed ? STORE_NO_MEMORY : STORE_DONE;
+    rows_put(walk->rows, act, &task_list_table, &walk->list->row, NULL);
+    return walk->rows->arena->failed ? STORE_NO_MEMORY : STORE_DONE;
 }
 
 enum store_status walk_go_on(struct walk *walk)
@@ -385,16 +334,15 @@ enum store_status walk_go_on(struct walk *walk)
 }
 
 enum store_status queue_steps_follow(const struct store_task *ended,
-                                     const struct undo_response *response,
-                                     struct courier_follow *follow)
+                                     const struct undo_response *response, struct rows *rows)
 {
-    struct walk walk = {.follow = follow};
+    struct walk walk = {.rows = rows};
     bool is_found = false, has_ended = ended->task.state >= TASK_DONE;
     bool tells = tells_that_it_dedupes(response);
     if (ended->list_id == 0 || !(has_ended || tells))
         return STORE_DONE;
     enum store_status status = walk_read(&walk, ended->list_id, &is_found);
-    if (status != STORE_DONE || !is_found || steps_are_over(walk.list.state))
+    if (status != STORE_DONE || !is_found || steps_are_over(walk.list->state))
         return status;
     if (tells)
         note_that_it_dedupes(&walk, ended->lane);
@@ -402,6 +350,6 @@ enum store_status queue_steps_follow(const struct store_task *ended,
         status = walk_fill_undo(&walk, ended, response);
     if (status != STORE_DONE)
         return status;
-    bool goes_on = has_ended && walk.list.state != STEPS_PARKED;
-    return goes_on ? walk_go_on(&walk) : walk_save(&walk, walk.list.state);
+    bool goes_on = has_ended && walk.list->state != STEPS_PARKED;
+    return goes_on ? walk_go_on(&walk) : walk_save(&walk, walk.list->state);
 }

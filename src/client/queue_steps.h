@@ -18,8 +18,7 @@
 /* Adds what follows from the end of a task, or of an attempt; of one that is in no list, nothing.
  * `response` NULL: it ended without one. */
 enum store_status queue_steps_follow(const struct store_task *ended,
-                                     const struct undo_response *response,
-                                     struct courier_follow *follow);
+                                     const struct undo_response *response, struct rows *rows);
 
 /* What a person wants of a task of a list, or of the whole list. */
 struct queue_steps_wish {

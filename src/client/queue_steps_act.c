@@ -5,17 +5,13 @@
 #include "base/text/url.h"
 #include "client/operation.h"
 #include "client/queue_steps_priv.h"
-#include "store/find.h"
 
-#define STORE_US (10 * CLOCK_US_PER_S)
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define LANE_MAX ((size_t)1024)
-#define TRIES_MOST 100 /* somebody else was first each time */
-#define PAGE_MOST ((size_t)256)
 
 /* An act under way. */
 struct acting {
-    struct courier_follow follow;
+    struct rows rows;
     struct walk walk;
     struct arena arena;
     struct store_task_audit audit;
@@ -31,35 +27,15 @@ static bool refuse_steps_act(struct acting *acting, enum steps_answer answer)
     return answer != STEPS_MAY;
 }
 
-static void add_audit(struct acting *acting, const struct store_actor *actor)
-{
-    struct courier_follow *follow = &acting->follow;
-    CHECK(follow->n + STORE_AUDIT_CHANGES <= follow->most);
-    follow->n += store_audit_add(&acting->audit, actor, &follow->changes[follow->n]);
-}
-
 static enum store_status commit(struct acting *acting, struct store_saver *saver)
 {
-    struct courier_follow *follow = &acting->follow;
-    struct store_op op = {.kind = STORE_ROWS, .brings = follow->changes, .n_brings = follow->n};
+    struct rows *rows = &acting->rows;
     acting->acted->end = QUEUE_STEPS_ACTED;
-    acting->acted->after = acting->walk.list.state;
-    if (saver)
-        return saver->save(saver, follow->changes, follow->n);
-    return store_run(follow->store, &op, follow->parker, clock_after(clock_boot_us(), STORE_US));
+    acting->acted->after = acting->walk.list->state;
+    return saver ? saver->save(saver, rows->changes, rows->n) : rows_save(rows);
 }
 
 /* ---- one of its tasks ---- */
-
-/* Whether there is something to send. */
-static enum store_status read_step_request(struct acting *acting, int64_t id,
-                                           struct store_request **ret_request)
-{
-    const struct table_row *row = NULL;
-    enum store_status status = walk_find_row(&acting->follow, &request_table, id, &row);
-    *ret_request = row ? walk_keep(&acting->walk, row, sizeof **ret_request) : NULL;
-    return row && !*ret_request ? STORE_NO_MEMORY : status;
-}
 
 /* It sends something else from now on, under another key. */
 static enum store_status edit(struct acting *acting, const struct queue_operation *operation,
@@ -87,7 +63,7 @@ static enum store_status edit(struct acting *acting, const struct queue_operatio
     client_mint_key(key_made_at(task->key) > 0, acting->acted->key);
     task->key = slice_of(acting->acted->key);
     task_edit(&task->task, acting->walk.now);
-    walk_bring(&acting->walk, &request_table, TABLE_UPDATE, &request->row, NULL);
+    rows_put(&acting->rows, TABLE_UPDATE, &request_table, &request->row, NULL);
     return STORE_DONE;
 }
 
@@ -101,7 +77,7 @@ static enum store_status settle_done(struct acting *acting, const struct queue_s
     if (task->step > 0 && request->undo.len > 0)
         return walk_fill_undo(&acting->walk, task, &response);
     request->response = wish->response;
-    walk_bring(&acting->walk, &request_table, TABLE_UPDATE, &request->row, NULL);
+    rows_put(&acting->rows, TABLE_UPDATE, &request_table, &request->row, NULL);
     return STORE_DONE;
 }
 
@@ -154,19 +130,20 @@ static enum store_status act_at(struct acting *acting, const struct queue_steps_
     struct store_task *task = walk->tasks[at];
     const struct store_task before = *task;
     struct steps_task tasks[WALK_MOST];
-    struct store_request *request = NULL;
-    enum store_status status = read_step_request(acting, task->row.id, &request);
-    if (status != STORE_DONE || !request)
+    struct table_row *row;
+    enum store_status status = rows_take(&acting->rows, &request_table, task->row.id, &row);
+    struct store_request *request = (struct store_request *)row;
+    if (!request)
         return status;
     walk_describe(walk, tasks);
     tasks[at].can_run = request->url.len > 0;
     const struct steps_wish may = {wish->act, wish->actor.force, walk_is_back(walk)};
-    if (refuse_steps_act(acting, steps_may(walk->list.state, &tasks[at], &may)))
+    if (refuse_steps_act(acting, steps_may(walk->list->state, &tasks[at], &may)))
         return STORE_DONE;
     status = apply_steps_wish(acting, wish, task, request);
     walk->is_changed[at] = true;
     acting->audit = store_audit_task(&wish->actor, name_of(wish->act), &before, task, walk->now);
-    add_audit(acting, &wish->actor);
+    store_audit_put(&acting->audit, &wish->actor, &acting->rows);
     if (status == STORE_DONE)
         status = walk_go_on(walk);
     return status == STORE_DONE ? commit(acting, wish->saver) : status;
@@ -175,18 +152,17 @@ static enum store_status act_at(struct acting *acting, const struct queue_steps_
 static enum store_status try_steps_act(struct acting *acting, const void *argument)
 {
     const struct queue_steps_wish *wish = argument;
-    const struct table_row *row = NULL;
+    struct store_task task;
     bool is_found = false;
     size_t at = 0;
-    enum store_status status = walk_find_row(&acting->follow, &task_table, wish->id, &row);
-    const struct store_task *task = (const struct store_task *)row;
-    if (!task || task->list_id == 0)
+    enum store_status status = rows_by_id(&acting->rows, &task_table, wish->id, &task.row);
+    if (task.row.id == 0 || task.list_id == 0)
         return status;
-    status = walk_read(&acting->walk, task->list_id, &is_found);
+    status = walk_read(&acting->walk, task.list_id, &is_found);
     if (!is_found || !find_task(&acting->walk, wish->id, &at))
         return status;
-    acting->acted->list = acting->walk.list.row.id;
-    acting->acted->before = acting->walk.list.state;
+    acting->acted->list = acting->walk.list->row.id;
+    acting->acted->before = acting->walk.list->state;
     acting->acted->found = acting->walk.tasks[at]->task.state;
     return act_at(acting, wish, at);
 }
@@ -195,18 +171,11 @@ static enum store_status try_steps_act(struct acting *acting, const void *argume
 
 static enum store_status find_list_name(struct acting *acting, struct slice name, int64_t *ret_id)
 {
-    struct store_found found = {.arena = &acting->arena};
-    struct table_query query = {.table = &task_list_table, .limit = PAGE_MOST};
-    enum store_status status = STORE_DONE;
-    do {
-        status = store_find_rows(acting->follow.store, &query, acting->follow.parker,
-                                 clock_after(clock_boot_us(), STORE_US), &found);
-        for (size_t i = 0; status == STORE_DONE && i < found.n; i++) {
-            query.after = found.rows[i]->id;
-            if (slice_eq(((const struct store_task_list *)found.rows[i])->name, name))
-                *ret_id = query.after;
-        }
-    } while (status == STORE_DONE && found.n == PAGE_MOST && *ret_id == 0);
+    struct store_found found;
+    enum store_status status = rows_find_all(&acting->rows, &task_list_table, &found);
+    for (size_t i = 0; status == STORE_DONE && i < found.n; i++)
+        if (slice_eq(((const struct store_task_list *)found.rows[i])->name, name))
+            *ret_id = found.rows[i]->id;
     return status;
 }
 
@@ -227,7 +196,7 @@ static enum store_status drop_list(struct acting *acting, const struct queue_ste
 {
     struct walk *walk = &acting->walk;
     struct steps_task tasks[WALK_MOST];
-    enum steps_state before = walk->list.state;
+    enum steps_state before = walk->list->state;
     walk_describe(walk, tasks);
     if (refuse_steps_act(acting, steps_may_drop(before, tasks, walk->n, wish->actor.force)))
         return STORE_DONE;
@@ -240,11 +209,11 @@ static enum store_status drop_list(struct acting *acting, const struct queue_ste
                                               .actor = wish->actor.name,
                                               .act = SLICE("drop"),
                                               .kind = SLICE(QUEUE_KIND),
-                                              .key = walk->list.name,
+                                              .key = walk->list->name,
                                               .from = steps_state_name(before),
-                                              .to = steps_state_name(walk->list.state),
+                                              .to = steps_state_name(walk->list->state),
                                               .force = wish->actor.force};
-    add_audit(acting, &wish->actor);
+    store_audit_put(&acting->audit, &wish->actor, &acting->rows);
     return commit(acting, NULL);
 }
 
@@ -265,7 +234,7 @@ static enum store_status try_drop(struct acting *acting, const void *argument)
     if (status != STORE_DONE || !is_found)
         return status;
     acting->acted->list = id;
-    acting->acted->before = acting->walk.list.state;
+    acting->acted->before = acting->walk.list->state;
     return drop_list(acting, wish);
 }
 
@@ -280,20 +249,20 @@ static enum store_status act_on_steps(struct store *store, struct parker *parker
     struct acting *acting = mem_zalloc(1, sizeof *acting);
     if (!acting)
         return STORE_NO_MEMORY;
-    for (int n = 0; n < TRIES_MOST && status == STORE_CONFLICT; n++) {
+    acting->rows = (struct rows){.store = store,
+                                 .parker = parker,
+                                 .arena = &acting->arena,
+                                 .changes = acting->changes,
+                                 .most = COURIER_FOLLOW_MAX};
+    acting->arena = arena_make(ARENA_MAX);
+    acting->acted = ret_acted;
+    while (rows_try_again(&acting->rows, &status)) {
         *ret_acted = (struct queue_steps_acted){.end = QUEUE_STEPS_NONE};
-        memset(acting, 0, sizeof *acting);
-        acting->arena = arena_make(ARENA_MAX);
-        acting->acted = ret_acted;
-        acting->follow = (struct courier_follow){.store = store,
-                                                 .parker = parker,
-                                                 .arena = &acting->arena,
-                                                 .changes = acting->changes,
-                                                 .most = COURIER_FOLLOW_MAX};
-        acting->walk.follow = &acting->follow;
+        arena_reset(&acting->arena);
+        acting->walk = (struct walk){.rows = &acting->rows};
         status = try(acting, wish);
-        arena_fini(&acting->arena);
     }
+    arena_fini(&acting->arena);
     mem_free(acting);
     return status;
 }

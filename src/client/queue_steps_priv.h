@@ -8,10 +8,10 @@
 
 #define WALK_MOST (2 * STEPS_MOST)
 
-/* A list as it is. Rows live in the arena of `follow`, or are those of changes that were there. */
+/* A list as it is. Its rows lie in the arena of `rows`, or are those of changes that were there. */
 struct walk {
-    struct courier_follow *follow;
-    struct store_task_list list;
+    struct rows *rows;
+    struct store_task_list *list;
     bool list_is_changed;
     struct store_task *tasks[WALK_MOST]; /* reverses backwards, then steps */
     bool is_changed[WALK_MOST];
@@ -19,22 +19,12 @@ struct walk {
     int64_t now;
 };
 
-/* The row of that id, or NULL. */
-enum store_status walk_find_row(const struct courier_follow *follow, const struct table *table,
-                                int64_t id, const struct table_row **ret_row);
-
 /* Reads a list; `*ret_found`: it is there. */
 enum store_status walk_read(struct walk *walk, int64_t list, bool *ret_found);
 
 /* What core/steps.h wants to know of its tasks. */
 void walk_describe(const struct walk *walk, struct steps_task tasks[WALK_MOST]);
 bool walk_is_back(const struct walk *walk);
-
-/* Notes a change, to be saved with the list's. */
-void walk_bring(struct walk *walk, const struct table *table, enum table_act act,
-                struct table_row *row, const struct table_row *parent);
-/* A copy of a row in the arena; NULL: no memory. */
-void *walk_keep(struct walk *walk, const void *row, size_t size);
 
 /* Stores the undo of a step that is done, filled in from its response. */
 enum store_status walk_fill_undo(struct walk *walk, const struct store_task *done,

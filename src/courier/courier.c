@@ -111,13 +111,12 @@ struct pass {
     uint64_t ended;                  /* of the courier, when it began */
 };
 
-enum store_status courier_find(struct courier *courier, const struct table_query *query,
-                               struct arena *arena, struct store_found *ret_found)
+/* Reads rows; they live in the arena. */
+static enum store_status courier_find(struct courier *courier, const struct table_query *query,
+                                      struct arena *arena, struct store_found *ret_found)
 {
-    *ret_found = (struct store_found){.arena = arena};
-    enum store_status status =
-        store_find_rows(courier->config.store, query, fiber_parker(),
-                        clock_after(clock_boot_us(), COURIER_STORE_US), ret_found);
+    struct rows rows = {.store = courier->config.store, .parker = fiber_parker(), .arena = arena};
+    enum store_status status = rows_find(&rows, query, ret_found);
     courier->store_is_dead |= status == STORE_DEAD;
     return status;
 }

@@ -19,6 +19,7 @@
 
 #include "base/buf.h"
 #include "courier/lanes.h"
+#include "store/rows.h"
 #include "store/tables/tasks.h"
 
 #define COURIER_ANSWER_MAX ((size_t)4096) /* bytes of a response that are kept */
@@ -60,17 +61,10 @@ struct courier_result {
     struct slice key;    /* the task's from now on; borrowed until the end; empty: as it was */
 };
 
-/* What else is saved with a task's end. Rows and texts live in `arena`, or outlive it. */
-struct courier_follow {
-    struct store *store;
-    struct parker *parker;
-    struct arena *arena;
-    struct table_change *changes; /* those that are there stay */
-    size_t n;
-    size_t most; /* COURIER_FOLLOW_MAX more than there were */
-};
-
+/* What a kind may put with a task's end: changes that follow from it, */
 #define COURIER_FOLLOW_MAX ((size_t)104)
+/* and those of its own. */
+#define COURIER_OWN_MAX ((size_t)4)
 
 struct courier_limits {
     int in_flight;      /* attempts at a time */
@@ -93,22 +87,23 @@ struct courier_kind {
     /* Those of one lane. NULL: as of every other. */
     struct courier_limits (*limits_of)(const struct courier_kind *kind, struct slice lane);
 
-    /* Saves the claimed task (`change`), with what else belongs to it. NULL: alone, and there is no
-     * `own`. */
+    /* Saves the claimed task, which was put, with what else belongs to it. What it finds by `rows`
+     * lies in the delivery's arena. NULL: alone, and there is no `own`. */
     struct courier_verdict (*claim)(const struct courier_kind *kind,
-                                    struct courier_delivery *delivery, struct table_change *change);
+                                    struct courier_delivery *delivery, struct rows *rows);
     /* Sends it, once. What cannot be sent is RETRY_FINAL with its reason. */
     struct courier_result (*attempt)(const struct courier_kind *kind,
                                      struct courier_delivery *delivery);
-    /* Saves the changes, with what else belongs to the end; `n` 0: the task is somebody else's by
-     * now, and only what is the kind's own is to be saved. May be called again after a conflict.
-     * NULL: the changes alone. */
+    /* Saves what was put, with what else belongs to the end. Nothing was: the task is another
+     * one's by now, and only what is the kind's own is to be saved. May be called again after a
+     * conflict. NULL: that alone. */
     enum store_status (*end)(const struct courier_kind *kind, struct courier_delivery *delivery,
-                             struct table_change *changes, size_t n);
-    /* Adds what else changes where a task ends, waits again, or is lost (`delivery` NULL): it is as
-     * it will be. A conflict of what it adds is one of the end. NULL: nothing does. */
+                             struct rows *rows);
+    /* Puts what else changes where a task ends, waits again, or is lost (`delivery` NULL): it is as
+     * it will be. What it puts lies in the arena of `rows`, or outlives it. A conflict of it is one
+     * of the end. NULL: nothing does. */
     enum store_status (*follow)(const struct courier_kind *kind, struct courier_delivery *delivery,
-                                const struct store_task *ended, struct courier_follow *follow);
+                                const struct store_task *ended, struct rows *rows);
     /* The task has ended or waits again, or was lost, and that is saved. NULL: nobody counts. */
     void (*saved)(const struct courier_kind *kind, const struct store_task *task);
     /* Gives back what is in `own`, at the very end. NULL: nothing is. */

@@ -4,19 +4,18 @@
 #ifndef PAWL_COURIER_COURIER_PRIV_H
 #define PAWL_COURIER_COURIER_PRIV_H
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "base/buf.h"
 #include "courier/courier.h"
 #include "courier/series.h"
-#include "store/find.h"
-#include "store/store.h"
 
-#define COURIER_STORE_US (INT64_C(10) * CLOCK_US_PER_S) /* for one operation of the store */
-#define COURIER_PAUSE_US CLOCK_US_PER_S                 /* before the store is asked again */
-#define COURIER_ARENA_MAX ((size_t)64 * 1024 * 1024)
-/* Of an end: the task, its attempt, the next one of its order, and what follows. */
-#define COURIER_CHANGES_MAX (4 + COURIER_FOLLOW_MAX)
+#define COURIER_PAUSE_US CLOCK_US_PER_S /* before the store is asked again */
+#define COURIER_ARENA_MAX ((size_t)128 * 1024 * 1024)
+/* Of an end: the task, its attempts, the next one of its order, and what its kind puts. */
+#define COURIER_CHANGES_MAX (4 + COURIER_FOLLOW_MAX + COURIER_OWN_MAX)
+static_assert(COURIER_CHANGES_MAX <= TABLE_BRINGS_MAX, "an end is one operation");
 
 struct delivery {
     struct courier_delivery given; /* first: the two are cast into each other */
@@ -48,10 +47,6 @@ struct courier {
     int64_t shown_at; /* boot time: when to show the lanes again */
     struct series series;
 };
-
-/* Reads rows; they live in the arena. */
-enum store_status courier_find(struct courier *courier, const struct table_query *query,
-                               struct arena *arena, struct store_found *ret_found);
 
 /* Whether this process delivers to that lane, now. */
 bool courier_serves(const struct courier_kind *kind, struct slice lane);

@@ -14,21 +14,11 @@
 
 /* ---- saving ---- */
 
-static enum store_status run_rows(struct courier *courier, struct table_change *changes, size_t n,
-                                  bool begins)
+static enum store_status save_delivery_rows(struct courier *courier, struct rows *rows)
 {
-    struct store_op op = {
-        .kind = STORE_ROWS, .brings = changes, .n_brings = n, .rows.begins = begins};
-    store_run(courier->config.store, &op, fiber_parker(),
-              clock_after(clock_boot_us(), COURIER_STORE_US));
-    courier->store_is_dead |= op.result.status == STORE_DEAD;
-    return op.result.status;
-}
-
-static enum store_status save_delivery_rows(struct courier *courier, struct table_change *changes,
-                                            size_t n)
-{
-    return run_rows(courier, changes, n, false);
+    enum store_status status = rows_save(rows);
+    courier->store_is_dead |= status == STORE_DEAD;
+    return status;
 }
 
 static struct task_terms task_terms_of(const struct courier_kind *kind,
@@ -45,27 +35,10 @@ static struct task_terms task_terms_of(const struct courier_kind *kind,
 struct ending {
     struct store_task task;
     struct store_attempt attempt;
-    struct store_attempt forgotten; /* makes room for it */
     bool has_attempt;
     struct rows rows; /* COURIER_CHANGES_MAX of them */
     struct arena arena;
 };
-
-static enum store_status add_follow(struct courier *courier, const struct courier_kind *kind,
-                                    struct courier_delivery *delivery, struct ending *ending)
-{
-    if (!kind->follow)
-        return STORE_DONE;
-    struct courier_follow follow = {.store = courier->config.store,
-                                    .parker = fiber_parker(),
-                                    .arena = &ending->arena,
-                                    .changes = ending->rows.changes,
-                                    .n = ending->rows.n,
-                                    .most = COURIER_CHANGES_MAX};
-    enum store_status status = kind->follow(kind, delivery, &ending->task, &follow);
-    ending->rows.n = follow.n;
-    return status;
-}
 
 /* Of the attempts of a task the first ones and the last ones are kept. */
 static enum store_status keep_attempt(struct ending *ending)
@@ -81,10 +54,9 @@ static enum store_status keep_attempt(struct ending *ending)
     enum store_status status = STORE_DONE;
     if (ending->attempt.n > ATTEMPTS_KEPT)
         status = rows_find(&ending->rows, &query, &found);
-    if (found.n == ATTEMPTS_KEPT) {
-        ending->forgotten = *(const struct store_attempt *)found.rows[ATTEMPTS_KEPT_FIRST];
-        rows_put(&ending->rows, TABLE_REMOVE, &attempt_table, &ending->forgotten.row, NULL);
-    }
+    if (found.n == ATTEMPTS_KEPT) /* one makes room for it */
+        rows_put(&ending->rows, TABLE_REMOVE, &attempt_table, found.rows[ATTEMPTS_KEPT_FIRST],
+                 NULL);
     rows_put(&ending->rows, TABLE_INSERT, &attempt_table, &ending->attempt.row, NULL);
     return status;
 }
@@ -107,7 +79,8 @@ static enum store_status collect_changes(struct courier *courier, const struct c
     enum store_status status = ending->has_attempt ? keep_attempt(ending) : STORE_DONE;
     if (status == STORE_DONE && !task_is_open(&ending->task.task))
         status = order_put_next(rows, &ending->task);
-    return status == STORE_DONE ? add_follow(courier, kind, delivery, ending) : status;
+    return status == STORE_DONE && kind->follow ? kind->follow(kind, delivery, &ending->task, rows)
+                                                : status;
 }
 
 static void count_saved(struct courier *courier, const struct courier_kind *kind,
@@ -136,7 +109,7 @@ enum store_status delivery_lose(struct courier *courier, const struct courier_ki
         .task = stored->row.id, .n = stored->task.tries, .at = now, .reason = TASK_REASON_LOST};
     enum store_status status = collect_changes(courier, kind, NULL, &ending);
     if (status == STORE_DONE)
-        status = save_delivery_rows(courier, ending.rows.changes, ending.rows.n);
+        status = save_delivery_rows(courier, &ending.rows);
     courier->counts.lost += status == STORE_DONE;
     if (status == STORE_DONE)
         count_saved(courier, kind, &ending.task);
@@ -151,12 +124,8 @@ static enum store_status check_order(struct delivery *delivery, bool *ret_is_fir
 {
     ARENA_AUTO struct arena arena = arena_make(COURIER_ARENA_MAX);
     struct store_task task = delivery->given.stored, earlier;
-    struct table_change changes[2];
-    struct rows rows = {.store = delivery->courier->config.store,
-                        .parker = fiber_parker(),
-                        .arena = &arena,
-                        .changes = changes,
-                        .most = 2};
+    struct rows rows = {
+        .store = delivery->courier->config.store, .parker = fiber_parker(), .arena = &arena};
     enum store_status status = order_find_earlier(&rows, &task, &earlier);
     *ret_is_first = earlier.row.id == 0;
     if (*ret_is_first)
@@ -168,16 +137,16 @@ static enum store_status check_order(struct delivery *delivery, bool *ret_is_fir
     return status == STORE_CONFLICT ? STORE_DONE : status; /* looked at again with the next turn */
 }
 
-static struct courier_verdict save_claim(struct delivery *delivery, struct table_change *change)
+static struct courier_verdict save_claim(struct delivery *delivery, struct rows *rows)
 {
     const struct courier_kind *kind = delivery->kind;
     if (!kind->claim)
-        return courier_claimed(run_rows(delivery->courier, change, 1, true));
+        return courier_claimed(save_delivery_rows(delivery->courier, rows));
     if (kind->own_size > 0)
         delivery->given.own = mem_zalloc(1, kind->own_size);
     if (kind->own_size > 0 && !delivery->given.own)
         return courier_down;
-    return kind->claim(kind, &delivery->given, change);
+    return kind->claim(kind, &delivery->given, rows);
 }
 
 /* The lease counts from before the claim: by this process's clock it ends no later than by any
@@ -197,13 +166,17 @@ static struct courier_verdict claim_delivery(struct delivery *delivery)
     struct store_task before = *stored;
     task_claim(&stored->task, &wanted, now);
     store_task_settle(stored);
-    struct table_change change = {.table = &task_table, .act = TABLE_UPDATE, .row = &stored->row};
-    struct courier_verdict verdict = save_claim(delivery, &change);
+    struct rows rows = {.store = delivery->courier->config.store,
+                        .parker = fiber_parker(),
+                        .arena = &delivery->given.arena,
+                        .begins = true};
+    rows_put(&rows, TABLE_UPDATE, &task_table, &stored->row, NULL);
+    struct courier_verdict verdict = save_claim(delivery, &rows);
     if (verdict.claim != COURIER_CLAIMED) {
         *stored = before;
         return verdict;
     }
-    stored->row.version = change.version;
+    stored->row.version = rows.changes[0].version;
     delivery->before = before.task;
     delivery->given.until = clock_first(lease_ends, clock_after(clock_boot_us(), timeout_us));
     delivery->given.send_by = delivery->given.until;
@@ -220,29 +193,24 @@ static enum store_status read_again(struct delivery *delivery, bool *ret_is_ours
 {
     struct store_task *stored = &delivery->given.stored;
     ARENA_AUTO struct arena arena = arena_make(COURIER_ARENA_MAX);
-    struct store_found found;
-    const struct table_query query = {
-        .table = &task_table, .by = TABLE_BY_ID, .after = stored->row.id - 1, .limit = 1};
-    enum store_status status = courier_find(delivery->courier, &query, &arena, &found);
-    *ret_is_ours = false;
-    if (status != STORE_DONE || found.n == 0)
-        return status;
-    const struct store_task *now = (const struct store_task *)found.rows[0];
-    *ret_is_ours = now->row.id == stored->row.id && now->task.state == TASK_SENDING &&
-                   now->task.owner == stored->task.owner && now->task.tries == stored->task.tries;
-    stored->row.version = now->row.version;
-    return STORE_DONE;
+    struct rows rows = {
+        .store = delivery->courier->config.store, .parker = fiber_parker(), .arena = &arena};
+    struct store_task now;
+    enum store_status status = rows_by_id(&rows, &task_table, stored->row.id, &now.row);
+    *ret_is_ours = now.row.id != 0 && now.task.state == TASK_SENDING &&
+                   now.task.owner == stored->task.owner && now.task.tries == stored->task.tries;
+    if (now.row.id != 0)
+        stored->row.version = now.row.version;
+    return status;
 }
 
-static enum store_status save_end(struct delivery *delivery, struct table_change *changes, size_t n)
+static enum store_status save_end(struct delivery *delivery, struct rows *rows)
 {
-    if (delivery->kind->end) {
-        enum store_status status =
-            delivery->kind->end(delivery->kind, &delivery->given, changes, n);
-        delivery->courier->store_is_dead |= status == STORE_DEAD;
-        return status;
-    }
-    return n > 0 ? save_delivery_rows(delivery->courier, changes, n) : STORE_DONE;
+    if (!delivery->kind->end)
+        return save_delivery_rows(delivery->courier, rows);
+    enum store_status status = delivery->kind->end(delivery->kind, &delivery->given, rows);
+    delivery->courier->store_is_dead |= status == STORE_DEAD;
+    return status;
 }
 
 /* Whether to give up: the process is about to end, and whoever comes next finds the task lost. */
@@ -258,11 +226,13 @@ static bool wait_for_store(struct delivery *delivery)
 }
 
 /* Once the task has an end of somebody else's: what is the kind's is saved all the same. */
-static void end_without_task(struct delivery *delivery)
+static void end_without_task(struct delivery *delivery, struct rows *rows)
 {
-    enum store_status status = save_end(delivery, NULL, 0);
-    while (status != STORE_DONE && status != STORE_DEAD && wait_for_store(delivery))
-        status = save_end(delivery, NULL, 0);
+    enum store_status status;
+    do {
+        rows->n = 0;
+        status = save_end(delivery, rows);
+    } while (status != STORE_DONE && status != STORE_DEAD && wait_for_store(delivery));
 }
 
 typedef void (*fill_fn)(struct delivery *delivery, struct ending *ending, const void *argument);
@@ -279,14 +249,14 @@ static bool save_ending(struct delivery *delivery, fill_fn fill, const void *arg
         enum store_status status =
             collect_changes(delivery->courier, delivery->kind, &delivery->given, ending);
         if (status == STORE_DONE)
-            status = save_end(delivery, ending->rows.changes, ending->rows.n);
+            status = save_end(delivery, &ending->rows);
         if (status == STORE_DONE)
             return true;
-        delivery->courier->store_is_dead |= status == STORE_DEAD;
         if (status == STORE_CONFLICT)
             status = read_again(delivery, &is_ours);
+        delivery->courier->store_is_dead |= status == STORE_DEAD;
         if (!is_ours && status == STORE_DONE) {
-            end_without_task(delivery);
+            end_without_task(delivery, &ending->rows);
             return false;
         }
         if (status != STORE_DONE && !wait_for_store(delivery))
@@ -386,7 +356,7 @@ static enum store_status save_verdict(struct delivery *delivery,
     fill_verdict(delivery, ending, verdict);
     enum store_status status = collect_changes(courier, delivery->kind, &delivery->given, ending);
     if (status == STORE_DONE)
-        status = save_delivery_rows(courier, ending->rows.changes, ending->rows.n);
+        status = save_delivery_rows(courier, &ending->rows);
     if (status == STORE_DONE)
         count_saved(courier, delivery->kind, &ending->task);
     return status;

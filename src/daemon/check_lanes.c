@@ -4,7 +4,7 @@
 
 #include "base/thread.h"
 #include "config/warnings.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include "store/tables/tasks.h"
 #include "webhook/endpoints/registry.h"
 #include "webhook/fanout.h"
@@ -12,7 +12,6 @@
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define PROBLEM_MAX ((size_t)1024)
-#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define PAGE ((size_t)500)
 #define TOLD_MOST 8 /* of a kind */
 
@@ -78,9 +77,9 @@ static void tell_of_lane(struct slice kind, struct slice name, void (*report)(vo
 static enum store_status find_lane_rows(struct lanes *lanes, const struct table_query *query,
                                         struct store_found *ret_found)
 {
-    *ret_found = (struct store_found){.arena = &lanes->arena};
-    return store_find_rows(lanes->store, query, &lanes->own.parker,
-                           clock_after(clock_boot_us(), TIMEOUT_US), ret_found);
+    struct rows rows = {
+        .store = lanes->store, .parker = &lanes->own.parker, .arena = &lanes->arena};
+    return rows_find(&rows, query, ret_found);
 }
 
 /* Whether something is due there, now or later. */

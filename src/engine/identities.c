@@ -5,23 +5,15 @@
 #include "base/time/timestamp.h"
 #include "core/identity.h"
 #include "engine/engine.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include "store/tables/identity.h"
 
 #define ARENA_MAX ((size_t)256 * 1024 * 1024)
 #define TEXT_MAX ((size_t)64 * 1024)
 #define PROBLEM_MAX ((size_t)4096)
-#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
-#define PAGE ((size_t)24)              /* rows of one commit */
-#define PAGE_READ ((size_t)256)        /* of one query */
-#define SLICE_ROWS 2000                /* records that one look at the store passes */
-#define TRIES_MOST 1000                /* somebody else was first, or more rules move */
-
-/* A row of the store. */
-struct known {
-    const struct store_identity *row;
-    struct known *next;
-};
+#define PAGE ((size_t)24) /* rows of one commit */
+#define SLICE_ROWS 2000   /* records that one look at the store passes */
+#define TRIES_MOST 1000   /* somebody else was first, or more rules move */
 
 enum settle_identity_step {
     SETTLE_CHECKS,  /* changes nothing */
@@ -38,7 +30,7 @@ struct settling {
     /* As it was read last. */
     struct arena arena;
     struct terms terms; /* not after the rows */
-    struct known *known;
+    struct store_found known;
 };
 
 /* What one rule needs. */
@@ -51,9 +43,10 @@ struct need {
     unsigned moves;                    /* identity_moves, from `from` */
 };
 
-static int64_t deadline(void)
+static struct rows rows_of_settling(struct settling *settling)
 {
-    return clock_after(clock_boot_us(), STORE_US);
+    return (struct rows){
+        .store = settling->store, .parker = settling->parker, .arena = &settling->arena};
 }
 
 static bool fail_settling(const struct settling *settling, struct buf *line)
@@ -74,50 +67,24 @@ static bool fail_store(const struct settling *settling, enum store_status status
 
 /* ---- what the store has ---- */
 
-static void start_reading(struct settling *settling)
-{
-    arena_fini(&settling->arena);
-    settling->arena = arena_make(ARENA_MAX);
-    settling->known = NULL;
-    settling->terms = store_terms(settling->store);
-}
-
-static enum store_status keep_rows(struct settling *settling, const struct store_found *found)
-{
-    for (size_t i = 0; i < found->n; i++) {
-        struct known *known = arena_alloc(&settling->arena, sizeof *known);
-        if (!known)
-            return STORE_NO_MEMORY;
-        *known = (struct known){(const struct store_identity *)found->rows[i], settling->known};
-        settling->known = known;
-    }
-    return STORE_DONE;
-}
-
 /* Terms that are older than the rows make a change conflict, and are not those of the next try. */
 static enum store_status read_rows(struct settling *settling)
 {
-    struct store_found found = {.arena = &settling->arena};
-    enum store_status status;
-    start_reading(settling);
-    do {
-        const struct table_query query = {.table = &identity_table,
-                                          .after =
-                                              settling->known ? settling->known->row->row.id : 0,
-                                          .limit = PAGE_READ};
-        status = store_find_rows(settling->store, &query, settling->parker, deadline(), &found);
-        if (status == STORE_DONE)
-            status = keep_rows(settling, &found);
-    } while (status == STORE_DONE && found.n == PAGE_READ);
-    return status;
+    struct rows rows = rows_of_settling(settling);
+    arena_fini(&settling->arena);
+    settling->arena = arena_make(ARENA_MAX);
+    settling->terms = store_terms(settling->store);
+    return rows_find_all(&rows, &identity_table, &settling->known);
 }
 
 static const struct store_identity *find_identity_row(const struct settling *settling,
                                                       struct slice name)
 {
-    for (const struct known *known = settling->known; known; known = known->next)
-        if (slice_eq(known->row->rule, name))
-            return known->row;
+    for (size_t i = 0; i < settling->known.n; i++) {
+        const struct store_identity *row = (const struct store_identity *)settling->known.rows[i];
+        if (slice_eq(row->rule, name))
+            return row;
+    }
     return NULL;
 }
 
@@ -234,9 +201,10 @@ static enum store_status count_left(const struct settling *settling, const struc
         .most = SLICE_ROWS, .restart = restart_left, .each = note_record, .argument = left};
     do {
         struct store_op op = {.kind = STORE_LIST, .list = &list};
-        enum store_status status = store_run(settling->store, &op, settling->parker, deadline());
-        if (status != STORE_DONE)
-            return status;
+        store_run(settling->store, &op, settling->parker,
+                  clock_after(clock_boot_us(), ROWS_WITHIN_US));
+        if (op.result.status != STORE_DONE)
+            return op.result.status;
         left->n += left->slice_n;
         left->n_doubt += left->slice_doubt;
         left->until = left->slice_until > left->until ? left->slice_until : left->until;
@@ -294,19 +262,6 @@ static bool refuse_identity(const struct settling *settling, const struct need *
 
 /* ---- writing ---- */
 
-static enum store_status save_identities(struct settling *settling, struct table_change *changes,
-                                         size_t n, bool raises)
-{
-    struct terms_change terms = {settling->terms, settling->terms};
-    terms.wanted.epoch++;
-    struct store_op op = {
-        .kind = STORE_ROWS, .brings = changes, .n_brings = n, .rows.terms = raises ? &terms : NULL};
-    store_run(settling->store, &op, settling->parker, deadline());
-    if (op.result.status == STORE_DONE && raises)
-        settling->terms = terms.wanted;
-    return op.result.status;
-}
-
 /* The row as it is from now on, in one commit with the epoch, if requests have other names by it.
  */
 static enum store_status save_identity_row(struct settling *settling, struct store_identity *row,
@@ -316,9 +271,14 @@ static enum store_status save_identity_row(struct settling *settling, struct sto
         row->becomes.len > 0 || becomes.len > 0 || !identity_names_alike(row->made_of, made_of);
     row->made_of = made_of;
     row->becomes = becomes;
-    struct table_change change = {.table = &identity_table, .act = TABLE_UPDATE, .row = &row->row};
-    enum store_status status = save_identities(settling, &change, 1, raises);
-    row->row.version = change.version;
+    struct terms_change terms = {settling->terms, settling->terms};
+    struct rows rows = rows_of_settling(settling);
+    terms.wanted.epoch++;
+    rows.terms = raises ? &terms : NULL;
+    rows_put(&rows, TABLE_UPDATE, &identity_table, &row->row, NULL);
+    enum store_status status = rows_save(&rows);
+    if (status == STORE_DONE && raises)
+        settling->terms = terms.wanted;
     return status;
 }
 
@@ -390,20 +350,22 @@ static bool settle_rule(struct settling *settling, const struct need *need,
 
 static enum store_status insert_rows(struct settling *settling, const struct need *needs, size_t n)
 {
-    struct store_identity rows[PAGE];
+    struct store_identity inserted[PAGE];
     struct table_change changes[PAGE];
+    struct rows rows = rows_of_settling(settling);
     enum store_status status = STORE_DONE;
-    for (size_t i = 0, at = 0; i < n && status == STORE_DONE; i++) {
+    rows.changes = changes;
+    rows.most = PAGE;
+    for (size_t i = 0; i < n && status == STORE_DONE; i++) {
         if (!needs[i].row) {
-            rows[at] =
+            struct store_identity *row = &inserted[rows.n];
+            *row =
                 (struct store_identity){.rule = needs[i].rule->name, .made_of = needs[i].identity};
-            changes[at] = (struct table_change){
-                .table = &identity_table, .act = TABLE_INSERT, .row = &rows[at].row};
-            at++;
+            rows_put(&rows, TABLE_INSERT, &identity_table, &row->row, NULL);
         }
-        if (at > 0 && (at == PAGE || i + 1 == n)) {
-            status = save_identities(settling, changes, at, false);
-            at = 0;
+        if (rows.n == PAGE || i + 1 == n) {
+            status = rows_save(&rows);
+            rows.n = 0;
         }
     }
     return status;

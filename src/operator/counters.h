@@ -4,7 +4,6 @@
 #define PAWL_OPERATOR_COUNTERS_H
 
 #include "observe/page.h"
-#include "store/find.h"
 #include "store/tables/tasks.h"
 
 #define COUNTERS_MOST 256 /* sums */

@@ -8,9 +8,7 @@
 #include "core/request/canonical.h"
 #include "webhook/endpoints/census.h"
 
-#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
-#define TRIES_MOST 100                   /* somebody else was first each time */
-#define MEMBERS_MAX ((size_t)16 * 1024)  /* of what is stored, but for the secrets */
+#define MEMBERS_MAX ((size_t)16 * 1024) /* of what is stored, but for the secrets */
 #define MAP_MAX ((size_t)64 * 1024)
 #define SECRET_BYTES 32
 #define SECRET_SHOWN 4
@@ -24,24 +22,19 @@ static const char *const act_names[] = {[ENDPOINTS_ENABLE] = "enable",
 /* What one act writes. */
 struct acting {
     const struct endpoints_source *source;
-    struct arena *arena;
+    struct rows rows;
     struct endpoints_acted *acted;
     struct census census; /* of who is told of events: an act may change it */
-    struct table_change changes[6];
-    size_t n;
 };
 
-static enum store_status write_rows(struct acting *acting)
+static struct acting begin_act(const struct endpoints_source *source, struct arena *arena,
+                               struct endpoints_acted *acted)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = acting->changes, .n_brings = acting->n};
-    return store_run(acting->source->store, &op, acting->source->parker,
-                     clock_after(clock_boot_us(), TIMEOUT_US));
-}
-
-static void bring_change(struct acting *acting, const struct table *table, enum table_act act,
-                         struct table_row *row)
-{
-    acting->changes[acting->n++] = (struct table_change){.table = table, .act = act, .row = row};
+    return (struct acting){
+        .source = source,
+        .rows = {.store = source->store, .parker = source->parker, .arena = arena},
+        .acted = acted,
+        .census = census_make()};
 }
 
 static struct slice state_name(bool is_disabled)
@@ -84,7 +77,7 @@ static const char *read_new_secrets(struct acting *acting, const struct json *se
     if (secret && secret->type == JSON_ARRAY)
         one = secret->first;
     if (!one) {
-        acting->acted->secret = mint_secret(acting->arena);
+        acting->acted->secret = mint_secret(acting->rows.arena);
         add_secret(&lines, acting->acted->secret, 0);
     }
     for (; one; one = one == secret ? NULL : one->next) {
@@ -92,7 +85,7 @@ static const char *read_new_secrets(struct acting *acting, const struct json *se
             return "secret: expected whsec_ or whsk_ and base64";
         add_secret(&lines, one->text, 0);
     }
-    *ret_secrets = take_buffer(acting->arena, &lines);
+    *ret_secrets = take_buffer(acting->rows.arena, &lines);
     return NULL;
 }
 
@@ -102,7 +95,7 @@ static const char *read_map(struct acting *acting, struct slice map, struct slic
 {
     BUF_AUTO struct buf members = buf_make(MEMBERS_MAX);
     struct json *root = NULL;
-    enum json_error error = json_parse(acting->arena, map, &root, NULL);
+    enum json_error error = json_parse(acting->rows.arena, map, &root, NULL);
     if (error != JSON_OK || root->type != JSON_OBJECT)
         return error != JSON_OK ? json_error_text(error) : "not an object";
     const struct json *name = json_at_as(root, SLICE("/name"), JSON_STRING);
@@ -115,7 +108,7 @@ static const char *read_map(struct acting *acting, struct slice map, struct slic
     if (!canonical_add_json(&canonical, root, without) || !canonical_end(&canonical))
         return "it is longer than 16KiB";
     *ret_name = name->text;
-    ret_settings->settings = take_buffer(acting->arena, &members);
+    ret_settings->settings = take_buffer(acting->rows.arena, &members);
     return read_new_secrets(acting, secret, &ret_settings->secrets);
 }
 
@@ -129,14 +122,14 @@ static const char *try_read_endpoint(const struct acting *acting,
     registry_add_map(entry, now, &map, &until);
     if (!buf_ok(&map))
         return "it is longer than 16KiB";
-    return acting->source->read(buf_slice(&map), acting->arena, &endpoint);
+    return acting->source->read(buf_slice(&map), acting->rows.arena, &endpoint);
 }
 
 static enum store_status read_both(struct acting *acting, struct registry *ret_registry)
 {
     const struct endpoints_source *source = acting->source;
     enum store_status status =
-        registry_read(source->store, source->parker, acting->arena, ret_registry);
+        registry_read(source->store, source->parker, acting->rows.arena, ret_registry);
     return status == STORE_DONE ? census_read(&acting->census, source->store, source->parker)
                                 : status;
 }
@@ -165,22 +158,19 @@ static enum store_status try_add(struct acting *acting, struct store_endpoint *e
                                      .kind = KIND,
                                      .lane = endpoint->name,
                                      .to = state_name(false)};
-    acting->n = 0;
-    bring_change(acting, &endpoint_table, TABLE_INSERT, &endpoint->row);
-    bring_change(acting, &endpoint_settings_table, TABLE_INSERT, &settings->row);
-    acting->changes[1].parent = &endpoint->row;
-    acting->n += store_audit_add(&audit, actor, &acting->changes[acting->n]);
-    acting->changes[acting->n++] = census_moved(&acting->census);
+    rows_put(&acting->rows, TABLE_INSERT, &endpoint_table, &endpoint->row, NULL);
+    rows_put(&acting->rows, TABLE_INSERT, &endpoint_settings_table, &settings->row, &endpoint->row);
+    store_audit_put(&audit, actor, &acting->rows);
+    census_put_moved(&acting->census, &acting->rows);
     acting->acted->end = ENDPOINTS_DONE;
-    return write_rows(acting);
+    return rows_save(&acting->rows);
 }
 
 enum store_status endpoints_add(const struct endpoints_source *source, struct slice map,
                                 const struct store_actor *actor, struct arena *arena,
                                 struct endpoints_acted *ret_acted)
 {
-    struct acting acting = {
-        .source = source, .arena = arena, .acted = ret_acted, .census = census_make()};
+    struct acting acting = begin_act(source, arena, ret_acted);
     struct store_endpoint endpoint = {0};
     struct store_endpoint_settings settings = {0};
     const struct registry_entry entry = {&endpoint, &settings};
@@ -192,7 +182,7 @@ enum store_status endpoints_add(const struct endpoints_source *source, struct sl
         return STORE_NO_MEMORY;
     ret_acted->name = endpoint.name;
     enum store_status status = ret_acted->problem ? STORE_DONE : STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
+    while (rows_try_again(&acting.rows, &status))
         status = try_add(&acting, &endpoint, &settings, actor);
     census_fini(&acting.census);
     return status;
@@ -207,7 +197,7 @@ static bool is_renamed(struct acting *acting, struct slice name)
     if (!entry || !entry->told_as)
         return false;
     acting->acted->end = ENDPOINTS_RENAMED;
-    acting->acted->heir = arena_copy(acting->arena, census_heir(entry)->row.name);
+    acting->acted->heir = arena_copy(acting->rows.arena, census_heir(entry)->row.name);
     return true;
 }
 
@@ -222,8 +212,8 @@ static bool set_state(struct acting *acting, struct store_endpoint *state, bool 
     state->is_disabled = disabled;
     state->why = disabled ? SLICE("by an operator") : SLICE("");
     state->failing_since = 0;
-    bring_change(acting, &endpoint_table, TABLE_UPDATE, &state->row);
-    acting->changes[acting->n++] = census_moved(&acting->census);
+    rows_put(&acting->rows, TABLE_UPDATE, &endpoint_table, &state->row, NULL);
+    census_put_moved(&acting->census, &acting->rows);
     return true;
 }
 
@@ -231,8 +221,8 @@ static bool set_state(struct acting *acting, struct store_endpoint *state, bool 
 static void end_declarations(struct acting *acting, struct census_entry *declared, int64_t now)
 {
     if (declared && declared->row.row.id != 0)
-        acting->changes[acting->n++] = census_remove(declared, now);
-    acting->changes[acting->n++] = census_moved(&acting->census);
+        census_put_removed(declared, now, &acting->rows);
+    census_put_moved(&acting->census, &acting->rows);
 }
 
 static bool remove_endpoint(struct acting *acting, const struct registry_entry *entry,
@@ -244,7 +234,7 @@ static bool remove_endpoint(struct acting *acting, const struct registry_entry *
         acting->acted->end = is_served ? ENDPOINTS_SERVED : ENDPOINTS_OF_CONFIG;
         return false;
     }
-    bring_change(acting, &endpoint_table, TABLE_REMOVE, &state->row);
+    rows_put(&acting->rows, TABLE_REMOVE, &endpoint_table, &state->row, NULL);
     end_declarations(acting, declared, state->changed_at);
     return true;
 }
@@ -279,19 +269,19 @@ static bool rotate(struct acting *acting, const struct registry_entry *entry,
                    const struct endpoints_wish *wish, int64_t now)
 {
     BUF_AUTO struct buf lines = buf_make(MAP_MAX);
-    struct store_endpoint_settings *settings = arena_alloc(acting->arena, sizeof *settings);
+    struct store_endpoint_settings *settings = arena_alloc(acting->rows.arena, sizeof *settings);
     if (!entry->settings) {
         acting->acted->end = ENDPOINTS_OF_CONFIG;
         return false;
     }
     bool is_minted = wish->secret.len == 0;
-    struct slice new = is_minted ? mint_secret(acting->arena) : wish->secret;
+    struct slice new = is_minted ? mint_secret(acting->rows.arena) : wish->secret;
     add_secret(&lines, new, 0);
     const char *problem = retire_secrets(&lines, entry->settings->secrets, new, wish, now);
     if (!settings)
         return false;
     *settings = *entry->settings;
-    settings->secrets = take_buffer(acting->arena, &lines);
+    settings->secrets = take_buffer(acting->rows.arena, &lines);
     const struct registry_entry rotated = {entry->state, settings};
     if (!problem)
         problem = try_read_endpoint(acting, &rotated, now);
@@ -301,7 +291,7 @@ static bool rotate(struct acting *acting, const struct registry_entry *entry,
         return false;
     }
     acting->acted->secret = is_minted ? new : SLICE("");
-    bring_change(acting, &endpoint_settings_table, TABLE_UPDATE, &settings->row);
+    rows_put(&acting->rows, TABLE_UPDATE, &endpoint_settings_table, &settings->row, NULL);
     return true;
 }
 
@@ -335,10 +325,9 @@ static enum store_status try_endpoint_act(struct acting *acting, const struct en
         return STORE_DONE;
     struct store_endpoint state = *entry->state;
     state.changed_at = registry.now;
-    acting->n = 0;
     bool changes = apply_endpoint_wish(acting, entry, &state, wish);
-    if (acting->arena->failed || !changes)
-        return acting->arena->failed ? STORE_NO_MEMORY : STORE_DONE;
+    if (acting->rows.arena->failed || !changes)
+        return acting->rows.arena->failed ? STORE_NO_MEMORY : STORE_DONE;
     struct store_task_audit audit = {
         .at = registry.now,
         .actor = wish->actor.name,
@@ -348,21 +337,20 @@ static enum store_status try_endpoint_act(struct acting *acting, const struct en
         .from = state_name(entry->state->is_disabled),
         .to = wish->act == ENDPOINTS_REMOVE ? SLICE("") : state_name(state.is_disabled),
         .force = wish->actor.force};
-    acting->n += store_audit_add(&audit, &wish->actor, &acting->changes[acting->n]);
-    return write_rows(acting);
+    store_audit_put(&audit, &wish->actor, &acting->rows);
+    return rows_save(&acting->rows);
 }
 
 enum store_status endpoints_act(const struct endpoints_source *source,
                                 const struct endpoints_wish *wish, struct arena *arena,
                                 struct endpoints_acted *ret_acted)
 {
-    struct acting acting = {
-        .source = source, .arena = arena, .acted = ret_acted, .census = census_make()};
+    struct acting acting = begin_act(source, arena, ret_acted);
     enum store_status status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
+    while (rows_try_again(&acting.rows, &status)) {
         status = try_endpoint_act(&acting, wish);
         /* Made or removed between the registry's two tables, it looks like one of a config. */
-        if (try == 0 && status == STORE_DONE && ret_acted->end == ENDPOINTS_OF_CONFIG)
+        if (acting.rows.tries == 1 && status == STORE_DONE && ret_acted->end == ENDPOINTS_OF_CONFIG)
             status = STORE_CONFLICT;
     }
     census_fini(&acting.census);

@@ -10,7 +10,7 @@
 #ifndef PAWL_OPERATOR_ENDPOINTS_H
 #define PAWL_OPERATOR_ENDPOINTS_H
 
-#include "store/tables/task_audit.h"
+#include "store/tables/acts.h"
 #include "webhook/endpoints/registry.h"
 
 #define ENDPOINTS_OVERLAP_US (INT64_C(86400) * CLOCK_US_PER_S) /* where nobody says otherwise */

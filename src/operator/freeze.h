@@ -15,7 +15,7 @@
 #define PAWL_OPERATOR_FREEZE_H
 
 #include "store/store.h"
-#include "store/tables/task_audit.h"
+#include "store/tables/acts.h"
 
 /* Freezes the store, or thaws it, and writes it into the audit. `*ret_changed`: it was not so
  * already; a store that was frozen stays frozen since then. */

@@ -8,7 +8,7 @@
 #define PAWL_OPERATOR_RESTORED_H
 
 #include "store/store.h"
-#include "store/tables/task_audit.h"
+#include "store/tables/acts.h"
 
 struct restored_mark {
     int64_t since; /* store time; 0: the mark is taken back */

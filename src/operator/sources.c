@@ -4,9 +4,6 @@
 #include "webhook/endpoints/census.h"
 #include "webhook/handler.h"
 
-#define TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
-#define TRIES_MOST 100                   /* somebody else was first each time */
-
 static enum sources_end judge_source(const struct census_entry *entry)
 {
     return !entry                                     ? SOURCES_NOT_FOUND
@@ -15,12 +12,11 @@ static enum sources_end judge_source(const struct census_entry *entry)
                                                       : SOURCES_REMOVED;
 }
 
-static enum store_status try_remove(struct store *store, struct parker *parker, struct slice name,
+static enum store_status try_remove(struct rows *rows, struct slice name,
                                     const struct store_actor *actor, enum sources_end *ret_end)
 {
     CENSUS_AUTO struct census census = census_make();
-    struct table_change changes[2 + STORE_AUDIT_CHANGES];
-    enum store_status status = census_read(&census, store, parker);
+    enum store_status status = census_read(&census, rows->store, rows->parker);
     if (status != STORE_DONE)
         return status;
     struct census_entry *entry = census_find(&census, SLICE(INBOX_KIND), name);
@@ -33,18 +29,18 @@ static enum store_status try_remove(struct store *store, struct parker *parker, 
                                      .kind = SLICE(INBOX_KIND),
                                      .lane = name,
                                      .force = actor->force};
-    changes[0] = census_remove(entry, census.now);
-    changes[1] = census_moved(&census);
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = 2};
-    op.n_brings += store_audit_add(&audit, actor, &changes[2]);
-    return store_run(store, &op, parker, clock_after(clock_boot_us(), TIMEOUT_US));
+    census_put_removed(entry, census.now, rows);
+    census_put_moved(&census, rows);
+    store_audit_put(&audit, actor, rows);
+    return rows_save(rows);
 }
 
 enum store_status sources_remove(struct store *store, struct parker *parker, struct slice name,
                                  const struct store_actor *actor, enum sources_end *ret_end)
 {
+    struct rows rows = {.store = store, .parker = parker};
     enum store_status status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++)
-        status = try_remove(store, parker, name, actor, ret_end);
+    while (rows_try_again(&rows, &status))
+        status = try_remove(&rows, name, actor, ret_end);
     return status;
 }

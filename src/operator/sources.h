@@ -7,7 +7,7 @@
 #define PAWL_OPERATOR_SOURCES_H
 
 #include "store/store.h"
-#include "store/tables/task_audit.h"
+#include "store/tables/acts.h"
 
 enum sources_end {
     SOURCES_REMOVED,

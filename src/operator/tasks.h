@@ -7,10 +7,7 @@
 #define PAWL_OPERATOR_TASKS_H
 
 #include "base/buf.h"
-#include "store/find.h"
-#include "store/tables/task_audit.h"
-
-#define TASKS_TIMEOUT_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
+#include "store/tables/acts.h"
 
 /* The words for the states of a task, divided by '|', in the order of enum task_state, and last
  * that of what waits behind one that is dead: until a person retries or drops that one. */
@@ -23,6 +20,11 @@ struct tasks_source {
     struct parker *parker;
     struct slice kind;
 };
+
+static inline struct rows tasks_rows(const struct tasks_source *source, struct arena *arena)
+{
+    return (struct rows){.store = source->store, .parker = source->parker, .arena = arena};
+}
 
 /* ---- kinds: tasks_kinds.c ---- */
 
@@ -104,7 +106,7 @@ struct tasks_whole {
     const struct store_request *request; /* NULL: it has none */
     const struct store_task_list *list;  /* in which it is a step; NULL: in none */
     struct slice body;                   /* of the request, unpacked */
-    const struct table_row **attempts;   /* struct store_attempt, in order */
+    struct table_row *const *attempts;   /* struct store_attempt, in order */
     size_t n_attempts;
     int64_t now;
 };

@@ -17,11 +17,6 @@ static const char *const act_names[] = {[TASKS_RETRY] = "retry",
                                         [TASKS_SETTLE_DONE] = "settle --done",
                                         [TASKS_SETTLE_NOT] = "settle --not-done"};
 
-static struct rows rows_of(const struct tasks_source *source, struct arena *arena)
-{
-    return (struct rows){.store = source->store, .parker = source->parker, .arena = arena};
-}
-
 /* ---- decisions ---- */
 
 static enum tasks_end decide_task_act(const struct tasks_wish *wish,
@@ -53,7 +48,7 @@ static enum store_status judge_endpoint(const struct tasks_source *source, struc
         return read;
     const struct census_entry *entry = census_find(&census, SLICE(WEBHOOK_KIND), lane);
     struct store_endpoint state = {.name = entry ? census_heir(entry)->row.name : lane};
-    struct rows rows = rows_of(source, &arena);
+    struct rows rows = tasks_rows(source, &arena);
     enum store_status status = rows_find_one(&rows, &endpoint_table, &state.row);
     if (state.row.id != 0 && state.is_disabled)
         *end = TASKS_DISABLED;
@@ -156,13 +151,12 @@ static enum store_status act_on_task(struct rows *rows, struct acting *acting,
     keep_response(rows, acting, whole);
     acting->audit =
         store_audit_task(&wish->actor, act_names[wish->act], whole->stored, &stored, whole->now);
-    rows->n += store_audit_add(&acting->audit, &wish->actor, &rows->changes[rows->n]);
+    store_audit_put(&acting->audit, &wish->actor, rows);
     return wish->saver ? wish->saver->save(wish->saver, rows->changes, rows->n) : rows_save(rows);
 }
 
-static enum store_status try_task_act(struct rows *rows, void *argument)
+static enum store_status try_task_act(struct rows *rows, struct acting *acting)
 {
-    struct acting *acting = argument;
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
     arena_reset(rows->arena);
     *acting->acted = (struct tasks_acted){.end = TASKS_NOT_FOUND};
@@ -175,11 +169,11 @@ enum store_status tasks_act(const struct tasks_source *source, const struct task
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct acting acting = {.source = source, .wish = wish, .acted = ret_acted};
-    struct table_change changes[3 + STORE_AUDIT_CHANGES];
-    struct rows rows = rows_of(source, &arena);
-    rows.changes = changes;
-    rows.most = sizeof changes / sizeof *changes;
-    return rows_repeat(&rows, try_task_act, &acting);
+    struct rows rows = tasks_rows(source, &arena);
+    enum store_status status = STORE_CONFLICT;
+    while (rows_try_again(&rows, &status))
+        status = try_task_act(&rows, &acting);
+    return status;
 }
 
 /* ---- many ---- */
@@ -267,32 +261,21 @@ enum store_status tasks_act_on_many(const struct tasks_source *source,
 
 /* ---- pauses ---- */
 
-struct pausing {
-    const struct tasks_source *source;
-    const struct store_lane *wanted;
-    bool resume;
-    const struct store_actor *actor;
-    bool *changed;
-};
-
 /* A lane without a pause has no row, save that its breaker may be open. */
-static enum store_status try_pause(struct rows *rows, void *argument)
+static enum store_status try_pause(struct rows *rows, const struct store_lane *wanted, bool resume,
+                                   const struct store_actor *actor, bool *ret_changed)
 {
-    const struct pausing *pausing = argument;
-    bool resume = pausing->resume;
-    struct store_lane lane = *pausing->wanted;
-    lane.kind = pausing->source->kind;
-    struct store_lane found = lane;
+    struct store_lane lane = *wanted, found = lane;
     arena_reset(rows->arena);
     enum store_status status = rows_find_one(rows, &lane_table, &found.row);
     bool is_paused = found.row.id != 0 && found.state == STORE_LANE_PAUSED;
-    *pausing->changed = status == STORE_DONE && is_paused == resume;
-    if (!*pausing->changed)
+    *ret_changed = status == STORE_DONE && is_paused == resume;
+    if (!*ret_changed)
         return status;
     lane.row = found.row;
     lane.since = store_now(rows->store);
     struct store_task_audit audit = {.at = lane.since,
-                                     .actor = pausing->actor->name,
+                                     .actor = actor->name,
                                      .act = resume ? SLICE("resume") : SLICE("pause"),
                                      .kind = lane.kind,
                                      .lane = lane.lane,
@@ -301,7 +284,7 @@ static enum store_status try_pause(struct rows *rows, void *argument)
                                      .to = resume ? SLICE("") : SLICE("paused")};
     enum table_act act = resume ? TABLE_REMOVE : lane.row.id != 0 ? TABLE_UPDATE : TABLE_INSERT;
     rows_put(rows, act, &lane_table, &lane.row, NULL);
-    rows->n += store_audit_add(&audit, pausing->actor, &rows->changes[rows->n]);
+    store_audit_put(&audit, actor, rows);
     return rows_save(rows);
 }
 
@@ -309,10 +292,11 @@ enum store_status tasks_pause(const struct tasks_source *source, const struct st
                               bool resume, const struct store_actor *actor, bool *ret_changed)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct pausing pausing = {source, lane, resume, actor, ret_changed};
-    struct table_change changes[1 + STORE_AUDIT_CHANGES];
-    struct rows rows = rows_of(source, &arena);
-    rows.changes = changes;
-    rows.most = sizeof changes / sizeof *changes;
-    return rows_repeat(&rows, try_pause, &pausing);
+    struct store_lane wanted = *lane;
+    struct rows rows = tasks_rows(source, &arena);
+    enum store_status status = STORE_CONFLICT;
+    wanted.kind = source->kind;
+    while (rows_try_again(&rows, &status))
+        status = try_pause(&rows, &wanted, resume, actor, ret_changed);
+    return status;
 }

@@ -9,20 +9,6 @@
 #define ATTEMPTS_MOST 1000
 #define LANES_MOST 1000
 
-static void keep_tasks_count(void *argument, const struct table_row *row)
-{
-    *(size_t *)argument = (size_t)row->id;
-}
-
-static enum store_status find_listed(const struct tasks_source *source,
-                                     const struct table_query *query, struct arena *arena,
-                                     struct store_found *ret_found)
-{
-    *ret_found = (struct store_found){.arena = arena};
-    return store_find_rows(source->store, query, source->parker,
-                           clock_after(clock_boot_us(), TASKS_TIMEOUT_US), ret_found);
-}
-
 /* ---- pages ---- */
 
 void tasks_page_fini(struct tasks_page *page)
@@ -53,7 +39,7 @@ static void copy_request(void *argument, const struct table_row *row)
 static enum store_status read_requests(const struct tasks_source *source, struct tasks_page *page)
 {
     struct reading *readings = mem_zalloc(page->n, sizeof *readings);
-    int64_t deadline = clock_after(clock_boot_us(), TASKS_TIMEOUT_US);
+    int64_t deadline = clock_after(clock_boot_us(), ROWS_WITHIN_US);
     enum store_status status = readings || page->n == 0 ? STORE_DONE : STORE_NO_MEMORY;
     for (size_t i = 0; readings && i < page->n; i++) {
         struct reading *reading = &readings[i];
@@ -115,7 +101,7 @@ static enum store_status find_head(const struct tasks_source *source,
                                    const struct store_task *stored, struct arena *arena,
                                    const struct store_task **ret_head)
 {
-    struct rows rows = {.store = source->store, .parker = source->parker, .arena = arena};
+    struct rows rows = tasks_rows(source, arena);
     struct store_task *head = arena_alloc(arena, sizeof *head);
     if (!head)
         return STORE_NO_MEMORY;
@@ -151,13 +137,9 @@ static enum store_status count_tasks_state(const struct tasks_source *source, en
                                       .index = &task_indexes[TASK_BY_STATE],
                                       .prefix = 2,
                                       .like = &like.row,
-                                      .is_count = true,
-                                      .limit = SIZE_MAX,
-                                      .each = keep_tasks_count,
-                                      .argument = ret_n};
-    struct store_op op = {.kind = STORE_QUERY, .query = &query};
-    return store_run(source->store, &op, source->parker,
-                     clock_after(clock_boot_us(), TASKS_TIMEOUT_US));
+                                      .limit = SIZE_MAX};
+    struct rows rows = tasks_rows(source, NULL);
+    return rows_count(&rows, &query, ret_n);
 }
 
 /* ---- which ---- */
@@ -224,7 +206,8 @@ enum store_status tasks_list(const struct tasks_source *source, const struct tas
     struct store_found found;
     struct table_query query = query_page(source, wanted, &like);
     *ret_page = (struct tasks_page){.arena = arena_make(PAGE_MAX)};
-    enum store_status status = find_listed(source, &query, &ret_page->arena, &found);
+    struct rows rows = tasks_rows(source, &ret_page->arena);
+    enum store_status status = rows_find(&rows, &query, &found);
     if (status != STORE_DONE)
         return status;
     ret_page->rows = arena_alloc(&ret_page->arena, (found.n + 1) * sizeof *ret_page->rows);
@@ -250,34 +233,19 @@ void tasks_whole_fini(struct tasks_whole *whole)
     arena_fini(&whole->arena);
 }
 
-static enum store_status find_attempts(const struct tasks_source *source, int64_t id,
-                                       struct tasks_whole *whole)
+static enum store_status find_attempts(struct rows *rows, int64_t id, struct tasks_whole *whole)
 {
     struct store_attempt like = {.task = id};
-    struct store_found found = {0};
+    struct store_found found;
     struct table_query query = {.table = &attempt_table,
                                 .by = TABLE_BY_INDEX,
                                 .index = &attempt_index,
                                 .prefix = 1,
                                 .like = &like.row,
                                 .limit = ATTEMPTS_MOST};
-    enum store_status status = find_listed(source, &query, &whole->arena, &found);
+    enum store_status status = rows_find(rows, &query, &found);
     whole->attempts = found.rows;
     whole->n_attempts = found.n;
-    return status;
-}
-
-/* The row of a table whose id it is; NULL: there is none. */
-static enum store_status find_task_row(const struct tasks_source *source, const struct table *table,
-                                       int64_t id, struct tasks_whole *whole,
-                                       const struct table_row **ret_row)
-{
-    struct table_query query = {.table = table, .after = id - 1, .limit = 1};
-    struct store_found found = {0};
-    enum store_status status = find_listed(source, &query, &whole->arena, &found);
-    bool is_found = status == STORE_DONE && found.n == 1 && found.rows[0]->id == id;
-    *ret_row = is_found ? found.rows[0] : NULL;
-    whole->now = found.now;
     return status;
 }
 
@@ -299,22 +267,23 @@ static enum store_status unpack_task_body(struct tasks_whole *whole)
 enum store_status tasks_read(const struct tasks_source *source, int64_t id,
                              struct tasks_whole *ret_whole)
 {
-    const struct table_row *task = NULL, *request = NULL, *list = NULL;
+    struct table_row *task, *request, *list = NULL;
     *ret_whole = (struct tasks_whole){.arena = arena_make(WHOLE_MAX)};
-    enum store_status status = find_task_row(source, &task_table, id, ret_whole, &task);
+    struct rows rows = tasks_rows(source, &ret_whole->arena);
+    enum store_status status = rows_take(&rows, &task_table, id, &task);
+    ret_whole->now = rows.now;
     if (!task || !slice_eq(((const struct store_task *)task)->kind, source->kind))
         return status;
     ret_whole->stored = (const struct store_task *)task;
-    status = find_task_row(source, &request_table, id, ret_whole, &request);
+    status = rows_take(&rows, &request_table, id, &request);
     ret_whole->request = (const struct store_request *)request;
     if (status == STORE_DONE && ret_whole->stored->list_id != 0)
-        status =
-            find_task_row(source, &task_list_table, ret_whole->stored->list_id, ret_whole, &list);
+        status = rows_take(&rows, &task_list_table, ret_whole->stored->list_id, &list);
     ret_whole->list = (const struct store_task_list *)list;
     if (status == STORE_DONE && is_held(ret_whole->stored))
         status = find_head(source, ret_whole->stored, &ret_whole->arena, &ret_whole->head);
     if (status == STORE_DONE)
-        status = find_attempts(source, id, ret_whole);
+        status = find_attempts(&rows, id, ret_whole);
     return status == STORE_DONE ? unpack_task_body(ret_whole) : status;
 }
 
@@ -359,5 +328,6 @@ enum store_status tasks_lanes(const struct tasks_source *source, struct arena *a
                               struct store_found *ret_found)
 {
     struct table_query query = {.table = &lane_table, .limit = LANES_MOST};
-    return find_listed(source, &query, arena, ret_found);
+    struct rows rows = tasks_rows(source, arena);
+    return rows_find(&rows, &query, ret_found);
 }

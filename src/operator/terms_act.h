@@ -8,7 +8,7 @@
 #define PAWL_OPERATOR_TERMS_ACT_H
 
 #include "store/store.h"
-#include "store/tables/task_audit.h"
+#include "store/tables/acts.h"
 
 #define TERMS_ACT_KIND "store" /* store_task_audit.kind of such acts */
 

@@ -9,7 +9,7 @@
 
 struct store_found {
     struct arena *arena; /* the caller's: rows and texts lie in it */
-    const struct table_row **rows;
+    struct table_row **rows;
     size_t n;
     int64_t next_due; /* of what is due: when the first one is that was left out; CLOCK_NEVER */
     int64_t now;      /* store time */

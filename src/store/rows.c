@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define PAGE ((size_t)500)
-#define ANY INT64_C(-1) /* in place of a row's id */
 
 static void run_rows_op(const struct rows *rows, struct store_op *op)
 {
@@ -34,7 +33,7 @@ static bool append_page(struct store_found *all, size_t *room, const struct stor
 {
     if (all->n + page->n > *room) {
         *room = 2 * (all->n + page->n);
-        const struct table_row **rows = arena_alloc(all->arena, *room * sizeof *rows);
+        struct table_row **rows = arena_alloc(all->arena, *room * sizeof *rows);
         if (!rows)
             return false;
         if (all->n > 0)
@@ -65,38 +64,75 @@ enum store_status rows_find_all(struct rows *rows, const struct table *table,
     return status;
 }
 
-static enum store_status find_row_by_id(struct rows *rows, const struct table_query *query,
-                                        int64_t id, struct table_row *row)
+static enum store_status take_first_row(struct rows *rows, const struct table_query *query,
+                                        struct table_row **ret_row)
 {
     struct table_query first = *query;
     struct store_found found;
     first.limit = 1;
     enum store_status status = rows_find(rows, &first, &found);
-    bool is_there = status == STORE_DONE && found.n == 1 && (id == ANY || found.rows[0]->id == id);
-    if (is_there)
-        memcpy(row, found.rows[0], query->table->row_size);
+    *ret_row = status == STORE_DONE && found.n == 1 ? found.rows[0] : NULL;
+    return status;
+}
+
+static void copy_taken(const struct table *table, const struct table_row *taken,
+                       struct table_row *row)
+{
+    if (taken)
+        memcpy(row, taken, table->row_size);
     else
         row->id = 0;
-    return status;
 }
 
 enum store_status rows_find_first(struct rows *rows, const struct table_query *query,
                                   struct table_row *row)
 {
-    return find_row_by_id(rows, query, ANY, row);
+    struct table_row *taken;
+    enum store_status status = take_first_row(rows, query, &taken);
+    copy_taken(query->table, taken, row);
+    return status;
 }
 
 enum store_status rows_find_one(struct rows *rows, const struct table *table, struct table_row *row)
 {
     const struct table_query query = {.table = table, .by = TABLE_BY_KEY, .like = row};
-    return find_row_by_id(rows, &query, ANY, row);
+    return rows_find_first(rows, &query, row);
+}
+
+enum store_status rows_take(struct rows *rows, const struct table *table, int64_t id,
+                            struct table_row **ret_row)
+{
+    const struct table_query query = {.table = table, .after = id - 1};
+    enum store_status status = take_first_row(rows, &query, ret_row);
+    if (*ret_row && (*ret_row)->id != id)
+        *ret_row = NULL;
+    return status;
 }
 
 enum store_status rows_by_id(struct rows *rows, const struct table *table, int64_t id,
                              struct table_row *row)
 {
-    const struct table_query query = {.table = table, .after = id - 1};
-    return find_row_by_id(rows, &query, id, row);
+    struct table_row *taken;
+    enum store_status status = rows_take(rows, table, id, &taken);
+    copy_taken(table, taken, row);
+    return status;
+}
+
+static void keep_count(void *argument, const struct table_row *row)
+{
+    *(size_t *)argument = (size_t)row->id;
+}
+
+enum store_status rows_count(struct rows *rows, const struct table_query *query, size_t *ret_n)
+{
+    struct table_query count = *query;
+    struct store_op op = {.kind = STORE_QUERY, .query = &count};
+    *ret_n = 0;
+    count.is_count = true;
+    count.each = keep_count;
+    count.argument = ret_n;
+    run_rows_op(rows, &op);
+    return op.result.status;
 }
 
 /* ---- saving ---- */
@@ -104,6 +140,10 @@ enum store_status rows_by_id(struct rows *rows, const struct table *table, int64
 void rows_put(struct rows *rows, enum table_act act, const struct table *table,
               struct table_row *row, const struct table_row *parent)
 {
+    if (!rows->changes) {
+        rows->changes = rows->room;
+        rows->most = ROWS_ROOM;
+    }
     CHECK(rows->n < rows->most);
     rows->changes[rows->n++] =
         (struct table_change){.table = table, .act = act, .row = row, .parent = parent};
@@ -119,15 +159,20 @@ enum store_status rows_save(struct rows *rows)
     if (rows->n == 0)
         return STORE_DONE;
     run_rows_op(rows, &op);
+    for (size_t i = 0; op.result.status == STORE_DONE && i < rows->n; i++)
+        rows->changes[i].row->version = rows->changes[i].version;
     return op.result.status;
 }
 
-enum store_status rows_repeat(struct rows *rows, rows_try *try, void *argument)
+bool rows_try_again(struct rows *rows, enum store_status *status)
 {
-    enum store_status status = STORE_CONFLICT;
-    for (int tries = 0; tries < ROWS_TRIES_MOST && status == STORE_CONFLICT; tries++) {
-        rows->n = 0;
-        status = try(rows, argument);
+    if (*status == STORE_CONFLICT && rows->tries == ROWS_TRIES_MOST)
+        *status = STORE_DOWN;
+    if (*status != STORE_CONFLICT) {
+        rows->tries = 0;
+        return false;
     }
-    return status == STORE_CONFLICT ? STORE_DOWN : status;
+    rows->tries++;
+    rows->n = 0;
+    return true;
 }

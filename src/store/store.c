@@ -10,6 +10,7 @@
 #include "store/tables/receipts.h"
 #include "store/tables/roster.h"
 #include "store/tables/task_audit.h"
+#include "store/tables/tasks.h"
 #include <stdio.h>
 #include <stdlib.h>
 

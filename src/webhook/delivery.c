@@ -36,18 +36,6 @@ static const struct webhook_sender *webhook_sender_of(const struct courier_kind 
 
 /* ---- the claim ---- */
 
-static enum store_status read_event(const struct webhook_sender *sender,
-                                    const struct courier_delivery *delivery, bool *ret_is_there)
-{
-    struct sending *sending = webhook_sending_of(delivery);
-    struct rows rows = {
-        .store = sender->store, .parker = delivery->parker, .arena = &sending->post.arena};
-    enum store_status status =
-        rows_by_id(&rows, &event_table, delivery->stored.event, &sending->event.row);
-    *ret_is_there = sending->event.row.id != 0;
-    return status;
-}
-
 static void take_target(struct sending *sending, struct slice name)
 {
     roster_unref(sending->roster);
@@ -119,28 +107,24 @@ static enum store_status ask_wanted(const struct webhook_sender *sender,
     return status;
 }
 
-static enum store_status read_state(const struct courier_follow *follow, struct slice name,
+static enum store_status read_state(struct rows *rows, struct slice name,
                                     struct store_endpoint *ret_state)
 {
-    struct rows rows = {.store = follow->store, .parker = follow->parker, .arena = follow->arena};
     *ret_state = (struct store_endpoint){.name = name};
-    return rows_find_one(&rows, &endpoint_table, &ret_state->row);
+    return rows_find_one(rows, &endpoint_table, &ret_state->row);
 }
 
 /* Whether it is, as the store says now where it was: an operator may have enabled it before this
  * was published. What a person sends again is sent all the same. */
-static enum store_status ask_disabled(const struct webhook_sender *sender,
-                                      const struct courier_delivery *delivery,
+static enum store_status ask_disabled(const struct courier_delivery *delivery, struct rows *rows,
                                       bool *ret_is_disabled)
 {
     struct sending *sending = webhook_sending_of(delivery);
-    const struct courier_follow asking = {
-        .store = sender->store, .parker = delivery->parker, .arena = &sending->post.arena};
     struct store_endpoint state;
     *ret_is_disabled = sending->heir->state.is_disabled && !delivery->stored.task.replay;
     if (!*ret_is_disabled)
         return STORE_DONE;
-    enum store_status status = read_state(&asking, sending->heir->endpoint->name, &state);
+    enum store_status status = read_state(rows, sending->heir->endpoint->name, &state);
     bool is_the_same = state.row.id == sending->heir->state.row.id; /* not removed since */
     *ret_is_disabled = !is_the_same || state.is_disabled;
     return status;
@@ -183,10 +167,10 @@ static struct courier_verdict make_body(const struct webhook_sender *sender,
 
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare_webhook(const struct webhook_sender *sender,
-                                              struct courier_delivery *delivery)
+                                              struct courier_delivery *delivery, struct rows *rows)
 {
     struct sending *sending = webhook_sending_of(delivery);
-    bool is_there = false, is_wanted = false, is_disabled = false;
+    bool is_wanted = false, is_disabled = false;
     sending->plan = webhook_plan_ref(*sender->plan);
     if (!find_target(sender, delivery))
         return courier_down;
@@ -194,13 +178,13 @@ static struct courier_verdict prepare_webhook(const struct webhook_sender *sende
         return judge_missing_endpoint(sender, delivery);
     if (is_of_an_earlier_one(sending->target, &delivery->stored))
         return courier_settle(TASK_DEAD, TASK_REASON_REMOVED);
-    if (ask_disabled(sender, delivery, &is_disabled) != STORE_DONE)
+    if (ask_disabled(delivery, rows, &is_disabled) != STORE_DONE)
         return courier_down;
     if (is_disabled)
         return courier_settle(TASK_DEAD, TASK_REASON_DISABLED);
-    if (read_event(sender, delivery, &is_there) != STORE_DONE)
+    if (rows_by_id(rows, &event_table, delivery->stored.event, &sending->event.row) != STORE_DONE)
         return courier_down;
-    if (!is_there)
+    if (sending->event.row.id == 0)
         return courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
     if (ask_wanted(sender, delivery, &is_wanted) != STORE_DONE)
         return courier_down;
@@ -212,15 +196,14 @@ static struct courier_verdict prepare_webhook(const struct webhook_sender *sende
 }
 
 static struct courier_verdict claim(const struct courier_kind *kind,
-                                    struct courier_delivery *delivery, struct table_change *change)
+                                    struct courier_delivery *delivery, struct rows *rows)
 {
     const struct webhook_sender *sender = webhook_sender_of(kind);
     struct sending *sending = webhook_sending_of(delivery);
     webhook_post_init(&sending->post);
     sending->body = buf_make(SIZE_MAX);
-    struct courier_verdict verdict = prepare_webhook(sender, delivery);
-    return verdict.claim == COURIER_CLAIMED ? webhook_post_claim(sender->store, delivery, change)
-                                            : verdict;
+    struct courier_verdict verdict = prepare_webhook(sender, delivery, rows);
+    return verdict.claim == COURIER_CLAIMED ? webhook_post_claim(rows) : verdict;
 }
 
 /* ---- the request ---- */
@@ -298,36 +281,27 @@ static bool judge_target(const struct sending *sending, const struct store_task 
 
 /* By the state as it was read last, nearly always nothing; else by what the store says now. */
 static enum store_status follow(const struct courier_kind *kind, struct courier_delivery *delivery,
-                                const struct store_task *ended, struct courier_follow *follow)
+                                const struct store_task *ended, struct rows *rows)
 {
     const struct sending *sending = delivery ? webhook_sending_of(delivery) : NULL;
     int64_t now = store_now(webhook_sender_of(kind)->store);
     if (!sending || !sending->target || sending->post.request.len == 0)
         return STORE_DONE; /* nothing was sent */
-    struct store_endpoint *state = arena_alloc(follow->arena, sizeof *state);
+    struct store_endpoint *state = arena_alloc(rows->arena, sizeof *state);
     if (!state)
         return STORE_NO_MEMORY;
     *state = sending->heir->state;
     if (!judge_target(sending, ended, now, state))
         return STORE_DONE;
-    enum store_status status = read_state(follow, sending->heir->endpoint->name, state);
+    enum store_status status = read_state(rows, sending->heir->endpoint->name, state);
     bool is_removed = sending->heir->is_stored && state->row.id == 0;
     if (status != STORE_DONE || is_removed || !judge_target(sending, ended, now, state))
         return status;
-    CHECK(follow->n < follow->most);
-    follow->changes[follow->n++] =
-        (struct table_change){.table = &endpoint_table,
-                              .act = state->row.id != 0 ? TABLE_UPDATE : TABLE_INSERT,
-                              .row = &state->row};
+    rows_put(rows, state->row.id != 0 ? TABLE_UPDATE : TABLE_INSERT, &endpoint_table, &state->row,
+             NULL);
     sending->heir->state = *state;
     sending->heir->state.why = SLICE("");
     return STORE_DONE;
-}
-
-static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
-                             struct table_change *changes, size_t n)
-{
-    return webhook_post_save(webhook_sender_of(kind)->store, delivery, changes, n);
 }
 
 static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
@@ -390,7 +364,7 @@ void webhook_sender_init(struct webhook_sender *sender)
                               .limits_of = limits_of,
                               .claim = claim,
                               .attempt = attempt,
-                              .end = end,
+                              .end = webhook_post_end,
                               .follow = follow,
                               .saved = saved,
                               .fini = fini,

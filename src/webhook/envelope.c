@@ -84,9 +84,8 @@ bool envelope_rule_read(struct slice text, struct arena *arena, struct envelope_
 
 /* ---- as rows ---- */
 
-static enum store_status try_name(struct rows *rows, void *argument)
+static enum store_status try_name(struct rows *rows, struct store_envelope *row)
 {
-    struct store_envelope *row = argument;
     enum store_status status = rows_find_one(rows, &envelope_table, &row->row);
     if (status != STORE_DONE || row->row.id != 0)
         return status;
@@ -98,11 +97,11 @@ enum store_status envelope_name(struct store *store, struct parker *parker, stru
                                 int64_t *ret_id)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct table_change change;
-    struct rows rows = {
-        .store = store, .parker = parker, .arena = &arena, .changes = &change, .most = 1};
+    struct rows rows = {.store = store, .parker = parker, .arena = &arena};
     struct store_envelope row = {.rule = text};
-    enum store_status status = rows_repeat(&rows, try_name, &row);
+    enum store_status status = STORE_CONFLICT;
+    while (rows_try_again(&rows, &status))
+        status = try_name(&rows, &row);
     if (status == STORE_DONE)
         *ret_id = row.row.id;
     return status;

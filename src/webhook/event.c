@@ -166,9 +166,8 @@ static enum store_status settle_stale(struct rows *rows, struct publishing *publ
 }
 
 /* STORE_CONFLICT: try again, some of them were settled. */
-static enum store_status try_rows(struct rows *rows, void *argument)
+static enum store_status try_rows(struct rows *rows, struct publishing *publishing)
 {
-    struct publishing *publishing = argument;
     size_t places[WEBHOOK_BATCH_MOST];
     for (size_t i = 0; i < publishing->n; i++) {
         if (publishing->settled[i])
@@ -216,7 +215,9 @@ static enum store_status publish_events(struct rows *rows, struct publishing *pu
     }
     enum store_status status = settle_repeated(publishing);
     if (status == STORE_DONE)
-        status = rows_repeat(rows, try_rows, publishing);
+        status = STORE_CONFLICT;
+    while (rows_try_again(rows, &status))
+        status = try_rows(rows, publishing);
     return status == STORE_FROZEN ? settle_known(rows, publishing) : status;
 }
 

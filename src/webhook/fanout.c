@@ -151,13 +151,10 @@ static void add_touch(struct commit *commit, struct store_event *event)
 
 /* The event's own change is the last. Where tasks conflict, whoever reads them by the event does
  * not find them. */
-static enum store_status save_event_alone(struct commit *commit, struct store_event *event,
-                                          struct taken *taken)
+static enum store_status save_event_alone(struct commit *commit, struct taken *taken)
 {
     size_t n = commit->rows.n;
     enum store_status status = save_commit(commit);
-    if (status == STORE_DONE)
-        event->row.version = commit->changes[n - 1].version;
     for (size_t i = 0; i < n && status == STORE_CONFLICT; i++)
         if (commit->changes[i].table == &task_table && commit->changes[i].is_stale &&
             taken->n < commit->audience.n)
@@ -180,13 +177,13 @@ static enum store_status try_alone(struct commit *commit, struct store_event *ev
         if (commit->rows.n < TABLE_BRINGS_MAX - 1)
             continue;
         add_touch(commit, event);
-        status = save_event_alone(commit, event, taken);
+        status = save_event_alone(commit, taken);
         CRASH_POINT(inside_fan_out);
     }
     if (status != STORE_DONE)
         return status;
     add_mark(commit, event, now);
-    return save_event_alone(commit, event, taken);
+    return save_event_alone(commit, taken);
 }
 
 /* Again for as long as a task is found that was not known. */

@@ -29,15 +29,6 @@ static const struct webhook_handler *handler_of(const struct courier_kind *kind)
 
 /* ---- the claim ---- */
 
-static enum store_status read_received_request(const struct webhook_handler *handler,
-                                               const struct courier_delivery *delivery)
-{
-    struct calling *calling = calling_of(delivery);
-    struct rows rows = {
-        .store = handler->store, .parker = delivery->parker, .arena = &calling->post.arena};
-    return rows_by_id(&rows, &request_table, delivery->stored.row.id, &calling->request.row);
-}
-
 /* It was removed; or a reload took it out meanwhile, or it is declared again. */
 static struct courier_verdict judge_missing_handler(const struct webhook_handler *handler,
                                                     const struct courier_delivery *delivery)
@@ -52,28 +43,29 @@ static struct courier_verdict judge_missing_handler(const struct webhook_handler
 
 /* Everything but the claim. COURIER_CLAIMED: it may be claimed. */
 static struct courier_verdict prepare_call(const struct webhook_handler *handler,
-                                           const struct courier_delivery *delivery)
+                                           const struct courier_delivery *delivery,
+                                           struct rows *rows)
 {
     struct calling *calling = calling_of(delivery);
     calling->plan = webhook_plan_ref(*handler->plan);
     calling->source = webhook_plan_source(calling->plan, delivery->stored.lane);
     if (!calling->source)
         return judge_missing_handler(handler, delivery);
-    if (read_received_request(handler, delivery) != STORE_DONE)
+    if (rows_by_id(rows, &request_table, delivery->stored.row.id, &calling->request.row) !=
+        STORE_DONE)
         return courier_down;
     return calling->request.row.id != 0 ? (struct courier_verdict){.claim = COURIER_CLAIMED}
                                         : courier_settle(TASK_DEAD, TASK_REASON_UNREADABLE);
 }
 
 static struct courier_verdict claim(const struct courier_kind *kind,
-                                    struct courier_delivery *delivery, struct table_change *change)
+                                    struct courier_delivery *delivery, struct rows *rows)
 {
     const struct webhook_handler *handler = handler_of(kind);
     struct calling *calling = calling_of(delivery);
     webhook_post_init(&calling->post);
-    struct courier_verdict verdict = prepare_call(handler, delivery);
-    return verdict.claim == COURIER_CLAIMED ? webhook_post_claim(handler->store, delivery, change)
-                                            : verdict;
+    struct courier_verdict verdict = prepare_call(handler, delivery, rows);
+    return verdict.claim == COURIER_CLAIMED ? webhook_post_claim(rows) : verdict;
 }
 
 /* ---- an attempt ---- */
@@ -116,12 +108,6 @@ static struct courier_result attempt(const struct courier_kind *kind,
                                        : HTTP_CALL_NO_MEMORY;
     return webhook_post_result(&calling->post, result, RETRY_BY_HANDLER,
                                delivery->stored.task.in_doubt);
-}
-
-static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
-                             struct table_change *changes, size_t n)
-{
-    return webhook_post_save(handler_of(kind)->store, delivery, changes, n);
 }
 
 static void fini(const struct courier_kind *kind, struct courier_delivery *delivery)
@@ -170,7 +156,7 @@ void webhook_handler_init(struct webhook_handler *handler)
                               .limits_of = limits_of,
                               .claim = claim,
                               .attempt = attempt,
-                              .end = end,
+                              .end = webhook_post_end,
                               .fini = fini,
                               .label = label,
                               .argument = handler};

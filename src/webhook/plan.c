@@ -254,24 +254,23 @@ static enum store_status take_registry(struct webhook_plan *plan, const struct r
 
 /* A look at the registry. */
 struct look {
-    struct webhook_plan *plan;
     struct arena arena;
     struct registry registry;
     uint64_t number;
     bool is_partial; /* what it lacked was made: there may be more */
 };
 
-static enum store_status try_read_registry(struct rows *rows, void *argument)
+static enum store_status try_read_registry(struct rows *rows, struct webhook_plan *plan,
+                                           struct look *look)
 {
-    struct look *look = argument;
     arena_reset(&look->arena);
-    look->number = ++look->plan->looks;
+    look->number = ++plan->looks;
     struct store_endpoint states[INTRODUCED_MOST];
     enum store_status status =
         registry_read(rows->store, rows->parker, &look->arena, &look->registry);
     if (status != STORE_DONE)
         return status;
-    look->is_partial = gather_new(look->plan, &look->registry, states, rows) > 0;
+    look->is_partial = gather_new(plan, &look->registry, states, rows) > 0;
     return rows_save(rows);
 }
 
@@ -301,14 +300,16 @@ static void tell_held(const struct roster *roster, struct store *store)
 enum store_status webhook_plan_refresh(struct webhook_plan *plan, struct store *store,
                                        struct parker *parker)
 {
-    struct look look = {.plan = plan, .arena = arena_make(ARENA_MAX)};
+    struct look look = {.arena = arena_make(ARENA_MAX)};
     struct table_change changes[INTRODUCED_MOST];
     struct rows rows = {
         .store = store, .parker = parker, .changes = changes, .most = INTRODUCED_MOST};
     struct roster *roster = NULL;
     enum store_status status;
     do {
-        status = rows_repeat(&rows, try_read_registry, &look);
+        status = STORE_CONFLICT;
+        while (rows_try_again(&rows, &status))
+            status = try_read_registry(&rows, plan, &look);
     } while (status == STORE_DONE && look.is_partial);
     if (status == STORE_DONE)
         status = make_roster(plan, &look.registry, store, parker, &roster);

@@ -3,7 +3,6 @@
 
 #include "base/crash.h"
 #include "courier/kind.h"
-#include "store/rows.h"
 
 #define ARENA_MAX ((size_t)128 * 1024 * 1024)
 #define HEAD_MAX ((size_t)64 * 1024)
@@ -116,33 +115,24 @@ struct courier_result webhook_post_result(struct webhook_post *post, enum http_c
 
 /* ---- the store ---- */
 
-static enum store_status save_post_rows(struct store *store,
-                                        const struct courier_delivery *delivery,
-                                        struct table_change *changes, size_t n, bool begins)
-{
-    struct rows rows = {
-        .store = store, .parker = delivery->parker, .changes = changes, .n = n, .begins = begins};
-    return rows_save(&rows);
-}
-
-struct courier_verdict webhook_post_claim(struct store *store,
-                                          const struct courier_delivery *delivery,
-                                          struct table_change *change)
+struct courier_verdict webhook_post_claim(struct rows *rows)
 {
     CRASH_POINT(before_begin);
-    enum store_status status = save_post_rows(store, delivery, change, 1, true);
+    enum store_status status = rows_save(rows);
     if (status == STORE_DONE)
         CRASH_POINT(after_claim_commit);
     return courier_claimed(status);
 }
 
-enum store_status webhook_post_save(struct store *store, const struct courier_delivery *delivery,
-                                    struct table_change *changes, size_t n)
+enum store_status webhook_post_end(const struct courier_kind *kind,
+                                   struct courier_delivery *delivery, struct rows *rows)
 {
-    if (n == 0)
+    (void)kind;
+    (void)delivery;
+    if (rows->n == 0)
         return STORE_DONE;
     CRASH_POINT(before_outcome_commit);
-    enum store_status status = save_post_rows(store, delivery, changes, n, false);
+    enum store_status status = rows_save(rows);
     CRASH_POINT(after_outcome_commit);
     return status;
 }

@@ -43,11 +43,9 @@ enum http_call_result webhook_post_send(struct webhook_post *post, const struct 
 struct courier_result webhook_post_result(struct webhook_post *post, enum http_call_result result,
                                           enum retry_column column, bool in_doubt);
 
-/* Saves the claim alone, and what an attempt came to. */
-struct courier_verdict webhook_post_claim(struct store *store,
-                                          const struct courier_delivery *delivery,
-                                          struct table_change *change);
-enum store_status webhook_post_save(struct store *store, const struct courier_delivery *delivery,
-                                    struct table_change *changes, size_t n);
+/* Saves the claim alone, and what an attempt came to: the claim and the end of a kind. */
+struct courier_verdict webhook_post_claim(struct rows *rows);
+enum store_status webhook_post_end(const struct courier_kind *kind,
+                                   struct courier_delivery *delivery, struct rows *rows);
 
 #endif

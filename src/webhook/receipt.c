@@ -11,7 +11,6 @@
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define TEXT_MAX ((size_t)64 * 1024)
-#define CHANGES_MAX 3
 
 /* A receipt on its way in. */
 struct taking {
@@ -85,9 +84,8 @@ static enum store_status judge_known(struct rows *rows, struct taking *taking,
     return STORE_DONE;
 }
 
-static enum store_status try_take(struct rows *rows, void *argument)
+static enum store_status try_take(struct rows *rows, struct taking *taking)
 {
-    struct taking *taking = argument;
     struct store_receipt known = {.source = taking->receipt->source->source,
                                   .event_id = taking->receipt->event_id};
     taking->end = RECEIPT_STORED;
@@ -126,19 +124,14 @@ enum store_status receipt_take(struct store *store, struct parker *parker,
                                const struct receipt *receipt, enum receipt_end *ret_end)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct table_change changes[CHANGES_MAX];
-    struct rows rows = {.store = store,
-                        .parker = parker,
-                        .arena = &arena,
-                        .changes = changes,
-                        .most = CHANGES_MAX,
-                        .begins = true};
+    struct rows rows = {.store = store, .parker = parker, .arena = &arena, .begins = true};
     struct taking taking = {.receipt = receipt};
     CHECK(receipt->event_id.len > 0);
     fill_receipt(&taking, &arena);
     CRASH_POINT(before_begin);
-    enum store_status status =
-        arena.failed ? STORE_NO_MEMORY : rows_repeat(&rows, try_take, &taking);
+    enum store_status status = arena.failed ? STORE_NO_MEMORY : STORE_CONFLICT;
+    while (rows_try_again(&rows, &status))
+        status = try_take(&rows, &taking);
     CRASH_POINT(after_claim_commit);
     *ret_end = taking.end;
     return status;

@@ -2,7 +2,7 @@
 /* The courier's tables, on every backend. */
 #include "store_bed.h"
 
-#include "store/find.h"
+#include "store/rows.h"
 #include "store/tables/orders.h"
 #include "store/tables/tasks.h"
 
@@ -63,12 +63,14 @@ struct reading {
 static void read_rows(struct bed *bed, struct table_query query, struct reading *reading)
 {
     reading->arena = arena_make(SIZE_MAX);
-    reading->found = (struct store_found){.arena = &reading->arena};
+    struct rows rows = {.store = bed->store,
+                        .parker = &bed->parker.parker,
+                        .arena = &reading->arena,
+                        .within_us = CLOCK_NEVER};
     query.limit = query.limit == 0 ? 16 : query.limit;
     enum store_status status = STORE_NO_MEMORY;
     while (status == STORE_NO_MEMORY || status == STORE_DOWN)
-        status =
-            store_find_rows(bed->store, &query, &bed->parker.parker, CLOCK_NEVER, &reading->found);
+        status = rows_find(&rows, &query, &reading->found);
     assert_int_equal(status, STORE_DONE);
 }
 
@@ -419,12 +421,15 @@ static void rows_are_not_found_in_too_little_memory(void **state)
     struct store_task like = add(bed, "a", "lane", "", 1);
     struct arena arena = arena_make(sizeof(struct store_task));
     struct table_query query = by(TASK_BY_STATE, &like, 2);
-    struct store_found found = {.arena = &arena};
+    struct rows rows = {.store = bed->store,
+                        .parker = &bed->parker.parker,
+                        .arena = &arena,
+                        .within_us = CLOCK_NEVER};
+    struct store_found found;
     query.table = &task_table;
     query.by = TABLE_BY_INDEX;
     query.limit = 2;
-    assert_int_equal(store_find_rows(bed->store, &query, &bed->parker.parker, CLOCK_NEVER, &found),
-                     STORE_NO_MEMORY);
+    assert_int_equal(rows_find(&rows, &query, &found), STORE_NO_MEMORY);
     arena_fini(&arena);
 }
 

@@ -12,7 +12,6 @@
 
 #include "courier_world.h"
 #include "fiber/fiber.h"
-#include "store/find.h"
 #include "store/tables/orders.h"
 
 #ifndef MUTANT
@@ -33,15 +32,18 @@ enum store_status __wrap_order_find_earlier(struct rows *rows, const struct stor
 
 /* ---- reading the store ---- */
 
+static struct rows rows_in(struct arena *arena)
+{
+    return (struct rows){
+        .store = sim.adder, .parker = fiber_parker(), .arena = arena, .within_us = CLOCK_NEVER};
+}
+
 static struct store_task read_task(int64_t id, struct arena *arena)
 {
-    const struct table_query query = {
-        .table = &task_table, .by = TABLE_BY_ID, .after = id - 1, .limit = 1};
-    struct store_found found = {.arena = arena};
-    SIM_CHECK(store_find_rows(sim.adder, &query, fiber_parker(), CLOCK_NEVER, &found) ==
-              STORE_DONE);
-    SIM_CHECK(found.n == 1 && found.rows[0]->id == id);
-    return *(const struct store_task *)found.rows[0];
+    struct rows rows = rows_in(arena);
+    struct store_task task;
+    SIM_CHECK(rows_by_id(&rows, &task_table, id, &task.row) == STORE_DONE && task.row.id == id);
+    return task;
 }
 
 /* The first or last unfinished task of an order. */
@@ -56,9 +58,9 @@ static bool read_order(struct slice ord, bool last, struct arena *arena,
                                       .prefix = 2,
                                       .is_backward = last,
                                       .limit = 1};
-    struct store_found found = {.arena = arena};
-    SIM_CHECK(store_find_rows(sim.adder, &query, fiber_parker(), CLOCK_NEVER, &found) ==
-              STORE_DONE);
+    struct rows rows = rows_in(arena);
+    struct store_found found;
+    SIM_CHECK(rows_find(&rows, &query, &found) == STORE_DONE);
     if (found.n > 0)
         *ret_task = *(const struct store_task *)found.rows[0];
     return found.n > 0;
@@ -82,22 +84,24 @@ static void die(struct process *process, enum rare where)
     courier_drain(process->courier);
 }
 
-static enum store_status save(struct process *process, struct table_change *changes, size_t n)
+static enum store_status save(struct rows *rows)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    return store_run(process->store, &op, fiber_parker(), CLOCK_NEVER);
+    rows->within_us = CLOCK_NEVER;
+    return rows_save(rows);
 }
 
-/* A mutant that saves whatever the row's version is. */
-static enum store_status save_blindly(struct process *process, struct table_change *change)
+/* A mutant that saves the task whatever its row's version is. */
+static enum store_status save_blindly(struct rows *rows)
 {
     ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
-    change->row->version = read_task(change->row->id, &arena).row.version;
-    return save(process, change, 1);
+    struct table_row *task = rows->changes[0].row;
+    task->version = read_task(task->id, &arena).row.version;
+    rows->n = 1;
+    return save(rows);
 }
 
 static struct courier_verdict claim(const struct courier_kind *kind,
-                                    struct courier_delivery *delivery, struct table_change *change)
+                                    struct courier_delivery *delivery, struct rows *rows)
 {
     struct process *process = kind->argument;
     enum store_status status = STORE_DONE;
@@ -111,9 +115,9 @@ static struct courier_verdict claim(const struct courier_kind *kind,
         return (struct courier_verdict){.claim = COURIER_DOWN};
     }
     if (MUTANT == 1)
-        status = save_blindly(process, change);
+        status = save_blindly(rows);
     else if (MUTANT != 2)
-        status = save(process, change, 1);
+        status = save(rows);
     if (status == STORE_CONFLICT)
         reach(RARE_TAKEN);
     return (struct courier_verdict){.claim = status == STORE_DONE       ? COURIER_CLAIMED
@@ -211,7 +215,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
 }
 
 static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
-                             struct table_change *changes, size_t n)
+                             struct rows *rows)
 {
     struct process *process = kind->argument;
     (void)delivery;
@@ -219,14 +223,14 @@ static enum store_status end(const struct courier_kind *kind, struct courier_del
         fiber_sleep_until(sim.boot + 60 * S);
     if (process->dead)
         return STORE_DEAD;
-    if (n == 0) {
+    if (rows->n == 0) {
         reach(RARE_END_LATE);
         return STORE_DONE;
     }
     if (MUTANT == 2)
-        return save_blindly(process, changes);
-    const struct store_task *task = (const struct store_task *)changes[0].row;
-    enum store_status status = save(process, changes, n);
+        return save_blindly(rows);
+    const struct store_task *task = (const struct store_task *)rows->changes[0].row;
+    enum store_status status = save(rows);
     if (status == STORE_CONFLICT)
         reach(RARE_END_CONFLICT);
     if (status == STORE_DONE && task->task.state == TASK_DONE)
@@ -363,9 +367,9 @@ static struct store_found find_some(enum task_state state, struct arena *arena)
                                       .index = &task_indexes[TASK_BY_STATE],
                                       .prefix = 2,
                                       .limit = 64};
-    struct store_found found = {.arena = arena};
-    SIM_CHECK(store_find_rows(sim.adder, &query, fiber_parker(), CLOCK_NEVER, &found) ==
-              STORE_DONE);
+    struct rows rows = rows_in(arena);
+    struct store_found found;
+    SIM_CHECK(rows_find(&rows, &query, &found) == STORE_DONE);
     return found;
 }
 

@@ -11,7 +11,7 @@
 #include "courier/courier.h"
 #include "fiber/fiber.h"
 #include "observe/page.h"
-#include "store/find.h"
+#include "store/rows.h"
 #include "store/store.h"
 
 #define S CLOCK_US_PER_S
@@ -93,9 +93,10 @@ static struct task read_task(const char *key)
 {
     ARENA_AUTO struct arena arena = arena_make(SIZE_MAX);
     const struct table_query query = {.table = &task_table, .by = TABLE_BY_ID, .limit = 500};
-    struct store_found found = {.arena = &arena};
-    assert_int_equal(store_find_rows(bed.store, &query, fiber_parker(), CLOCK_NEVER, &found),
-                     STORE_DONE);
+    struct rows rows = {
+        .store = bed.store, .parker = fiber_parker(), .arena = &arena, .within_us = CLOCK_NEVER};
+    struct store_found found;
+    assert_int_equal(rows_find(&rows, &query, &found), STORE_DONE);
     for (size_t i = 0; i < found.n; i++) {
         const struct store_task *task = (const struct store_task *)found.rows[i];
         if (slice_eq(task->key, slice_of(key)))
@@ -108,12 +109,11 @@ static struct task read_task(const char *key)
 /* ---- the kind ---- */
 
 static struct courier_verdict settle_claim(const struct courier_kind *kind,
-                                           struct courier_delivery *delivery,
-                                           struct table_change *change)
+                                           struct courier_delivery *delivery, struct rows *rows)
 {
     (void)kind;
     (void)delivery;
-    (void)change;
+    (void)rows;
     return (struct courier_verdict){
         .claim = COURIER_SETTLED, .state = TASK_DONE, .reason = TASK_REASON_ALREADY};
 }
@@ -388,12 +388,11 @@ static void what_a_dead_owner_left_is_sent_again_once_its_lease_is_over(void **s
 }
 
 static struct courier_verdict refuse_claim(const struct courier_kind *kind,
-                                           struct courier_delivery *delivery,
-                                           struct table_change *change)
+                                           struct courier_delivery *delivery, struct rows *rows)
 {
     (void)kind;
     (void)delivery;
-    (void)change;
+    (void)rows;
     bed.attempts++;
     return (struct courier_verdict){.claim = COURIER_DOWN};
 }

@@ -14,7 +14,7 @@
 
 #include "fiber/fiber.h"
 #include "lists_world.h"
-#include "store/find.h"
+#include "store/rows.h"
 
 /* 1: any refusal behind a doubt is believed; 2: what is dead may always be touched. */
 #ifndef MUTANT
@@ -45,11 +45,11 @@ enum steps_answer __wrap_steps_may(enum steps_state state, const struct steps_ta
 /* However often the store is away. */
 static struct store_found find(const struct table_query *query, struct arena *arena)
 {
-    struct store_found found = {.arena = arena};
-    while (store_find_rows(sim.store, query, fiber_parker(), CLOCK_NEVER, &found) != STORE_DONE) {
+    struct rows rows = {
+        .store = sim.store, .parker = fiber_parker(), .arena = arena, .within_us = CLOCK_NEVER};
+    struct store_found found;
+    while (rows_find(&rows, query, &found) != STORE_DONE)
         fiber_sleep_until(sim.boot + S / 10);
-        found = (struct store_found){.arena = arena};
-    }
     return found;
 }
 
@@ -179,37 +179,37 @@ static struct courier_result attempt(const struct courier_kind *kind,
 
 /* ---- the kind ---- */
 
-static enum store_status save(struct table_change *changes, size_t n)
+static enum store_status save(struct rows *rows)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    return store_run(sim.store, &op, fiber_parker(), CLOCK_NEVER);
+    rows->within_us = CLOCK_NEVER;
+    return rows_save(rows);
 }
 
 static struct courier_verdict claim(const struct courier_kind *kind,
-                                    struct courier_delivery *delivery, struct table_change *change)
+                                    struct courier_delivery *delivery, struct rows *rows)
 {
     const struct process *process = kind->argument;
     (void)delivery;
     if (process->dead)
         return (struct courier_verdict){.claim = COURIER_DOWN};
-    enum store_status status = save(change, 1);
+    enum store_status status = save(rows);
     return (struct courier_verdict){.claim = status == STORE_DONE       ? COURIER_CLAIMED
                                              : status == STORE_CONFLICT ? COURIER_TAKEN
                                                                         : COURIER_DOWN};
 }
 
 static enum store_status end(const struct courier_kind *kind, struct courier_delivery *delivery,
-                             struct table_change *changes, size_t n)
+                             struct rows *rows)
 {
     const struct process *process = kind->argument;
     (void)delivery;
     if (process->dead)
         return STORE_DEAD;
-    return n > 0 ? save(changes, n) : STORE_DONE;
+    return save(rows);
 }
 
 static enum store_status follow(const struct courier_kind *kind, struct courier_delivery *delivery,
-                                const struct store_task *ended, struct courier_follow *follow)
+                                const struct store_task *ended, struct rows *rows)
 {
     bool is_filled = sim.calm || draw(4) > 0;
     const struct undo_response response = {
@@ -220,7 +220,7 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
     (void)kind;
     if (has_response && ended->task.state == TASK_DONE && ended->step > 0 && !is_filled)
         reach(RARE_UNFILLED);
-    return queue_steps_follow(ended, has_response ? &response : NULL, follow);
+    return queue_steps_follow(ended, has_response ? &response : NULL, rows);
 }
 
 static void run_courier(void *argument)

@@ -177,7 +177,7 @@ static void store_doubt(void)
 {
     struct engine *engine = engine_new(store, 0);
     struct attempt *attempt = mem_zalloc(1, sizeof *attempt);
-    struct engine_act doubt = {.kind = ENGINE_DOUBT};
+    struct engine_act doubt = {.kind = STORE_DOUBT};
     assert_true(engine && attempt);
     attempt->rule = SLICE("send");
     attempt->key = SLICE("k1");

@@ -62,10 +62,7 @@ enum store_status order_put_next(struct rows *rows, const struct store_task *sto
     size_t i = found.n > 0 && found.rows[0]->id == stored->row.id ? 1 : 0;
     if (status != STORE_DONE || i >= found.n)
         return status;
-    struct store_task *next = arena_alloc(rows->arena, sizeof *next);
-    if (!next)
-        return STORE_NO_MEMORY;
-    *next = *(const struct store_task *)found.rows[i];
+    struct store_task *next = (struct store_task *)found.rows[i];
     rows_put(rows, order_free(next, rows->now) ? TABLE_UPDATE : TABLE_TOUCH, &task_table,
              &next->row, NULL);
     return STORE_DONE;

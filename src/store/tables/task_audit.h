@@ -8,7 +8,6 @@
 #define PAWL_STORE_TASK_AUDIT_H
 
 #include "store/tables/audit.h"
-#include "store/tables/tasks.h"
 
 struct store_task_audit {
     struct table_row row; /* first */
@@ -23,32 +22,10 @@ struct store_task_audit {
     struct slice to;   /* the same */
     bool force;        /* `force` was given, needed or not */
 
-    struct store_reason why; /* no column: what is written beside it (store_audit_add) */
+    struct store_reason why; /* no column: what is written beside it (store_audit_put) */
 };
 
 /* Its rows are struct store_task_audit. */
 extern const struct table task_audit_table;
-
-/* Who acts, and how. */
-struct store_actor {
-    struct slice name;
-    bool force;
-    struct slice reason; /* as they say it; may be empty */
-};
-
-/* Saves an act with what its caller brings, in one commit; STORE_CONFLICT: it is decided again. */
-struct store_saver {
-    enum store_status (*save)(struct store_saver *saver, struct table_change *changes, size_t n);
-};
-
-/* An act on a task that was found as `before`, and is `after` from now on. */
-struct store_task_audit store_audit_task(const struct store_actor *actor, const char *act,
-                                         const struct store_task *before,
-                                         const struct store_task *after, int64_t now);
-
-/* The changes that write it down, with the actor's reason: how many. */
-#define STORE_AUDIT_CHANGES ((size_t)2)
-size_t store_audit_add(struct store_task_audit *audit, const struct store_actor *actor,
-                       struct table_change changes[STORE_AUDIT_CHANGES]);
 
 #endif

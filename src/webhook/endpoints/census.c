@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "core/event_type.h"
-#include "store/rows.h"
 #include <stdlib.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
@@ -327,17 +326,16 @@ enum store_status census_ask(struct store *store, struct parker *parker, struct 
     return status;
 }
 
-struct table_change census_remove(struct census_entry *entry, int64_t now)
+void census_put_removed(struct census_entry *entry, int64_t now, struct rows *rows)
 {
     CHECK(entry->row.row.id != 0);
     entry->row.state = STORE_ROSTER_REMOVED;
     entry->row.gone_at = clock_after(now, CENSUS_REMOVED_US);
-    return (struct table_change){
-        .table = &roster_table, .act = TABLE_UPDATE, .row = &entry->row.row};
+    rows_put(rows, TABLE_UPDATE, &roster_table, &entry->row.row, NULL);
 }
 
-struct table_change census_moved(struct census *census)
+void census_put_moved(struct census *census, struct rows *rows)
 {
     enum table_act act = census->head.row.id != 0 ? TABLE_TOUCH : TABLE_INSERT;
-    return (struct table_change){.table = &roster_table, .act = act, .row = &census->head.row};
+    rows_put(rows, act, &roster_table, &census->head.row, NULL);
 }

@@ -12,7 +12,7 @@
 
 #include "base/arena.h"
 #include "core/retry/retry.h"
-#include "store/store.h"
+#include "store/rows.h"
 #include "store/tables/events.h"
 #include "store/tables/roster.h"
 
@@ -22,7 +22,7 @@
 /* A name of the roster. */
 struct census_entry {
     struct store_roster row;         /* id 0: of a declaration alone */
-    const struct table_row **living; /* of struct store_serves, the newest last */
+    struct table_row *const *living; /* of struct store_serves, the newest last */
     size_t n_living;
     struct census_entry *told_as; /* NULL; or it is another name, former or new, of this one, under
                                      which events are told, */
@@ -77,11 +77,11 @@ bool census_gives_up(struct census *census, struct slice kind, struct slice lane
 enum store_status census_ask(struct store *store, struct parker *parker, struct slice kind,
                              struct slice name, enum store_roster_state *ret_state);
 
-/* The change that removes it: what configs declared of it counts no more, and what is due there
- * ends. `now`: store time. */
-struct table_change census_remove(struct census_entry *entry, int64_t now);
-/* The change that every change of the roster brings along: of `census->head`, made where it is not
- * there. */
-struct table_change census_moved(struct census *census);
+/* Puts what removes it: what configs declared of it counts no more, and what is due there ends.
+ * `now`: store time. */
+void census_put_removed(struct census_entry *entry, int64_t now, struct rows *rows);
+/* Puts what every change of the roster brings along: a change of `census->head`, made where it is
+ * not there. */
+void census_put_moved(struct census *census, struct rows *rows);
 
 #endif

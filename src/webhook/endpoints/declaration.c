@@ -6,16 +6,17 @@
 #include "webhook/handler.h"
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
-#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
-#define END_US CLOCK_US_PER_S          /* the same, at the end of the process */
-#define PAGE ((size_t)24)              /* rows of one commit */
-#define TRIES_MOST 100                 /* somebody else was first each time */
+#define END_US CLOCK_US_PER_S /* for one operation of the store, at the end of the process */
+#define PAGE ((size_t)24)     /* rows of one commit */
 
-static enum store_status save_declared(const struct declaration *declaration,
-                                       struct table_change *changes, size_t n, int64_t for_us)
+/* `changes`: a page of them; NULL: it takes few. */
+static struct rows rows_of_declaration(const struct declaration *declaration,
+                                       struct table_change *changes)
 {
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    return store_run(declaration->store, &op, fiber_parker(), clock_after(clock_boot_us(), for_us));
+    return (struct rows){.store = declaration->store,
+                         .parker = fiber_parker(),
+                         .changes = changes,
+                         .most = changes ? PAGE : 0};
 }
 
 /* ---- what a config declares ---- */
@@ -77,11 +78,11 @@ static bool gather_declared(struct arena *arena, const struct webhook_plan *plan
 /* Of a try that failed, so that many of them leave no more than one does. */
 static enum store_status remove_half(struct declaration *declaration)
 {
-    struct table_change change = {
-        .table = &process_table, .act = TABLE_REMOVE, .row = &declaration->half.row};
+    struct rows rows = rows_of_declaration(declaration, NULL);
     if (declaration->half.row.id == 0)
         return STORE_DONE;
-    enum store_status status = save_declared(declaration, &change, 1, STORE_US);
+    rows_put(&rows, TABLE_REMOVE, &process_table, &declaration->half.row, NULL);
+    enum store_status status = rows_save(&rows);
     if (status != STORE_DONE && status != STORE_CONFLICT)
         return status;
     declaration->half = (struct store_process){0};
@@ -92,46 +93,53 @@ static enum store_status remove_half(struct declaration *declaration)
 static void bury(struct declaration *declaration)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct store_found found = {.arena = &arena};
+    struct store_found found;
     struct table_change changes[PAGE];
+    struct rows rows = rows_of_declaration(declaration, changes);
     const struct table_query query = {.table = &process_table, .limit = PAGE};
-    if (!store_is_alone(declaration->store) ||
-        store_find_rows(declaration->store, &query, fiber_parker(),
-                        clock_after(clock_boot_us(), STORE_US), &found) != STORE_DONE)
+    rows.arena = &arena;
+    if (!store_is_alone(declaration->store) || rows_find(&rows, &query, &found) != STORE_DONE)
         return;
     for (size_t i = 0; i < found.n; i++)
-        changes[i] = (struct table_change){.table = &process_table,
-                                           .act = TABLE_REMOVE,
-                                           .row = (struct table_row *)(uintptr_t)found.rows[i]};
-    if (found.n > 0)
-        (void)save_declared(declaration, changes, found.n,
-                            STORE_US); /* else their time is soon over */
+        rows_put(&rows, TABLE_REMOVE, &process_table, found.rows[i], NULL);
+    (void)rows_save(&rows); /* else their time is soon over */
 }
 
 static enum store_status write_process(struct declaration *declaration)
 {
     int64_t now = store_now(declaration->store);
-    struct store_process *process = &declaration->process;
-    *process = (struct store_process){.started_at = now,
-                                      .lives_until = clock_after(now, DECLARATION_LIVES_US)};
-    struct table_change change = {
-        .table = &process_table, .act = TABLE_INSERT, .row = &process->row};
-    enum store_status status = save_declared(declaration, &change, 1, STORE_US);
-    process->row.version = change.version;
-    return status;
+    struct rows rows = rows_of_declaration(declaration, NULL);
+    declaration->process = (struct store_process){
+        .started_at = now, .lives_until = clock_after(now, DECLARATION_LIVES_US)};
+    rows_put(&rows, TABLE_INSERT, &process_table, &declaration->process.row, NULL);
+    return rows_save(&rows);
+}
+
+/* It lives. */
+static enum store_status save_process(struct declaration *declaration, struct rows *rows,
+                                      struct store_process process)
+{
+    process.lives_until = clock_after(store_now(declaration->store), DECLARATION_LIVES_US);
+    rows_put(rows, TABLE_UPDATE, &process_table, &process.row, NULL);
+    enum store_status status = rows_save(rows);
+    if (status != STORE_DONE)
+        return status;
+    declaration->process = process;
+    declaration->beat_at = clock_after(clock_boot_us(), DECLARATION_BEATS_US);
+    return STORE_DONE;
 }
 
 static enum store_status write_serves(struct declaration *declaration, struct declared *declared)
 {
     struct table_change changes[PAGE];
+    struct rows rows = rows_of_declaration(declaration, changes);
     enum store_status status = STORE_DONE;
-    for (size_t i = 0, n; i < declared->n && status == STORE_DONE; i += n) {
-        for (n = 0; n < PAGE && i + n < declared->n; n++) {
-            declared->at[i + n].process = declaration->process.row.id;
-            changes[n] = (struct table_change){
-                .table = &serves_table, .act = TABLE_INSERT, .row = &declared->at[i + n].row};
+    for (size_t i = 0; i < declared->n && status == STORE_DONE;) {
+        for (rows.n = 0; rows.n < PAGE && i < declared->n; i++) {
+            declared->at[i].process = declaration->process.row.id;
+            rows_put(&rows, TABLE_INSERT, &serves_table, &declared->at[i].row, NULL);
         }
-        status = save_declared(declaration, changes, n, STORE_US);
+        status = rows_save(&rows);
     }
     return status;
 }
@@ -145,8 +153,8 @@ static bool are_same(const struct store_terms *a, const struct store_terms *b)
 }
 
 /* False: the roster says so already. */
-static bool fill_name(const struct census *census, const struct store_serves *declared,
-                      struct store_roster *row, struct table_change *change)
+static bool put_name(const struct census *census, const struct store_serves *declared,
+                     struct store_roster *row, struct rows *rows)
 {
     const struct census_entry *entry = census_find(census, declared->kind, declared->name);
     bool is_there = entry && entry->row.row.id != 0;
@@ -159,62 +167,51 @@ static bool fill_name(const struct census *census, const struct store_serves *de
                                  .state = STORE_ROSTER_DECLARED,
                                  .terms = declared->terms,
                                  .gone_at = CLOCK_NEVER};
-    *change = (struct table_change){
-        .table = &roster_table, .act = is_there ? TABLE_UPDATE : TABLE_INSERT, .row = &row->row};
+    rows_put(rows, is_there ? TABLE_UPDATE : TABLE_INSERT, &roster_table, &row->row, NULL);
     return true;
 }
 
 /* STORE_CONFLICT: another process is at it, or there are more of them. */
-static enum store_status write_declared_names(struct declaration *declaration,
-                                              struct census *census,
+static enum store_status write_declared_names(struct rows *rows, struct census *census,
                                               const struct declared *declared)
 {
-    struct store_roster rows[PAGE];
-    struct table_change changes[PAGE];
+    struct store_roster names[PAGE];
     size_t n = 0;
-    enum store_status status = census_read(census, declaration->store, fiber_parker());
+    enum store_status status = census_read(census, rows->store, rows->parker);
     if (status != STORE_DONE)
         return status;
     for (size_t i = 0; i < declared->n && n < PAGE; i++)
-        n += fill_name(census, &declared->at[i], &rows[n], &changes[n]);
-    if (n > 0)
-        status = save_declared(declaration, changes, n, STORE_US);
+        n += put_name(census, &declared->at[i], &names[n], rows);
+    status = rows_save(rows);
     return status == STORE_DONE && n > 0 ? STORE_CONFLICT : status;
 }
 
 /* The last commit: from it on all of it counts. */
-static enum store_status put_declared_in_force(struct declaration *declaration,
+static enum store_status put_declared_in_force(struct declaration *declaration, struct rows *rows,
                                                struct census *census)
 {
     struct store_process in_force = declaration->process;
     in_force.is_in_force = true;
-    in_force.lives_until = clock_after(store_now(declaration->store), DECLARATION_LIVES_US);
-    struct table_change changes[] = {
-        {.table = &process_table, .act = TABLE_UPDATE, .row = &in_force.row}, census_moved(census)};
-    enum store_status status = save_declared(declaration, changes, 2, STORE_US);
-    if (status != STORE_DONE)
-        return status;
-    in_force.row.version = changes[0].version;
-    declaration->process = in_force;
-    declaration->beat_at = clock_after(clock_boot_us(), DECLARATION_BEATS_US);
-    return STORE_DONE;
+    census_put_moved(census, rows);
+    return save_process(declaration, rows, in_force);
 }
 
 static enum store_status write_declared(struct declaration *declaration, struct declared *declared)
 {
-    struct census census = census_make();
+    CENSUS_AUTO struct census census = census_make();
+    struct table_change changes[PAGE];
+    struct rows rows = rows_of_declaration(declaration, changes);
     enum store_status status = write_process(declaration);
     if (status == STORE_DONE)
         status = write_serves(declaration, declared);
-    bool is_written = status == STORE_DONE;
-    for (int try = 0; try < TRIES_MOST && is_written; try++) {
-        status = write_declared_names(declaration, &census, declared);
+    if (status != STORE_DONE)
+        return status;
+    status = STORE_CONFLICT;
+    while (rows_try_again(&rows, &status)) {
+        status = write_declared_names(&rows, &census, declared);
         if (status == STORE_DONE)
-            status = put_declared_in_force(declaration, &census);
-        if (status != STORE_CONFLICT)
-            break;
+            status = put_declared_in_force(declaration, &rows, &census);
     }
-    census_fini(&census);
     return status;
 }
 
@@ -222,19 +219,20 @@ static enum store_status write_declared(struct declaration *declaration, struct 
 static enum store_status remove_process(struct declaration *declaration,
                                         struct store_process *process, int64_t for_us)
 {
-    struct census census = census_make();
+    CENSUS_AUTO struct census census = census_make();
+    struct rows rows = rows_of_declaration(declaration, NULL);
     enum store_status status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
-        status = census_read(&census, declaration->store, fiber_parker());
-        struct table_change changes[] = {
-            {.table = &process_table, .act = TABLE_REMOVE, .row = &process->row},
-            census_moved(&census)};
-        if (status == STORE_DONE)
-            status = save_declared(declaration, changes, 2, for_us);
-        if (status == STORE_CONFLICT && changes[0].is_stale)
+    rows.within_us = for_us;
+    while (rows_try_again(&rows, &status)) {
+        status = census_read(&census, rows.store, rows.parker);
+        if (status != STORE_DONE)
+            return status;
+        rows_put(&rows, TABLE_REMOVE, &process_table, &process->row, NULL);
+        census_put_moved(&census, &rows);
+        status = rows_save(&rows);
+        if (status == STORE_CONFLICT && rows.changes[0].is_stale)
             status = STORE_DONE; /* it was swept */
     }
-    census_fini(&census);
     return status;
 }
 
@@ -257,7 +255,7 @@ enum store_status declaration_make(struct declaration *declaration, const struct
         return status;
     }
     if (before.row.id != 0)
-        status = remove_process(declaration, &before, STORE_US);
+        status = remove_process(declaration, &before, 0);
     if (status != STORE_DONE)
         declaration->half = before; /* while it is there, what was taken out counts as declared */
     return status;
@@ -265,19 +263,10 @@ enum store_status declaration_make(struct declaration *declaration, const struct
 
 enum store_status declaration_beat(struct declaration *declaration)
 {
-    struct store_process process = declaration->process;
-    if (process.row.id == 0 || clock_boot_us() < declaration->beat_at)
+    struct rows rows = rows_of_declaration(declaration, NULL);
+    if (declaration->process.row.id == 0 || clock_boot_us() < declaration->beat_at)
         return STORE_DONE;
-    process.lives_until = clock_after(store_now(declaration->store), DECLARATION_LIVES_US);
-    struct table_change change = {
-        .table = &process_table, .act = TABLE_UPDATE, .row = &process.row};
-    enum store_status status = save_declared(declaration, &change, 1, STORE_US);
-    if (status != STORE_DONE)
-        return status;
-    process.row.version = change.version;
-    declaration->process = process;
-    declaration->beat_at = clock_after(clock_boot_us(), DECLARATION_BEATS_US);
-    return STORE_DONE;
+    return save_process(declaration, &rows, declaration->process);
 }
 
 /* ---- what is declared no more ---- */
@@ -292,21 +281,20 @@ static bool has_endpoint(const struct webhook_plan *plan, struct slice name)
 
 static enum store_status retire_one(struct declaration *declaration, struct slice name)
 {
-    struct census census = census_make();
+    CENSUS_AUTO struct census census = census_make();
+    struct rows rows = rows_of_declaration(declaration, NULL);
     enum store_status status = STORE_CONFLICT;
-    for (int try = 0; try < TRIES_MOST && status == STORE_CONFLICT; try++) {
-        status = census_read(&census, declaration->store, fiber_parker());
+    while (rows_try_again(&rows, &status)) {
+        status = census_read(&census, rows.store, rows.parker);
         struct census_entry *entry =
             status == STORE_DONE ? census_find(&census, SLICE(WEBHOOK_KIND), name) : NULL;
         if (!entry || entry->n_living > 0 || entry->row.state != STORE_ROSTER_DECLARED)
-            break;
+            return status;
         entry->row.state = STORE_ROSTER_RETIRED;
-        struct table_change changes[] = {
-            {.table = &roster_table, .act = TABLE_UPDATE, .row = &entry->row.row},
-            census_moved(&census)};
-        status = save_declared(declaration, changes, 2, STORE_US);
+        rows_put(&rows, TABLE_UPDATE, &roster_table, &entry->row.row, NULL);
+        census_put_moved(&census, &rows);
+        status = rows_save(&rows);
     }
-    census_fini(&census);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #define PAWL_WEBHOOK_REGISTRY_H
 
 #include "base/buf.h"
-#include "store/find.h"
+#include "store/store.h"
 #include "store/tables/events.h"
 #include "webhook/settings.h"
 

@@ -5,7 +5,6 @@
 #include "observe/page.h"
 #include "webhook/handler.h"
 
-#define STORE_US (10 * CLOCK_US_PER_S) /* for one operation of the store */
 #define LINES_MAX ((size_t)256 * 1024)
 
 void unserved_init(struct unserved *unserved, struct store *store, struct log *log)
@@ -71,24 +70,25 @@ static enum store_status add_strays(struct unserved *unserved, const struct unse
 {
     struct census *census = look->census;
     const size_t n = census->n_strays; /* there may be more once they are written */
-    struct store_roster rows[CENSUS_STRAYS_MOST];
+    struct store_roster strays[CENSUS_STRAYS_MOST];
     struct table_change changes[CENSUS_STRAYS_MOST + 1];
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes};
+    struct rows rows = {.store = unserved->store,
+                        .parker = look->parker,
+                        .changes = changes,
+                        .most = CENSUS_STRAYS_MOST + 1};
     for (size_t i = 0; i < n; i++) {
-        rows[i] = (struct store_roster){.kind = census->strays[i].kind,
-                                        .name = census->strays[i].name,
-                                        .state = STORE_ROSTER_RETIRED,
-                                        .unserved_since = census->now,
-                                        .gone_at = CLOCK_NEVER};
-        changes[i] =
-            (struct table_change){.table = &roster_table, .act = TABLE_INSERT, .row = &rows[i].row};
+        strays[i] = (struct store_roster){.kind = census->strays[i].kind,
+                                          .name = census->strays[i].name,
+                                          .state = STORE_ROSTER_RETIRED,
+                                          .unserved_since = census->now,
+                                          .gone_at = CLOCK_NEVER};
+        rows_put(&rows, TABLE_INSERT, &roster_table, &strays[i].row, NULL);
     }
-    changes[n] = census_moved(census);
-    op.n_brings = n + 1;
-    store_run(unserved->store, &op, look->parker, clock_after(clock_boot_us(), STORE_US));
-    for (size_t i = 0; op.result.status == STORE_DONE && i < n; i++)
-        say_unserved(unserved, "roster_unserved", LOG_LEVEL_WARN, &rows[i]);
-    return op.result.status == STORE_CONFLICT ? STORE_DONE : op.result.status;
+    census_put_moved(census, &rows);
+    enum store_status status = rows_save(&rows);
+    for (size_t i = 0; status == STORE_DONE && i < n; i++)
+        say_unserved(unserved, "roster_unserved", LOG_LEVEL_WARN, &strays[i]);
+    return status == STORE_CONFLICT ? STORE_DONE : status;
 }
 
 /* One that conflicts is judged again with the next look. */
@@ -96,14 +96,12 @@ static enum store_status write_roster_row(struct unserved *unserved,
                                           const struct unserved_look *look,
                                           struct store_roster *row)
 {
-    struct table_change changes[] = {
-        {.table = &roster_table, .act = TABLE_UPDATE, .row = &row->row},
-        census_moved(look->census)};
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = 2};
-    store_run(unserved->store, &op, look->parker, clock_after(clock_boot_us(), STORE_US));
-    if (op.result.status != STORE_DONE)
-        return op.result.status == STORE_CONFLICT ? STORE_DONE : op.result.status;
-    look->census->head.row.version = changes[1].version;
+    struct rows rows = {.store = unserved->store, .parker = look->parker};
+    rows_put(&rows, TABLE_UPDATE, &roster_table, &row->row, NULL);
+    census_put_moved(look->census, &rows);
+    enum store_status status = rows_save(&rows);
+    if (status != STORE_DONE)
+        return status == STORE_CONFLICT ? STORE_DONE : status;
     if (row->state == STORE_ROSTER_REMOVED)
         say_unserved(unserved, "roster_removed", LOG_LEVEL_ERROR, row);
     else if (row->unserved_since != 0)
