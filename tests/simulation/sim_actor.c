@@ -479,6 +479,8 @@ static void give_up_on_error(struct sim *sim, struct actor *actor)
     const struct proc *proc = &sim->procs[actor->proc];
     if (proc->errors == actor->errors || !store_withdraw(proc->store, &actor->attempt.op, false))
         return;
+    outcome_unref(actor->act.outcome);
+    actor->act.outcome = NULL;
     write_act(sim, actor, STORE_RELEASE);
 }
 
