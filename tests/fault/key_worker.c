@@ -122,17 +122,18 @@ static struct store_op op_of(const struct order *order, const struct digest *for
 {
     struct store_op op = {.kind = order->kind,
                           .key_hash = key_hash(order->key),
-                          .arrival.tenant = SLICE("tenant"),
-                          .arrival.rule = SLICE("rule"),
-                          .arrival.key = SLICE("key"),
-                          .arrival.recipe = SLICE("recipe"),
-                          .begin = {.lease_us = LEASE, .ttl_us = order->ttl_us},
-                          .writing.token = order->token,
-                          .writing.final = RECORD_COMPLETE,
-                          .writing.http_status = 201,
-                          .writing.force = true};
-    op.arrival.former = order->former == NONE ? NULL : former;
-    op.arrival.n_former = order->former == NONE ? 0 : 1;
+                          .begin = {.lease_us = LEASE, .ttl_us = order->ttl_us}};
+    bool has_former = order->former != NONE;
+    if (order->kind == STORE_BEGIN)
+        op.arrival = (struct store_arrival){.former = has_former ? former : NULL,
+                                            .n_former = has_former,
+                                            .tenant = SLICE("tenant"),
+                                            .rule = SLICE("rule"),
+                                            .key = SLICE("key"),
+                                            .recipe = SLICE("recipe")};
+    else if (order->kind != STORE_LOOK)
+        op.writing = (struct store_writing){
+            .token = order->token, .final = RECORD_COMPLETE, .http_status = 201, .force = true};
     random_bytes(op.begin.attempt_id, sizeof op.begin.attempt_id);
     return op;
 }
