@@ -94,23 +94,15 @@ static void own(struct exchange *x)
 
 /* ---- what ends it ---- */
 
-static const char *why_closed(const struct store_result *result)
-{
-    enum store_status closed = store_closed_by(result);
-    if (closed == STORE_WENT_BACK)
-        return "the record store lost what it had confirmed, until an operator has looked at it";
-    return closed == STORE_FROZEN ? "an operator froze the record store" : NULL;
-}
-
 /* Nothing was acquired: the client left, the gateway drains, or the store did not decide. */
-static enum exchange_step refuse_undecided(struct exchange *x)
+static enum exchange_step refuse_undecided(struct exchange *x, enum error error)
 {
     if (http_session_is_draining(&x->client->session))
         return reply_result(x, ERROR_UPSTREAM_UNAVAILABLE, "the gateway is shutting down",
                             RESULT_LIMITED);
     if (x->parker.interrupted)
         return reply_nothing(x);
-    return reply_error(x, ERROR_STORE_UNAVAILABLE, "the record store did not decide in time");
+    return reply_error(x, error, "the record store did not decide in time");
 }
 
 static enum exchange_step reply_to_replay(struct exchange *x)
@@ -164,15 +156,14 @@ static void add_difference(struct exchange *x, bool target, const char *lead, co
     buf_add_slice(&x->detail, named ? buf_slice(&names) : slice_of(NULL));
 }
 
-static enum exchange_step refuse_mismatch(struct exchange *x)
+static enum exchange_step refuse_mismatch(struct exchange *x, enum error error)
 {
     const struct record *first = &x->attempt.result.record;
     bool body = digest_differs(&first->payload_hash, &x->attempt.begin.payload_hash);
     bool target = digest_differs(&first->target_hash, &x->attempt.begin.target_hash);
     if (x->attempt.result.by_once)
         return reply_error(
-            x, ERROR_PAYLOAD_MISMATCH,
-            "the operation was done before, by a request that differs from this one");
+            x, error, "the operation was done before, by a request that differs from this one");
     if (body || target)
         buf_add_str(&x->detail, "the key was first used with another ");
     if (body)
@@ -181,7 +172,7 @@ static enum exchange_step refuse_mismatch(struct exchange *x)
         buf_add_str(&x->detail, "; and with another ");
     if (target)
         add_difference(x, true, "target: ", "method, path, query, media type or compared header");
-    return reply_error(x, ERROR_PAYLOAD_MISMATCH, NULL);
+    return reply_error(x, error, NULL);
 }
 
 static enum exchange_step refuse_key_time(struct exchange *x, enum error error)
@@ -195,53 +186,70 @@ static enum exchange_step refuse_key_time(struct exchange *x, enum error error)
     return reply_error(x, error, NULL);
 }
 
+static enum exchange_step reply_to_expired(struct exchange *x, enum error error)
+{
+    bool is_duplicate = x->attempt.result.by_once || x->attempt.result.acknowledges;
+    return is_duplicate ? reply_to_duplicate(x, error) : reply_error(x, error, NULL);
+}
+
+static enum exchange_step refuse_in_progress(struct exchange *x, enum error error)
+{
+    bool drains = http_session_is_draining(&x->client->session);
+    bool has_waited = drains && x->rule->in_progress_wait_us > 0;
+    return has_waited ? refuse_undecided(x, ERROR_STORE_UNAVAILABLE) : reply_error(x, error, NULL);
+}
+
+static enum exchange_step refuse_unknown(struct exchange *x, enum error error)
+{
+    const char *sent = "this request was sent to the service, and its record has since been "
+                       "released or deleted";
+    return reply_error(x, error, exchange_is_spent(x) ? sent : NULL);
+}
+
+static enum exchange_step refuse_down(struct exchange *x, enum error error)
+{
+    enum store_status closed = store_closed_by(&x->attempt.result);
+    const char *back = "the record store lost what it had confirmed, until an operator has looked "
+                       "at it";
+    const char *frozen = closed == STORE_FROZEN ? "an operator froze the record store" : NULL;
+    return reply_error(x, error, closed == STORE_WENT_BACK ? back : frozen);
+}
+
+/* What a client is told of a verdict with which its exchange does not go on: by `reply`, or the
+ * error with `why`. */
+static const struct verdict_reply {
+    enum exchange_step (*reply)(struct exchange *x, enum error error);
+    enum error error;
+    const char *why;
+} verdict_replies[] = {
+    [ENGINE_REPLAY] = {reply_to_duplicate, ERROR_RESULT_NOT_KEPT},
+    [ENGINE_RESULT_NOT_KEPT] = {reply_to_duplicate, ERROR_RESULT_NOT_KEPT},
+    [ENGINE_DUPLICATE] = {reply_to_duplicate, ERROR_DUPLICATE},
+    [ENGINE_RESULT_EXPIRED] = {reply_to_expired, ERROR_RESULT_EXPIRED},
+    [ENGINE_MISMATCH] = {refuse_mismatch, ERROR_PAYLOAD_MISMATCH},
+    [ENGINE_IN_PROGRESS] = {refuse_in_progress, ERROR_IN_PROGRESS},
+    [ENGINE_OUTCOME_UNKNOWN] = {refuse_unknown, ERROR_OUTCOME_UNKNOWN},
+    [ENGINE_KEY_EXPIRED] = {refuse_key_time, ERROR_KEY_EXPIRED},
+    [ENGINE_KEY_AHEAD] = {refuse_key_time, ERROR_KEY_AHEAD},
+    [ENGINE_UNPROVED] = {NULL, ERROR_OUTCOME_UNKNOWN,
+                         "the record store was restored from a backup, and the key is from before "
+                         "that: what was done under it may not be known any more"},
+    [ENGINE_LIMITED] = {NULL, ERROR_LIMITED, "too many requests are waiting"},
+    [ENGINE_TOO_LARGE] = {NULL, ERROR_BODY_TOO_LARGE,
+                          "the stored response is larger than this gateway's max_buffered"},
+    [ENGINE_STORE_DOWN] = {refuse_down, ERROR_STORE_UNAVAILABLE},
+    [ENGINE_GONE] = {refuse_undecided, ERROR_STORE_UNAVAILABLE},
+};
+
 static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdict verdict)
 {
-    const struct store_result *result = &x->attempt.result;
-    bool drains = http_session_is_draining(&x->client->session);
-    switch (verdict) {
-    case ENGINE_REPLAY:
-    case ENGINE_RESULT_NOT_KEPT:
-        return reply_to_duplicate(x, ERROR_RESULT_NOT_KEPT);
-    case ENGINE_DUPLICATE:
-        return reply_to_duplicate(x, ERROR_DUPLICATE);
-    case ENGINE_MISMATCH:
-        return refuse_mismatch(x);
-    case ENGINE_IN_PROGRESS:
-        return drains && x->rule->in_progress_wait_us > 0 ? refuse_undecided(x)
-                                                          : reply_error(x, ERROR_IN_PROGRESS, NULL);
-    case ENGINE_OUTCOME_UNKNOWN:
-        return reply_error(x, ERROR_OUTCOME_UNKNOWN,
-                           exchange_is_spent(x) ? "this request was sent to the service, and its "
-                                                  "record has since been released or deleted"
-                                                : "");
-    case ENGINE_RESULT_EXPIRED:
-        return result->by_once || result->acknowledges ? reply_to_duplicate(x, ERROR_RESULT_EXPIRED)
-                                                       : reply_error(x, ERROR_RESULT_EXPIRED, NULL);
-    case ENGINE_KEY_EXPIRED:
-        return refuse_key_time(x, ERROR_KEY_EXPIRED);
-    case ENGINE_KEY_AHEAD:
-        return refuse_key_time(x, ERROR_KEY_AHEAD);
-    case ENGINE_UNPROVED:
-        return reply_error(
-            x, ERROR_OUTCOME_UNKNOWN,
-            "the record store was restored from a backup, and the key is from before "
-            "that: what was done under it may not be known any more");
-    case ENGINE_LIMITED:
-        limit_count(x->server, METRICS_LIMIT_WAITING);
-        return reply_error(x, ERROR_LIMITED, "too many requests are waiting");
-    case ENGINE_NO_ROOM:
+    if (verdict == ENGINE_NO_ROOM)
         return reply_no_room(x);
-    case ENGINE_TOO_LARGE:
-        return reply_error(x, ERROR_BODY_TOO_LARGE,
-                           "the stored response is larger than this gateway's max_buffered");
-    case ENGINE_STORE_DOWN:
-        return reply_error(x, ERROR_STORE_UNAVAILABLE, why_closed(result));
-    case ENGINE_GONE:
-        return refuse_undecided(x);
-    default:
-        UNREACHABLE(); /* it goes on */
-    }
+    if (verdict == ENGINE_LIMITED)
+        limit_count(x->server, METRICS_LIMIT_WAITING);
+    const struct verdict_reply *said = &verdict_replies[verdict];
+    CHECK(said->error != ERROR_NONE); /* else it goes on */
+    return said->reply ? said->reply(x, said->error) : reply_error(x, said->error, said->why);
 }
 
 /* ---- what keys are made of ---- */
