@@ -517,6 +517,26 @@ static void a_task_that_is_held_stays_held_until_it_is_the_first(void **state)
     assert_false(task_is_due(&task, CLOCK_NEVER - 1));
 }
 
+/* Of what was not responded to its end says it, of a response what it means for a retry. */
+static void a_reason_follows_from_how_the_exchange_ended(void **state)
+{
+    static const enum task_reason of_response[] = {
+        [RETRY_DONE] = TASK_REASON_NONE,        [RETRY_FINAL] = TASK_REASON_FINAL,
+        [RETRY_IN_DOUBT] = TASK_REASON_FINAL,   [RETRY_CREDENTIALS] = TASK_REASON_NOT_DONE,
+        [RETRY_LATER] = TASK_REASON_NOT_DONE,   [RETRY_AT_ONCE] = TASK_REASON_NOT_DONE,
+        [RETRY_BUSY] = TASK_REASON_IN_PROGRESS, [RETRY_BUSY_A_WHILE] = TASK_REASON_IN_PROGRESS,
+    };
+    (void)state;
+    for (size_t i = 0; i < N_OF(of_response); i++)
+        assert_int_equal(task_reason_of_end(EXCHANGE_RESPONDED, (enum retry_class)i),
+                         of_response[i]);
+    assert_int_equal(task_reason_of_end(EXCHANGE_NOT_SENT, RETRY_LATER), TASK_REASON_NOT_REACHED);
+    assert_int_equal(task_reason_of_end(EXCHANGE_MALFORMED, RETRY_LATER), TASK_REASON_BROKE);
+    assert_int_equal(task_reason_of_end(EXCHANGE_TIMED_OUT, RETRY_LATER), TASK_REASON_TIMED_OUT);
+    assert_int_equal(task_reason_of_end(EXCHANGE_PORTAL, RETRY_BUSY), TASK_REASON_PORTAL);
+    assert_int_equal(task_reason_of_end(EXCHANGE_BROKE, RETRY_DONE), TASK_REASON_NONE);
+}
+
 static void every_reason_and_state_has_a_name(void **state)
 {
     (void)state;
@@ -553,6 +573,7 @@ int main(void)
         cmocka_unit_test(doubt_stays_until_the_task_is_done_or_edited),
         cmocka_unit_test(a_task_that_is_retried_begins_again_but_keeps_its_number_of_tries),
         cmocka_unit_test(a_task_that_is_held_stays_held_until_it_is_the_first),
+        cmocka_unit_test(a_reason_follows_from_how_the_exchange_ended),
         cmocka_unit_test(every_reason_and_state_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
