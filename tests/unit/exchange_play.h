@@ -53,7 +53,9 @@ struct exchange_play {
     int n_events;
     struct http_request request;
     struct rule rule;
-    struct rule_set rules;
+    struct rule_set rules; /* that one, with */
+    atomic_bool moved;
+    atomic_int trial;
     struct plan plan;
     struct gateway_config config;
     struct gateway_shared shared;
@@ -254,7 +256,8 @@ static inline int set_stage(void **state)
                                           .path = SLICE("/payments"),
                                           .keep_alive = true};
     fill_rule(&play->rule);
-    play->rules.refs = 1;
+    play->rules = (struct rule_set){
+        .refs = 1, .n = 1, .rules = &play->rule, .moved = &play->moved, .trials = &play->trial};
     play->plan = (struct plan){.refs = 1,
                                .settings = {.rules = &play->rules,
                                             .max_in_flight = 8,
