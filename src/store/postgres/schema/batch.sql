@@ -278,6 +278,18 @@ BEGIN
     INTO pending, complete, failed, unknown, released, forgets FROM pawl.tally t;
 END $$;
 
+-- Those of older pawls, which now call the one below, with its defaults.
+DO $$
+DECLARE
+    older regprocedure;
+BEGIN
+    FOR older IN SELECT p.oid::regprocedure FROM pg_proc p
+            WHERE p.pronamespace = 'pawl'::regnamespace AND p.proname = 'save'
+            AND 'askings' <> ALL (p.proargnames) LOOP
+        EXECUTE 'DROP FUNCTION ' || older;
+    END LOOP;
+END $$;
+
 -- Saves the groups of a batch, each whole or not at all, and waits for nobody: what another
 -- transaction holds is locked. results: a digit for each group, 0 saved, 1 conflict, 2 locked,
 -- 3 a begin whose terms are held: what has ended is saved beside it; stale: one for each row
@@ -285,24 +297,6 @@ END $$;
 -- they are from now on, if group 0 is saved; removals: as the load found them, NULL: an older
 -- pawl's; mark: pawl.keep_mark's, NULL: the same; holds: of saved rows, how long a hold of theirs
 -- lasts, where it has an end. What is acquired without being among them has none.
-DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
-    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
-    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[]);
-DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
-    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
-    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea);
-DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
-    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
-    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea,
-    bigint[], bigint[], bigint[]);
-DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
-    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
-    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea,
-    bigint[], bigint[], bigint[], bigint, bigint[]);
-DROP FUNCTION IF EXISTS pawl.save(bigint, bigint, bigint, bigint, pawl.seen_name[],
-    pawl.seen_row[], pawl.saved_row[], pawl.saved_outcome[], pawl.saved_bound[],
-    pawl.saved_unheld[], pawl.saved_brought[], pawl.saved_value[], pawl.saved_tally[], bytea,
-    bigint[], bigint[], bigint[], bigint, bigint[], pawl.saved_hold[]);
 CREATE OR REPLACE FUNCTION pawl.save(self bigint, at bigint, new_version bigint, groups bigint,
     names pawl.seen_name[], seen pawl.seen_row[], saved pawl.saved_row[],
     outcomes pawl.saved_outcome[], bounds pawl.saved_bound[], unhelds pawl.saved_unheld[],
