@@ -80,10 +80,7 @@ bool headers_list_has(const struct headers *headers, struct slice name, struct s
 
 bool headers_connection_has(const struct headers *headers, struct slice token)
 {
-    for (size_t i = 0; i < headers->n_hops; i++)
-        if (slice_eq_nocase(headers->hops[i], token))
-            return true;
-    return false;
+    return slice_is_among(token, headers->hops, headers->n_hops);
 }
 
 bool headers_is_hop_by_hop(const struct headers *headers, struct slice name)

@@ -6,15 +6,6 @@
 
 #include <inttypes.h>
 
-static bool names_header(const struct template *template, struct slice name)
-{
-    for (size_t i = 0; i < template->n; i++)
-        if (template->parts[i].source == TEMPLATE_HEADER &&
-            slice_eq_nocase(template->parts[i].text, name))
-            return true;
-    return false;
-}
-
 /* ---- tenants ---- */
 
 static bool is_optional(const struct template *template)
@@ -43,11 +34,11 @@ static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft
     const struct rule *rule = &draft->rule;
     if (!node || rule->tenant_none)
         return;
-    if (names_header(&rule->tenant, SLICE("Authorization")))
+    if (template_reads_header(&rule->tenant, SLICE("Authorization")))
         reader_warn(reader, WARNING_TENANT_TOKEN, node,
                     "a refreshed token becomes a new tenant, so its retries run again; use a "
                     "stable id set by your auth proxy");
-    if (names_header(&rule->tenant, SLICE("Cookie")))
+    if (template_reads_header(&rule->tenant, SLICE("Cookie")))
         reader_warn(reader, WARNING_TENANT_COOKIE, node,
                     "any cookie that is added or changed makes a new tenant, so its retries run "
                     "again; use {cookie:NAME} with the session's cookie");
@@ -61,15 +52,6 @@ static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft
             "(`authorize: GET /tenants/{tenant}/access` asks the service first, which must "
             "respond with 2xx only if this caller may act as this tenant; `trust_tenant: true` "
             "declares that the layer in front sets it and clients cannot)");
-}
-
-static bool holds_part(const struct template *template, const struct template_part *wanted)
-{
-    for (size_t i = 0; i < template->n; i++)
-        if (template->parts[i].source == wanted->source &&
-            slice_eq(template->parts[i].text, wanted->text))
-            return true;
-    return false;
 }
 
 static bool is_carried(const struct template_part *part)
@@ -88,7 +70,7 @@ static bool names_tenant(const struct template *target, const struct template *t
         return true;
     for (size_t i = 0; i < tenant->n; i++) {
         const struct template_part *part = &tenant->parts[i];
-        bool held = part->source == TEMPLATE_LITERAL || holds_part(target, part);
+        bool held = part->source == TEMPLATE_LITERAL || template_has_part(target, part);
         if (!held && !is_carried(part))
             *ret_lacks = part;
         whole = whole && held;

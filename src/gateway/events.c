@@ -173,22 +173,13 @@ struct slice request_correlation_id(const struct headers *headers, struct slice 
     return slice_first(id->value, CORRELATION_SHOWN);
 }
 
-static bool template_reads(const struct template *template, struct slice header)
-{
-    for (size_t i = 0; i < template->n; i++)
-        if (template->parts[i].source == TEMPLATE_HEADER &&
-            slice_eq_nocase(template->parts[i].text, header))
-            return true;
-    return false;
-}
-
 /* Whether a header holds keys, and the log must not. */
 static bool hides(const struct gateway_settings *settings, struct slice header)
 {
     const struct rule_set *rules = settings->rules;
     for (size_t i = 0; settings->log_keys_hashed && i < rules->n; i++)
-        if (template_reads(&rules->rules[i].key, header) ||
-            template_reads(&rules->rules[i].once.key, header))
+        if (template_reads_header(&rules->rules[i].key, header) ||
+            template_reads_header(&rules->rules[i].once.key, header))
             return true;
     return false;
 }

@@ -170,6 +170,17 @@ const struct table_column *table_column_of(const struct table *table, enum table
     return NULL;
 }
 
+void table_write_key(const struct table *table, struct buf *sql)
+{
+    const char *between = "";
+    for (size_t i = 0; i < table->n_columns; i++) {
+        if (table->columns[i].role != TABLE_KEY)
+            continue;
+        buf_printf(sql, "%s%s", between, table->columns[i].name);
+        between = ", ";
+    }
+}
+
 const struct table_column *table_query_due(const struct table_query *query)
 {
     const struct table_index *index = query->index;

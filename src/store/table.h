@@ -163,6 +163,9 @@ bool table_mark(const struct table *table, enum table_dialect dialect,
 /* The column of a role; NULL: the table has none. With several it is the first. */
 const struct table_column *table_column_of(const struct table *table, enum table_role role);
 
+/* The names of its key's columns, between commas. */
+void table_write_key(const struct table *table, struct buf *sql);
+
 enum table_act {
     TABLE_INSERT,
     TABLE_UPDATE,

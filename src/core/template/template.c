@@ -211,6 +211,15 @@ bool template_uses(const struct template *template, enum template_source source)
     return count_parts(template, source) > 0;
 }
 
+bool template_reads_header(const struct template *template, struct slice name)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].source == TEMPLATE_HEADER &&
+            slice_eq_nocase(template->parts[i].text, name))
+            return true;
+    return false;
+}
+
 bool template_has_part(const struct template *template, const struct template_part *part)
 {
     for (size_t i = 0; i < template->n; i++)

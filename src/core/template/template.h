@@ -132,6 +132,9 @@ bool template_is_plain_header(const struct template *template);
 /* Whether any part has this source. */
 bool template_uses(const struct template *template, enum template_source source);
 
+/* Whether any part is that header. */
+bool template_reads_header(const struct template *template, struct slice name);
+
 /* Whether one of its parts takes the same value of the request. */
 bool template_has_part(const struct template *template, const struct template_part *part);
 

@@ -22,17 +22,6 @@ const char *postgres_table_name(const struct table *table)
 #define IF_MISSING "DO $$ BEGIN IF to_regclass('pawl.%s_%s') IS NULL THEN CREATE "
 #define END_MISSING "; END IF; END $$;\n"
 
-static void write_key(const struct table *table, struct buf *sql)
-{
-    const char *between = "";
-    for (size_t i = 0; i < table->n_columns; i++) {
-        if (table->columns[i].role != TABLE_KEY)
-            continue;
-        buf_printf(sql, "%s%s", between, table->columns[i].name);
-        between = ", ";
-    }
-}
-
 void postgres_table_is_set(const struct table_column *column, struct buf *sql)
 {
     bool is_time = column->role == TABLE_DUE || column->role == TABLE_GONE;
@@ -143,7 +132,7 @@ static void write_table(const struct table *table, struct buf *sql)
         write_if_late(name, &table->columns[i], sql);
     if (table_column_of(table, TABLE_KEY)) {
         buf_printf(sql, IF_MISSING "UNIQUE INDEX %s_key ON pawl.%s(", name, "key", name, name);
-        write_key(table, sql);
+        table_write_key(table, sql);
         buf_add_str(sql, ")" END_MISSING);
     }
     write_time_index(table, sql);
@@ -210,7 +199,7 @@ static void write_sum(const struct table *table, struct buf *sql)
     const char *sum = table_column_of(table, TABLE_SUM)->name;
     write_values(table, sql);
     buf_add_str(sql, " ON CONFLICT (");
-    write_key(table, sql);
+    table_write_key(table, sql);
     buf_printf(sql,
                ") DO UPDATE SET version = excluded.version, \"%s\" = t.\"%s\" + excluded.\"%s\""
                " WHERE t.version <> excluded.version",

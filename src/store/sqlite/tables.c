@@ -10,17 +10,6 @@
 
 /* ---- SQL ---- */
 
-static void add_primary_key(struct buf *sql, const struct table *table)
-{
-    const char *between = "";
-    for (size_t i = 0; i < table->n_columns; i++) {
-        if (table->columns[i].role != TABLE_KEY)
-            continue;
-        buf_printf(sql, "%s%s", between, table->columns[i].name);
-        between = ", ";
-    }
-}
-
 void sqlite_table_names(const struct table *table, struct buf *sql)
 {
     buf_add_str(sql, table->is_log ? "id" : "id, version");
@@ -63,7 +52,7 @@ static void add_sum(struct buf *sql, const struct table *table)
     const char *sum = table_column_of(table, TABLE_SUM)->name;
     add_insert(sql, table);
     buf_add_str(sql, " ON CONFLICT(");
-    add_primary_key(sql, table);
+    table_write_key(table, sql);
     buf_printf(sql,
                ") DO UPDATE SET version=excluded.version, %s=%s+excluded.%s"
                " WHERE version<>excluded.version",
@@ -90,7 +79,7 @@ static void add_statement_sql(struct buf *sql, const struct table *table,
         return;
     }
     buf_add_char(sql, '(');
-    add_primary_key(sql, table);
+    table_write_key(table, sql);
     buf_add_str(sql, ") = (");
     for (size_t i = 0, n = 0; i < table->n_columns; i++)
         if (table->columns[i].role == TABLE_KEY)
@@ -245,7 +234,7 @@ static void add_table(struct buf *sql, const struct table *table)
     if (table_column_of(table, TABLE_KEY)) {
         buf_printf(sql, "CREATE UNIQUE INDEX IF NOT EXISTS %s_key ON %s(", table->name,
                    table->name);
-        add_primary_key(sql, table);
+        table_write_key(table, sql);
         buf_add_str(sql, ");");
     }
     add_time_index(sql, table);
