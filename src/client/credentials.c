@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/credentials.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "client/fields.h"
 #include "client/queue.h"
 #include "store/rows.h"
+#include <assert.h>
 #include <sys/stat.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define PAGE ((size_t)64) /* rows of one commit */
+
+static_assert(CREDENTIALS_LEAST_US <= CREDENTIALS_MOST_US, "a wait grows");
+static_assert(PAGE <= TABLE_BRINGS_MAX, "a page is woken in one commit");
 
 struct refused {
     struct refused *next;
@@ -128,6 +133,7 @@ int64_t credentials_refuse(struct credentials *credentials, const struct credent
         refused->delay_us = CREDENTIALS_LEAST_US;
     else if (refused->is_tried)
         refused->delay_us = clock_first(2 * refused->delay_us, CREDENTIALS_MOST_US);
+    CHECK(refused->delay_us >= CREDENTIALS_LEAST_US && refused->delay_us <= CREDENTIALS_MOST_US);
     refused->until = clock_after(clock_boot_us(), refused->delay_us);
     refused->stamp = set->stamp;
     refused->status = status;

@@ -222,6 +222,8 @@ static void run_http_attempt(struct runner_executor *executor, const struct runn
 {
     struct client_http *http = (struct client_http *)executor;
     const char *problem = NULL;
+    CHECK(http->connect_us > 0 && http->max_body > 0);
+    CHECK(attempt->number > 0 && !ret_end->outcome);
     forget_last(http);
     enum http_call_result result = exchange_over_http(http, attempt, &problem);
     if (problem)

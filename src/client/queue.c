@@ -6,11 +6,18 @@
 #include "base/mem.h"
 #include "client/operation.h"
 #include "store/tables/orders.h"
+#include <assert.h>
 #include <stdio.h>
 
 #define ARENA_MAX ((size_t)512 * 1024 * 1024)
 #define PACK_LEAST ((size_t)512)
 #define LANE_MAX ((size_t)1024)
+
+/* Each with its request and the last one of its group; or with its list, all of them. */
+static_assert(3 * QUEUE_BATCH_MOST + 2 <= TABLE_BRINGS_MAX, "a batch is one commit");
+static_assert(2 * STEPS_MOST + 2 <= TABLE_BRINGS_MAX, "a list is one commit");
+static_assert(STEPS_MOST <= QUEUE_BATCH_MOST, "a list is a batch");
+static_assert(CLIENT_KEY_SIZE <= KEY_TEXT_MAX + 1, "a key that is minted is one");
 
 /* ---- rows ---- */
 
@@ -39,15 +46,18 @@ struct batch {
     struct table_change changes[TABLE_BRINGS_MAX];
 };
 
-static struct slice lane_of(struct slice text, struct arena *arena)
+struct slice queue_lane(const struct url *url, struct arena *arena)
 {
     BUF_AUTO struct buf lane = buf_make(LANE_MAX);
-    struct url url;
-    const char *problem;
-    bool read = url_read(text, &url, &problem);
-    CHECK(read); /* queue_check */
-    url_write_origin(&lane, &url);
+    url_write_origin(&lane, url);
     return arena_copy(arena, buf_slice(&lane));
+}
+
+struct slice queue_method(const struct queue_operation *operation)
+{
+    return operation->method.len > 0 ? operation->method
+           : operation->has_body     ? SLICE("POST")
+                                     : SLICE("GET");
 }
 
 static void pack_body(struct batch *batch, struct slice body, struct store_request *request)
@@ -88,9 +98,13 @@ static void make_rows(struct batch *batch, struct adding *adding)
     int64_t now = store_now(batch->rows.store);
     int64_t deadline_at =
         operation->lasts_us == 0 ? CLOCK_NEVER : clock_after(now, operation->lasts_us);
+    struct url url;
+    const char *problem;
+    bool is_url = url_read(operation->url, &url, &problem);
+    CHECK(is_url); /* queue_check */
     choose_key(operation, operation->dated, adding->added);
     adding->task = (struct store_task){.kind = SLICE(QUEUE_KIND),
-                                       .lane = lane_of(operation->url, &batch->arena),
+                                       .lane = queue_lane(&url, &batch->arena),
                                        .key = slice_of(adding->added->key),
                                        .ord = operation->group,
                                        .lasts_us = operation->lasts_us,
@@ -100,19 +114,18 @@ static void make_rows(struct batch *batch, struct adding *adding)
                                                 .profile = RETRY_PROFILE_queue,
                                                 .created_at = now,
                                                 .gone_at = CLOCK_NEVER}};
-    adding->request = (struct store_request){.method = operation->method,
+    adding->request = (struct store_request){.method = queue_method(operation),
                                              .url = operation->url,
                                              .fields = operation->fields,
                                              .answers = queue_answers(operation, &batch->arena),
                                              .undo_key = SLICE("")};
-    if (operation->method.len == 0)
-        adding->request.method = operation->has_body ? SLICE("POST") : SLICE("GET");
     pack_body(batch, operation->body, &adding->request);
 }
 
 static void make_step(struct batch *batch, size_t i, struct slice order)
 {
     struct adding *adding = &batch->addings[i];
+    CHECK(adding->operation->group.len == 0 && i < STEPS_MOST);
     make_rows(batch, adding);
     adding->task.step = (int64_t)i + 1;
     adding->task.ord = order;
@@ -139,6 +152,7 @@ static enum store_status place_in_group(struct batch *batch, size_t i)
         is_behind = slice_eq(batch->addings[before].task.ord, task->ord);
     if (!is_behind)
         status = order_find_last(&batch->rows, task, &tail);
+    CHECK(batch->n_tails <= i && i < batch->n);
     if (tail.row.id != 0)
         batch->tails[batch->n_tails++] = tail;
     if (tail.row.id != 0 || is_behind)
@@ -195,6 +209,8 @@ static enum store_status save_added(struct batch *batch)
 {
     struct rows *rows = &batch->rows;
     const struct table_row *list = batch->list ? &batch->list->row : NULL;
+    CHECK(batch->n > 0 && (!batch->list || batch->n_tails == 0));
+    CHECK(batch->same.window_us == 0 || batch->same.row.hash.len == DIGEST_SIZE);
     rows->n = 0;
     if (batch->most > 0)
         rows_put(rows, batch->bound.row.id == 0 ? TABLE_INSERT : TABLE_TOUCH, &counter_table,
@@ -220,6 +236,7 @@ static void report_batch(struct batch *batch)
 {
     for (size_t i = 0; i < batch->n; i++) {
         struct queue_added *added = batch->addings[i].added;
+        CHECK(batch->addings[i].task.row.id != 0);
         added->end = QUEUE_ADDED;
         added->id = batch->addings[i].task.row.id;
     }

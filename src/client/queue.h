@@ -10,6 +10,7 @@
 #define PAWL_CLIENT_QUEUE_H
 
 #include "base/json/json.h"
+#include "base/text/url.h"
 #include "core/request/key_header.h"
 #include "store/same.h"
 #include "store/store.h"
@@ -96,6 +97,10 @@ enum store_status queue_add_linked(struct store *store, struct queue_adding *add
 /* What of an operation its caller chose for single statuses, and its attempts, in lines. Lives in
  * `arena`, or is the operation's. */
 struct slice queue_answers(const struct queue_operation *operation, struct arena *arena);
+
+/* The lane of what goes to a URL, and the method with which it is sent. */
+struct slice queue_lane(const struct url *url, struct arena *arena);
+struct slice queue_method(const struct queue_operation *operation);
 
 struct queue_edit {
     int64_t id;

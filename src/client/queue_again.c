@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a list that is added is one that was added before. Declared in queue.h. */
-#include "base/compress/compress.h"
+#include "base/check.h"
 #include "base/text/url.h"
 #include "client/operation.h"
 #include "client/queue.h"
@@ -9,11 +9,9 @@
 #include <stdio.h>
 
 #define ARENA_MAX ((size_t)512 * 1024 * 1024)
-#define LANE_MAX ((size_t)1024)
 
 struct comparing {
     struct rows rows;
-    struct compress compress;
     int64_t list; /* of the steps so far; 0: none was found */
 };
 
@@ -22,15 +20,14 @@ static enum store_status find_step(struct comparing *comparing,
                                    const struct queue_operation *operation,
                                    struct store_task *ret_task)
 {
-    BUF_AUTO struct buf lane = buf_make(LANE_MAX);
     struct url url;
     const char *problem;
     ret_task->row.id = 0;
     if (operation->key.len == 0 || !url_read(operation->url, &url, &problem))
         return STORE_DONE;
-    url_write_origin(&lane, &url);
-    const struct store_task like = {
-        .kind = SLICE(QUEUE_KIND), .lane = buf_slice(&lane), .key = operation->key};
+    const struct store_task like = {.kind = SLICE(QUEUE_KIND),
+                                    .lane = queue_lane(&url, comparing->rows.arena),
+                                    .key = operation->key};
     const struct table_query query = {.table = &task_table,
                                       .by = TABLE_BY_INDEX,
                                       .index = &task_indexes[TASK_BY_KEY],
@@ -39,14 +36,12 @@ static enum store_status find_step(struct comparing *comparing,
     return rows_find_first(&comparing->rows, &query, &ret_task->row);
 }
 
-static bool has_body(struct comparing *comparing, const struct store_request *request,
+static bool has_body(const struct comparing *comparing, const struct store_request *request,
                      struct slice body)
 {
-    BUF_AUTO struct buf unpacked = buf_make(SIZE_MAX);
-    if (!request->packed)
-        return slice_eq(request->body, body);
-    return compress_unpack(&comparing->compress, request->body, body.len, &unpacked) &&
-           slice_eq(buf_slice(&unpacked), body);
+    struct slice there;
+    return store_request_unpack(request, body.len, comparing->rows.arena, &there) &&
+           slice_eq(there, body);
 }
 
 /* Of an undo that was filled in since, only that there is one. */
@@ -58,11 +53,8 @@ static bool has_undo(const struct store_request *request, struct slice undo)
 static bool is_same_request(struct comparing *comparing, const struct queue_operation *operation,
                             const struct store_request *request)
 {
-    struct slice method = operation->method.len > 0 ? operation->method
-                          : operation->has_body     ? SLICE("POST")
-                                                    : SLICE("GET");
-    return slice_eq(request->method, method) && slice_eq(request->url, operation->url) &&
-           slice_eq(request->fields, operation->fields) &&
+    return slice_eq(request->method, queue_method(operation)) &&
+           slice_eq(request->url, operation->url) && slice_eq(request->fields, operation->fields) &&
            slice_eq(request->answers, queue_answers(operation, comparing->rows.arena)) &&
            has_body(comparing, request, operation->body) && has_undo(request, operation->undo);
 }
@@ -120,6 +112,7 @@ enum store_status queue_find_list(struct store *store, const struct queue_adding
     struct comparing comparing = {.rows = {.store = store, .parker = parker, .arena = &arena}};
     enum store_status status = STORE_DONE;
     bool same = true, has_more = false;
+    CHECK(adding->n > 0 && adding->n <= STEPS_MOST);
     for (size_t i = 0; i < adding->n && same && status == STORE_DONE; i++)
         status = compare_step(&comparing, &adding->operations[i], (int64_t)i + 1, &adding->added[i],
                               &same);
@@ -128,6 +121,5 @@ enum store_status queue_find_list(struct store *store, const struct queue_adding
     if (same && status == STORE_DONE)
         status = says_same(&comparing, list->dedupes, &same);
     list->id = same && !has_more ? comparing.list : 0;
-    compress_fini(&comparing.compress);
     return status;
 }

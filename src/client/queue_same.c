@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether an operation that sends the same was added a short while ago under another key. */
-#include "base/compress/compress.h"
+#include "base/check.h"
 #include "client/fields.h"
 #include "client/operation.h"
 #include "client/queue.h"
@@ -18,11 +18,9 @@ static bool hash_operation(const struct queue_operation *operation, struct diges
     struct headers *headers = arena_alloc(&arena, sizeof *headers);
     struct attempt *attempt = arena_alloc(&arena, sizeof *attempt);
     struct client_operation made = {
-        .method = operation->method, .headers = headers, .body = operation->body};
+        .method = queue_method(operation), .headers = headers, .body = operation->body};
     struct digest both[2];
     const char *problem;
-    if (made.method.len == 0)
-        made.method = operation->has_body ? SLICE("POST") : SLICE("GET");
     if (!headers || !attempt || !client_fields_split(operation->fields, headers) ||
         !url_read(operation->url, &made.url, &problem) ||
         !client_name_record(&made, &arena, attempt))
@@ -31,23 +29,6 @@ static bool hash_operation(const struct queue_operation *operation, struct diges
     both[1] = attempt->begin.target_hash;
     *ret_hash = digest_of(slice_make((const char *)both, sizeof both));
     return true;
-}
-
-static bool read_operation(const struct store_request *request, struct arena *arena,
-                           struct queue_operation *ret_operation)
-{
-    COMPRESS_AUTO struct compress compress = {0};
-    BUF_AUTO struct buf body = buf_make(SIZE_MAX);
-    *ret_operation = (struct queue_operation){.method = request->method,
-                                              .url = request->url,
-                                              .fields = request->fields,
-                                              .body = request->body};
-    if (!request->packed)
-        return true;
-    if (!compress_unpack(&compress, request->body, CLIENT_BODY_MAX, &body))
-        return false;
-    ret_operation->body = arena_copy(arena, buf_slice(&body));
-    return ret_operation->body.at;
 }
 
 /* A look for one operation. */
@@ -67,7 +48,9 @@ static enum store_status still_sends_it(struct look *look, int64_t id, bool *ret
     *ret_same = false;
     if (request.row.id == 0)
         return status;
-    if (!read_operation(&request, look->rows.arena, &operation) ||
+    operation = (struct queue_operation){
+        .method = request.method, .url = request.url, .fields = request.fields};
+    if (!store_request_unpack(&request, CLIENT_BODY_MAX, look->rows.arena, &operation.body) ||
         !hash_operation(&operation, &now))
         return STORE_NO_MEMORY;
     *ret_same = digest_eq(&now, &look->wanted);
@@ -108,6 +91,7 @@ enum store_status queue_same_find(struct store *store, const struct queue_operat
     struct look look = {.rows = {.store = store, .parker = parker, .arena = same->arena},
                         .key = operation->key};
     bool stands = false;
+    CHECK(same->window_us > 0 && same->arena);
     if (!hash_operation(operation, &look.wanted))
         return STORE_NO_MEMORY;
     struct slice hash =

@@ -32,7 +32,6 @@ struct sending {
                      */
     char renewed[CLIENT_KEY_SIZE]; /* its key from now on; else empty */
     struct arena arena;            /* of the operation */
-    struct compress compress;
     struct tally tally;
 };
 
@@ -52,18 +51,6 @@ static struct courier_verdict put_off(int64_t wait_us, enum task_reason reason)
 }
 
 /* ---- the operation ---- */
-
-static bool unpack_body(struct sending *sending, const struct store_request *request)
-{
-    BUF_AUTO struct buf body = buf_make(SIZE_MAX);
-    sending->operation.body = request->body;
-    if (!request->packed)
-        return true;
-    if (!compress_unpack(&sending->compress, request->body, CLIENT_BODY_MAX, &body))
-        return false;
-    sending->operation.body = arena_copy(&sending->arena, buf_slice(&body));
-    return !sending->arena.failed;
-}
 
 /* What a file may not say: where the request ends, or what its key is. */
 static bool are_free(const struct headers *headers)
@@ -122,7 +109,8 @@ static bool make_sent_operation(struct courier_delivery *delivery,
     operation->has_body =
         !slice_eq(request->method, SLICE("GET")) && !slice_eq(request->method, SLICE("HEAD"));
     return retry_choices_read(&sending->choices, request->answers) &&
-           url_read(request->url, &operation->url, &problem) && unpack_body(sending, request);
+           url_read(request->url, &operation->url, &problem) &&
+           store_request_unpack(request, CLIENT_BODY_MAX, &sending->arena, &operation->body);
 }
 
 /* A step of a list that is parked waits with it. */
@@ -355,6 +343,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
         .send_by = clock_first(delivery->send_by, sending->attempt.send_by),
         .token = sending->attempt.token,
         .in_doubt = delivery->stored.task.in_doubt || sending->attempt.result.record.doubt};
+    CHECK(delivery->stored.task.attempts > 0 && delivery->stored.task.state == TASK_SENDING);
     http->operation = &sending->operation;
     http->origins = sender->origins;
     http->connect_us = sender->connect_us;
@@ -394,6 +383,7 @@ static void put_counters(struct sending *sending, const struct courier_delivery 
                          struct rows *rows)
 {
     const struct task *now = &((const struct store_task *)rows->changes[0].row)->task;
+    CHECK(rows->changes[0].table == &task_table && rows->changes[0].act == TABLE_UPDATE);
     bool is_exhausted = now->state == TASK_DEAD && (now->reason == TASK_REASON_ATTEMPTS ||
                                                     now->reason == TASK_REASON_DEADLINE);
     tally_init(&sending->tally, RETRY_PROFILE_queue, sending->attempt.token);
@@ -463,7 +453,6 @@ static void fini(const struct courier_kind *kind, struct courier_delivery *deliv
         credentials_give_back(queue_sender_of(kind)->credentials, &sending->credentials);
     outcome_unref(sending->end.outcome);
     client_http_fini(&sending->http);
-    compress_fini(&sending->compress);
     arena_fini(&sending->arena);
 }
 

@@ -7,8 +7,13 @@
 #include "client/fields.h"
 #include "client/queue_steps_priv.h"
 #include "store/tables/orders.h"
+#include <assert.h>
 
-#define LANE_MAX ((size_t)1024)
+#define ORDER_MAX ((size_t)1024)
+
+/* The list, the request of the one that ends, the audit, all steps, and reverses with theirs. */
+static_assert(2 + STORE_AUDIT_CHANGES + 3 * STEPS_MOST <= COURIER_FOLLOW_MAX,
+              "what follows is saved with an end");
 
 /* ---- reading ---- */
 
@@ -40,6 +45,7 @@ enum store_status walk_read(struct walk *walk, int64_t list, bool *ret_found)
                                       .prefix = 1,
                                       .like = &like.row,
                                       .limit = WALK_MOST};
+    CHECK(!walk->list && walk->n == 0); /* read once */
     enum store_status status = rows_take(walk->rows, &task_list_table, list, &row);
     *ret_found = row;
     if (!row)
@@ -170,7 +176,7 @@ static void drop_rest(struct walk *walk)
 
 static struct slice text_of_step(struct walk *walk, const char *before, struct slice behind)
 {
-    BUF_AUTO struct buf text = buf_make(LANE_MAX);
+    BUF_AUTO struct buf text = buf_make(ORDER_MAX);
     buf_add_str(&text, before);
     buf_add_slice(&text, behind);
     return arena_copy(walk->rows->arena, buf_slice(&text));
@@ -184,12 +190,10 @@ static bool read_reverse(struct walk *walk, const struct store_request *done,
     struct slice problem, filled = undo_unmark(done->undo);
     struct url url;
     const char *why;
-    BUF_AUTO struct buf lane = buf_make(LANE_MAX);
     if (filled.len == 0 || !queue_line_read(filled, walk->rows->arena, &operation, &problem) ||
         !url_read(operation.url, &url, &why) || url.userinfo.at)
         return false;
-    url_write_origin(&lane, &url);
-    reverse->lane = arena_copy(walk->rows->arena, buf_slice(&lane));
+    reverse->lane = queue_lane(&url, walk->rows->arena);
     request->method = operation.method.len > 0 ? operation.method : SLICE("POST");
     request->url = operation.url;
     request->fields = operation.fields;
@@ -247,6 +251,7 @@ static enum store_status begin_undo(struct walk *walk)
     struct store_task *reverses[STEPS_MOST];
     size_t n = 0;
     enum store_status status = STORE_DONE;
+    CHECK(!walk_is_back(walk));
     end_walk_doubt(walk);
     drop_rest(walk);
     for (size_t i = walk->n; i-- > 0 && status == STORE_DONE;) {
@@ -256,6 +261,7 @@ static enum store_status begin_undo(struct walk *walk)
         status = rows_by_id(walk->rows, &request_table, walk->tasks[i]->row.id, &done.row);
         if (done.row.id == 0 || done.undo.len == 0)
             continue;
+        CHECK(n < STEPS_MOST);
         reverses[n] = add_reverse(walk, walk->tasks[i], &done);
         if (!reverses[n++])
             return STORE_NO_MEMORY;
@@ -295,6 +301,7 @@ static void place_end(struct walk *walk)
 
 enum store_status walk_save(struct walk *walk, enum steps_state state)
 {
+    CHECK(state >= STEPS_RUNNING && state <= STEPS_KEPT);
     if (state != walk->list->state) {
         walk->list->state = state;
         walk->list->gone_at =

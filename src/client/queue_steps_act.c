@@ -5,9 +5,9 @@
 #include "base/text/url.h"
 #include "client/operation.h"
 #include "client/queue_steps_priv.h"
+#include <assert.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
-#define LANE_MAX ((size_t)1024)
 
 /* An act under way. */
 struct acting {
@@ -43,12 +43,10 @@ static enum store_status edit(struct acting *acting, const struct queue_operatio
 {
     struct url url;
     const char *problem;
-    BUF_AUTO struct buf lane = buf_make(LANE_MAX);
     if (operation->url.len > 0) {
         bool is_url = url_read(operation->url, &url, &problem);
         CHECK(is_url); /* queue_check */
-        url_write_origin(&lane, &url);
-        task->lane = arena_copy(&acting->arena, buf_slice(&lane));
+        task->lane = queue_lane(&url, &acting->arena);
         request->url = operation->url;
     }
     if (operation->method.len > 0)
@@ -111,6 +109,7 @@ static const char *name_of(enum steps_act act)
                                         [STEPS_SETTLE_DONE] = "settle --done",
                                         [STEPS_SETTLE_NOT_DONE] = "settle --not-done",
                                         [STEPS_EDIT] = "edit"};
+    static_assert(sizeof names / sizeof *names == STEPS_EDIT + 1, "each act has a name");
     return names[act];
 }
 
@@ -270,6 +269,7 @@ static enum store_status act_on_steps(struct store *store, struct parker *parker
 enum store_status queue_steps_act(struct store *store, const struct queue_steps_wish *wish,
                                   struct parker *parker, struct queue_steps_acted *ret_acted)
 {
+    CHECK(wish->act != STEPS_EDIT || wish->operation);
     return act_on_steps(store, parker, try_steps_act, wish, ret_acted);
 }
 

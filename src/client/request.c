@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/request.h"
 
+#include "base/check.h"
 #include "base/text/ascii.h"
 #include "base/text/base64.h"
 #include "base/text/percent.h"
@@ -135,6 +136,7 @@ bool client_make(const struct client_request *request, struct client_made *made,
                                    : request->has_body ? "POST"
                                                        : "GET");
     bool wants_body = SLICE_AMONG(method, with_body);
+    CHECK(made->sent.n == 0 && made->minted[0] == '\0'); /* zeroed */
     made->arena = arena_make(ARENA_MAX);
     made->operation = (struct client_operation){.method = method,
                                                 .headers = &made->sent,
@@ -174,6 +176,7 @@ struct http_origins *client_connect(const struct client_route *route, const stru
                                     struct buf *problem)
 {
     struct tls_client *tls = NULL;
+    CHECK(url || route->max > 0);
     if ((!url || url->tls) && !read_tls(route, &tls, problem))
         return NULL;
     struct http_origins_config config = {.tls = tls,

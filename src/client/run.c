@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/run.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "fiber/fiber.h"
 
@@ -39,6 +40,7 @@ static void run_attempt_loop(struct runner_executor *executor, const struct runn
 bool client_run(struct runner *runner, enum runner_result *ret_result)
 {
     struct run *run = mem_zalloc(1, sizeof *run);
+    CHECK(runner->executor && !loop_current());
     if (!run)
         return false;
     run->executor.run = run_attempt_loop;

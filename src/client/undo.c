@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/undo.h"
 
+#include "base/check.h"
 #include "base/headers.h"
 #include "base/json/json.h"
 #include "base/text/url.h"
@@ -291,6 +292,7 @@ struct slice undo_fill(struct slice undo, const struct undo_response *response, 
     BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
     struct filling filling = {.arena = arena, .response = response, .problem = &problem};
     struct json *root = NULL;
+    CHECK(!undo_is_marked(undo));
     if (response && response->body.len <= UNDO_RESPONSE_MOST &&
         json_parse(arena, response->body, &root, NULL) == JSON_OK)
         filling.root = root;
@@ -305,6 +307,7 @@ struct slice undo_fill(struct slice undo, const struct undo_response *response, 
 struct slice undo_mark(struct slice filled, struct arena *arena)
 {
     BUF_AUTO struct buf marked = buf_make(SIZE_MAX);
+    CHECK(filled.len > 0 && !undo_is_marked(filled));
     buf_add_slice(&marked, MARK);
     buf_add_slice(&marked, filled);
     buf_add_char(&marked, '}');
@@ -321,6 +324,7 @@ struct slice undo_unmark(struct slice stored)
 struct slice undo_mark_unfilled(struct slice undo, struct slice problem, struct arena *arena)
 {
     BUF_AUTO struct buf marked = buf_make(SIZE_MAX);
+    CHECK(problem.len > 0 && !undo_is_marked(undo));
     buf_add_slice(&marked, UNFILLED);
     json_add_string(&marked, problem);
     buf_add_str(&marked, ",\"undo\":");

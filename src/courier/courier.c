@@ -26,8 +26,11 @@ struct courier *courier_new(const struct courier_config *config)
         courier_free(courier);
         return NULL;
     }
-    for (size_t i = 0; i < config->n_kinds; i++)
+    for (size_t i = 0; i < config->n_kinds; i++) {
+        const struct courier_kind *kind = config->kinds[i];
+        CHECK(kind->name.len > 0 && kind->attempt && (kind->own_size == 0 || kind->claim));
         courier->turns[i] = buf_make(SIZE_MAX);
+    }
     return courier;
 }
 
@@ -424,6 +427,7 @@ static enum courier_end run_courier_mode(struct courier *courier, enum courier_m
 
 enum courier_end courier_run(struct courier *courier, enum courier_mode mode)
 {
+    CHECK(!atomic_load(&courier->parker) && !courier->deliveries);
     atomic_store(&courier->parker, fiber_parker());
     enum courier_end end = run_courier_mode(courier, mode);
     wait_for_deliveries(courier);

@@ -176,6 +176,7 @@ static struct courier_verdict claim_delivery(struct delivery *delivery)
         *stored = before;
         return verdict;
     }
+    CHECK(rows.n > 0 && rows.changes[0].row == &stored->row); /* its kind took nothing away */
     stored->row.version = rows.changes[0].version;
     delivery->before = before.task;
     delivery->given.until = clock_first(lease_ends, clock_after(clock_boot_us(), timeout_us));
@@ -322,6 +323,7 @@ static enum lane_end make_delivery_attempt(struct delivery *delivery, struct end
     struct courier *courier = delivery->courier;
     int64_t began = store_now(courier->config.store), boot = clock_boot_us();
     struct courier_result result = delivery->kind->attempt(delivery->kind, &delivery->given);
+    CHECK(result.task.status >= 0 && result.task.status <= 999);
     bool was_sent = result.sent_at != 0;
     int64_t wait_us = (was_sent ? result.sent_at : boot) - delivery->due_at;
     const struct attempt_end end = {&result, began, wait_us, clock_boot_us() - boot};
@@ -339,6 +341,7 @@ static void fill_verdict(struct delivery *delivery, struct ending *ending, const
     const struct courier_verdict *verdict = argument;
     struct task_terms terms = terms_of_delivery(delivery);
     int64_t now = store_now(delivery->courier->config.store);
+    CHECK(verdict->claim == COURIER_SETTLED || verdict->claim == COURIER_BUSY);
     terms.holds = terms.holds && !verdict->lets_pass;
     ending->task.why = 0; /* of what it waited for until now */
     if (verdict->claim == COURIER_SETTLED)
@@ -443,6 +446,7 @@ bool delivery_start(struct courier *courier, const struct courier_kind *kind,
                     const struct store_task *stored, struct lane_attempt lane)
 {
     struct delivery *delivery = mem_zalloc(1, sizeof *delivery);
+    CHECK(stored->row.id != 0 && !delivery_is_under_way(courier, stored->row.id));
     if (!delivery)
         return false;
     delivery->courier = courier;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "courier/lanes.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -9,6 +10,10 @@
 #define WINDOW_PARTS 10 /* the window moves on by a tenth at a time */
 #define WINDOW_PART_US (LANE_WINDOW_US / WINDOW_PARTS)
 #define BUDGET_WAIT_US (RETRY_TOKEN / RETRY_BUDGET_PER_US) /* a token later */
+
+static_assert(LANE_WINDOW_US % WINDOW_PARTS == 0, "its parts are the window");
+static_assert(LANE_REST_LEAST_US <= LANE_REST_MOST_US, "a rest grows");
+static_assert(LANES_IN_FLIGHT <= LANES_OVERALL, "one lane alone has its room");
 
 struct window {
     int64_t part; /* number of the last one */
@@ -174,6 +179,7 @@ static bool is_failing(const struct window *window)
         attempts += window->attempts[i];
         failed += window->failed[i];
     }
+    CHECK(failed <= attempts);
     return attempts >= LANE_OPENS_AT && failed * 100 >= attempts * LANE_OPENS_PERCENT;
 }
 
@@ -193,6 +199,7 @@ int lane_in_flight(const struct lane *lane)
 
 static int lane_limit(const struct lane *lane, int64_t now)
 {
+    CHECK(lane->most > 0 && lane->allowed > 0);
     if (lane_breaker(lane, now) == LANE_HALF_OPEN)
         return lane->is_probing ? lane->in_flight : lane->in_flight + 1;
     if (lane->rest_us != 0)
@@ -213,6 +220,7 @@ int lanes_room(const struct lanes *lanes, const struct lane *lane, int64_t now, 
     if (now < *ret_until)
         return 0;
     *ret_until = CLOCK_NEVER;
+    CHECK(lane->in_flight >= 0 && lane->in_flight <= lanes->in_flight);
     int room = lane_limit(lane, now) - lane->in_flight;
     int overall = lanes->overall - lanes->in_flight;
     room = room < overall ? room : overall;
@@ -314,7 +322,7 @@ void lanes_end(struct lanes *lanes, const struct lane_attempt *attempt, enum lan
                int64_t now)
 {
     struct lane *lane = attempt->lane;
-    CHECK(lane->in_flight > 0 && lanes->in_flight > 0);
+    CHECK(lane->in_flight > 0 && lanes->in_flight > 0 && attempt->phase <= lane->phase);
     lane->in_flight--;
     lanes->in_flight--;
     lane->used_at = now;

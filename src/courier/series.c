@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "courier/series.h"
 
+#include "base/check.h"
+
 #define ARENA_MAX ((size_t)1024 * 1024)
 
 static const int64_t wait_bounds[SERIES_WAIT_COUNT] = {
@@ -43,6 +45,7 @@ struct show {
 /* The first one is SERIES_OTHER. */
 static struct series_label *find_series_label(struct series *series, struct slice name)
 {
+    CHECK(series->n_labels > 0 && series->n_labels <= SERIES_LABELS_MAX + 1);
     for (size_t i = 0; i < series->n_labels; i++)
         if (slice_eq(series->labels[i].name, name))
             return &series->labels[i];

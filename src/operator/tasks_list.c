@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/compress/compress.h"
 #include "base/mem.h"
 #include "operator/tasks.h"
 #include "store/tables/orders.h"
@@ -249,21 +248,6 @@ static enum store_status find_attempts(struct rows *rows, int64_t id, struct tas
     return status;
 }
 
-static enum store_status unpack_task_body(struct tasks_whole *whole)
-{
-    COMPRESS_AUTO struct compress compress = {0};
-    BUF_AUTO struct buf body = buf_make(SIZE_MAX);
-    if (!whole->request)
-        return STORE_DONE;
-    whole->body = whole->request->body;
-    if (!whole->request->packed)
-        return STORE_DONE;
-    if (!compress_unpack(&compress, whole->request->body, WHOLE_MAX, &body))
-        return STORE_NO_MEMORY;
-    whole->body = arena_copy(&whole->arena, buf_slice(&body));
-    return whole->arena.failed ? STORE_NO_MEMORY : STORE_DONE;
-}
-
 enum store_status tasks_read(const struct tasks_source *source, int64_t id,
                              struct tasks_whole *ret_whole)
 {
@@ -284,7 +268,10 @@ enum store_status tasks_read(const struct tasks_source *source, int64_t id,
         status = find_head(source, ret_whole->stored, &ret_whole->arena, &ret_whole->head);
     if (status == STORE_DONE)
         status = find_attempts(&rows, id, ret_whole);
-    return status == STORE_DONE ? unpack_task_body(ret_whole) : status;
+    bool is_read =
+        status != STORE_DONE || !request ||
+        store_request_unpack(ret_whole->request, WHOLE_MAX, &ret_whole->arena, &ret_whole->body);
+    return is_read ? status : STORE_NO_MEMORY;
 }
 
 /* ---- how many ---- */

@@ -243,6 +243,8 @@ static struct courier_result attempt(const struct courier_kind *kind,
                                     .origins = sending->plan->origins,
                                     .connect_us = sending->plan->wanted.connect_timeout_us};
     (void)kind;
+    CHECK(sending->target && sending->heir && buf_ok(&sending->body));
+    CHECK(sending->event.row.id == delivery->stored.event);
     sending->post.body = buf_slice(&sending->body);
     enum http_call_result result = add_post_headers(sending)
                                        ? webhook_post_send(&sending->post, &way, delivery)
@@ -355,6 +357,7 @@ static void saved(const struct courier_kind *kind, const struct store_task *task
 
 void webhook_sender_init(struct webhook_sender *sender)
 {
+    CHECK(sender->store && sender->census && sender->plan && sender->told);
     sender->kind =
         (struct courier_kind){.name = SLICE(WEBHOOK_KIND),
                               .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/envelope.h"
 
+#include "base/check.h"
 #include "base/json/json.h"
 #include "store/rows.h"
 #include "store/tables/events.h"
@@ -99,6 +100,7 @@ enum store_status envelope_name(struct store *store, struct parker *parker, stru
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct rows rows = {.store = store, .parker = parker, .arena = &arena};
     struct store_envelope row = {.rule = text};
+    CHECK(text.len > 0);
     enum store_status status = STORE_CONFLICT;
     while (rows_try_again(&rows, &status))
         status = try_name(&rows, &row);

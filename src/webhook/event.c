@@ -136,6 +136,7 @@ static enum store_status settle_published(struct publishing *publishing, size_t 
                                           const struct store_event *there)
 {
     bool same = false;
+    CHECK(!publishing->settled[i]);
     enum store_status status =
         webhook_event_same(&publishing->stored[i], there, &publishing->arena, &same)
             ? STORE_DONE
@@ -205,6 +206,7 @@ static enum store_status publish_events(struct rows *rows, struct publishing *pu
         memcpy(publishing->now, now.at, now.len);
     for (size_t i = 0; i < publishing->n; i++) {
         struct webhook_published *published = &publishing->published[i];
+        CHECK(!webhook_event_problem(&publishing->events[i])); /* checked, its data too */
         published->end = WEBHOOK_STORED;
         if (publishing->events[i].id.len > 0)
             snprintf(published->id, sizeof published->id, "%.*s",

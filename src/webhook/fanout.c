@@ -6,11 +6,14 @@
 #include "base/mem.h"
 #include "store/rows.h"
 #include "store/tables/tasks.h"
+#include <assert.h>
 
 #define ARENA_MAX ((size_t)256 * 1024 * 1024)
 #define PAGE 64
 #define TASKS_MOST 100000 /* that tell one event */
 #define AGAIN_US (INT64_C(86400) * CLOCK_US_PER_S)
+
+static_assert(PAGE < TABLE_BRINGS_MAX, "a page of events is swept in one commit");
 
 /* What one commit brings. */
 struct commit {
@@ -66,6 +69,7 @@ static struct store_task make_delivery_task(const struct audience_member *endpoi
 static void add_task(struct commit *commit, const struct audience_member *endpoint,
                      const struct store_event *event, int64_t now)
 {
+    CHECK(commit->n_tasks < TABLE_BRINGS_MAX && event->row.id != 0);
     struct store_task *task = &commit->tasks[commit->n_tasks++];
     *task = make_delivery_task(endpoint, event, now);
     rows_put(&commit->rows, TABLE_INSERT, &task_table, &task->row, NULL);
@@ -73,6 +77,7 @@ static void add_task(struct commit *commit, const struct audience_member *endpoi
 
 static void add_mark(struct commit *commit, const struct store_event *event, int64_t now)
 {
+    CHECK(commit->n_events < PAGE && event->is_new);
     struct store_event *marked = &commit->events[commit->n_events++];
     *marked = *event;
     marked->is_new = false;
@@ -127,10 +132,10 @@ static bool is_told(const struct store_found *there, const struct taken *taken,
     return is;
 }
 
-static enum store_status find_tasks(const struct commit *commit, int64_t event, size_t most,
+static enum store_status find_tasks(const struct rows *asking, int64_t event, size_t most,
                                     struct arena *arena, struct store_found *ret_found)
 {
-    struct rows rows = commit->rows;
+    struct rows rows = *asking;
     const struct store_task like = {.event = event};
     const struct table_query query = {.table = &task_table,
                                       .by = TABLE_BY_INDEX,
@@ -168,7 +173,7 @@ static enum store_status try_alone(struct commit *commit, struct store_event *ev
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found there;
-    enum store_status status = find_tasks(commit, event->row.id, TASKS_MOST, &arena, &there);
+    enum store_status status = find_tasks(&commit->rows, event->row.id, TASKS_MOST, &arena, &there);
     for (size_t i = 0; i < commit->audience.n && status == STORE_DONE; i++) {
         const struct audience_member *endpoint = &commit->audience.at[i];
         if (!audience_wants(endpoint, event) || is_told(&there, taken, endpoint))
@@ -212,7 +217,8 @@ static bool may_be_begun(const struct commit *commit, const struct store_event *
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found there;
     return commit->has_renamed &&
-           (find_tasks(commit, event->row.id, 1, &arena, &there) != STORE_DONE || there.n > 0);
+           (find_tasks(&commit->rows, event->row.id, 1, &arena, &there) != STORE_DONE ||
+            there.n > 0);
 }
 
 /* As many as fit into one commit, from the first one on. 0: not even that one. */
@@ -284,26 +290,27 @@ enum store_status fanout_step(const struct fanout *fanout, size_t *ret_n, bool *
 
 /* ---- what is over ---- */
 
-static enum store_status sweep_one(struct commit *commit, const struct store_event *event,
-                                   int64_t now)
+static enum store_status sweep_one(struct rows *rows, struct store_event *event)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found there;
-    enum store_status status = find_tasks(commit, event->row.id, 1, &arena, &there);
+    enum store_status status = find_tasks(rows, event->row.id, 1, &arena, &there);
     if (status != STORE_DONE)
         return status;
-    struct store_event *kept = &commit->events[commit->n_events++];
-    *kept = *event;
-    kept->gone_at = clock_after(now, AGAIN_US);
-    rows_put(&commit->rows, there.n > 0 ? TABLE_UPDATE : TABLE_REMOVE, &event_table, &kept->row,
-             NULL);
+    event->gone_at = clock_after(rows->now, AGAIN_US);
+    rows_put(rows, there.n > 0 ? TABLE_UPDATE : TABLE_REMOVE, &event_table, &event->row, NULL);
     return STORE_DONE;
 }
 
 enum store_status fanout_sweep(const struct fanout *fanout, bool *ret_more)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    struct rows rows = {.store = fanout->store, .parker = fanout->parker, .arena = &arena};
+    struct table_change changes[PAGE];
+    struct rows rows = {.store = fanout->store,
+                        .parker = fanout->parker,
+                        .arena = &arena,
+                        .changes = changes,
+                        .most = PAGE};
     const struct store_event like = {0};
     const struct table_query query = {.table = &event_table,
                                       .by = TABLE_BY_INDEX,
@@ -313,17 +320,10 @@ enum store_status fanout_sweep(const struct fanout *fanout, bool *ret_more)
                                       .limit = PAGE};
     struct store_found found;
     enum store_status status = rows_find(&rows, &query, &found);
-    *ret_more = false;
-    if (status != STORE_DONE || found.n == 0)
-        return status;
-    struct commit *commit = new_commit(&rows);
-    if (!commit)
-        return STORE_NO_MEMORY;
     for (size_t i = 0; i < found.n && status == STORE_DONE; i++)
-        status = sweep_one(commit, (const struct store_event *)found.rows[i], found.now);
+        status = sweep_one(&rows, (struct store_event *)found.rows[i]);
     if (status == STORE_DONE)
-        status = save_commit(commit);
-    mem_free(commit);
+        status = rows_save(&rows);
     *ret_more = status == STORE_DONE && found.n == PAGE;
     return status == STORE_CONFLICT ? STORE_DONE : status;
 }

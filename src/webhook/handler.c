@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/handler.h"
 
+#include "base/check.h"
 #include "core/request/key_header.h"
 #include "courier/kind.h"
 #include "courier/series.h"
@@ -102,6 +103,7 @@ static struct courier_result attempt(const struct courier_kind *kind,
                                     .origins = calling->plan->handlers,
                                     .connect_us = calling->plan->wanted.connect_timeout_us};
     (void)kind;
+    CHECK(source && calling->request.row.id == delivery->stored.row.id);
     calling->post.body = calling->request.body;
     enum http_call_result result = add_call_headers(calling, delivery)
                                        ? webhook_post_send(&calling->post, &way, delivery)
@@ -147,6 +149,7 @@ static struct slice label(const struct courier_kind *kind, struct slice lane)
 
 void webhook_handler_init(struct webhook_handler *handler)
 {
+    CHECK(handler->store && handler->census && handler->plan);
     handler->kind =
         (struct courier_kind){.name = SLICE(INBOX_KIND),
                               .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "store/rows.h"
+#include <assert.h>
 #include <stdlib.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
@@ -12,6 +13,8 @@
 #define IDLE_MOST 4
 #define IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
 #define FRESH_US (INT64_C(30) * CLOCK_US_PER_S) /* of a host's addresses */
+
+static_assert(INTRODUCED_MOST <= TABLE_BRINGS_MAX, "they are introduced in one commit");
 
 /* That trusts the system's roots: to read them takes longer than all else. NULL: no memory. */
 static struct tls_client *make_tls(void)
@@ -103,6 +106,7 @@ struct webhook_plan *webhook_plan_ref(struct webhook_plan *plan)
 
 void webhook_plan_unref(struct webhook_plan *plan)
 {
+    CHECK(!plan || plan->refs > 0);
     if (!plan || --plan->refs > 0)
         return;
     http_origins_free(plan->origins);
@@ -278,6 +282,7 @@ static enum store_status try_read_registry(struct rows *rows, struct webhook_pla
 static enum store_status take_look(struct webhook_plan *plan, const struct look *look,
                                    struct roster *roster)
 {
+    CHECK(look->number > 0 && look->number <= plan->looks);
     if (look->number < plan->taken) {
         roster_unref(roster);
         return STORE_DONE;

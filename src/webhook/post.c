@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/post.h"
 
+#include "base/check.h"
 #include "base/crash.h"
 #include "courier/kind.h"
 
@@ -39,6 +40,7 @@ enum http_call_result webhook_post_send(struct webhook_post *post, const struct 
     const struct http_origins_request request = {SLICE("POST"), way->url, &post->headers,
                                                  post->body, true};
     enum http_call_result result = HTTP_CALL_DONE;
+    CHECK(call->state == HTTP_CALL_CLOSED && (way->pool || way->origins));
     http_origins_write(&post->request, &request);
     if (!buf_ok(&post->request))
         return HTTP_CALL_NO_MEMORY;
@@ -117,6 +119,7 @@ struct courier_result webhook_post_result(struct webhook_post *post, enum http_c
 
 struct courier_verdict webhook_post_claim(struct rows *rows)
 {
+    CHECK(rows->begins && rows->n == 1);
     CRASH_POINT(before_begin);
     enum store_status status = rows_save(rows);
     if (status == STORE_DONE)
@@ -129,6 +132,7 @@ enum store_status webhook_post_end(const struct courier_kind *kind,
 {
     (void)kind;
     (void)delivery;
+    CHECK(!rows->begins); /* what was claimed ends in a frozen store, too */
     if (rows->n == 0)
         return STORE_DONE;
     CRASH_POINT(before_outcome_commit);

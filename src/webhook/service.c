@@ -70,6 +70,7 @@ static enum store_status gather_audience(void *argument, struct arena *arena,
                                          struct audience *ret_audience)
 {
     struct webhook_service *service = argument;
+    CHECK(!service->told_by && service->is_declared);
     *ret_audience = (struct audience){0};
     enum store_status status = refresh_all(service);
     if (status != STORE_DONE || !service->plan->roster->is_whole)
@@ -209,6 +210,7 @@ static void run_fanout(void *argument)
     struct webhook_service *service = argument;
     service->fanout = fiber_parker();
     service->since = store_now(service->store);
+    CHECK(!service->is_declared && !service->former);
     declare(service);
     service_taken(&service->base);
     while (!service->base.draining) {
@@ -257,6 +259,7 @@ static void take_wake(void *argument)
 static void take_webhook_plan(void *owner, void *plan)
 {
     struct webhook_service *service = owner;
+    CHECK(plan && !service->next);
     service->next = plan;
     wake_fanout(service);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/tables/tasks.h"
 
+#include "base/arena.h"
 #include "base/check.h"
+#include "base/compress/compress.h"
 
 /* ---- tasks ---- */
 
@@ -362,3 +364,17 @@ const struct table counter_table = {
     .n_columns = COUNT_OF(counter_columns),
     .row_size = sizeof(struct store_counter),
 };
+
+bool store_request_unpack(const struct store_request *request, size_t max, struct arena *arena,
+                          struct slice *ret_body)
+{
+    COMPRESS_AUTO struct compress compress = {0};
+    BUF_AUTO struct buf body = buf_make(SIZE_MAX);
+    *ret_body = request->body;
+    if (!request->packed)
+        return true;
+    if (!compress_unpack(&compress, request->body, max, &body))
+        return false;
+    *ret_body = arena_copy(arena, buf_slice(&body));
+    return !arena->failed;
+}

@@ -53,6 +53,13 @@ struct store_request {
     struct slice answers;  /* what its caller knows of them (core/retry/retry.h); empty: nothing */
 };
 
+struct arena;
+
+/* Its body as it was given, in the arena where it is packed. False: it is damaged, longer than
+ * `max`, or does not fit into memory. */
+bool store_request_unpack(const struct store_request *request, size_t max, struct arena *arena,
+                          struct slice *ret_body);
+
 /* An attempt that failed, or the last one. */
 struct store_attempt {
     struct table_row row; /* first */

@@ -336,6 +336,7 @@ void census_put_removed(struct census_entry *entry, int64_t now, struct rows *ro
 
 void census_put_moved(struct census *census, struct rows *rows)
 {
+    CHECK(census->now != 0 && census->head.kind.len == 0);
     enum table_act act = census->head.row.id != 0 ? TABLE_TOUCH : TABLE_INSERT;
     rows_put(rows, act, &roster_table, &census->head.row, NULL);
 }

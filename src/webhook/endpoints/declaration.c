@@ -4,10 +4,14 @@
 #include "base/check.h"
 #include "fiber/fiber.h"
 #include "webhook/handler.h"
+#include <assert.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define END_US CLOCK_US_PER_S /* for one operation of the store, at the end of the process */
 #define PAGE ((size_t)24)     /* rows of one commit */
+
+static_assert(DECLARATION_BEATS_US < DECLARATION_LIVES_US, "one that lives says so in time");
+static_assert(PAGE <= TABLE_BRINGS_MAX, "a page is one commit");
 
 /* `changes`: a page of them; NULL: it takes few. */
 static struct rows rows_of_declaration(const struct declaration *declaration,
@@ -108,6 +112,7 @@ static void bury(struct declaration *declaration)
 static enum store_status write_process(struct declaration *declaration)
 {
     int64_t now = store_now(declaration->store);
+    CHECK(declaration->process.row.id == 0 && declaration->half.row.id == 0);
     struct rows rows = rows_of_declaration(declaration, NULL);
     declaration->process = (struct store_process){
         .started_at = now, .lives_until = clock_after(now, DECLARATION_LIVES_US)};
@@ -119,6 +124,7 @@ static enum store_status write_process(struct declaration *declaration)
 static enum store_status save_process(struct declaration *declaration, struct rows *rows,
                                       struct store_process process)
 {
+    CHECK(process.row.id != 0);
     process.lives_until = clock_after(store_now(declaration->store), DECLARATION_LIVES_US);
     rows_put(rows, TABLE_UPDATE, &process_table, &process.row, NULL);
     enum store_status status = rows_save(rows);
@@ -191,6 +197,7 @@ static enum store_status put_declared_in_force(struct declaration *declaration, 
                                                struct census *census)
 {
     struct store_process in_force = declaration->process;
+    CHECK(!in_force.is_in_force && rows->n == 0);
     in_force.is_in_force = true;
     census_put_moved(census, rows);
     return save_process(declaration, rows, in_force);

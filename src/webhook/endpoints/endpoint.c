@@ -3,6 +3,7 @@
 
 #include "base/json/json.h"
 #include "core/event_type.h"
+#include <assert.h>
 
 #define MEMBER(name, fact)                                                                         \
     {                                                                                              \
@@ -17,6 +18,8 @@ static const struct webhook_members named[] = {
                              {MEMBER("id", ID), MEMBER("source", SOURCE), MEMBER("type", TYPE),
                               MEMBER("time", TIME), MEMBER("data", DATA)}},
 };
+
+static_assert(sizeof named / sizeof *named == WEBHOOK_OWN, "own members are the last form");
 
 bool webhook_endpoint_wants(const struct webhook_endpoint *endpoint,
                             const struct store_event *event, bool of_any_type)
@@ -39,6 +42,7 @@ static void add_fact_member(struct buf *body, struct slice name, enum webhook_fa
         [WEBHOOK_FACT_TIME] = event->time,     [WEBHOOK_FACT_DATA] = event->data,
         [WEBHOOK_FACT_TENANT] = event->tenant, [WEBHOOK_FACT_SOURCE] = source,
     };
+    static_assert(sizeof facts / sizeof *facts == WEBHOOK_FACT_SOURCE + 1, "each has its fact");
     json_next_item(body);
     json_add_string(body, name);
     buf_add_char(body, ':');

@@ -70,6 +70,7 @@ struct roster *roster_new(const struct webhook_settings *settings, const struct 
 {
     size_t n_stored = registry ? registry->n_stored : 0;
     struct roster *roster = mem_zalloc(1, sizeof *roster);
+    CHECK(!registry || (read && registry->n_stored <= registry->n));
     if (!roster)
         return NULL;
     roster->refs = 1;
@@ -93,6 +94,7 @@ struct roster *roster_new(const struct webhook_settings *settings, const struct 
         if (!is_in(settings, entry->state->name))
             add_stored(roster, entry, registry->now, read);
     }
+    CHECK(roster->n_stored == n_stored && roster->n_held <= n_stored);
     qsort(roster->targets, roster->n, sizeof *roster->targets, compare_targets);
     return roster;
 }
@@ -106,6 +108,7 @@ struct roster *roster_ref(struct roster *roster)
 
 void roster_unref(struct roster *roster)
 {
+    CHECK(!roster || roster->refs > 0);
     if (!roster || --roster->refs > 0)
         return;
     arena_fini(&roster->arena);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/endpoints/told.h"
 
+#include "base/check.h"
 #include "courier/series.h"
 #include "observe/page.h"
 
@@ -41,6 +42,7 @@ struct slice told_name(const struct webhook_target *target)
 /* Under the mutex. The first one is SERIES_OTHER. */
 static struct told_endpoint *find_told(struct told *told, struct slice name)
 {
+    CHECK(told->n > 0 && told->n <= TOLD_MOST + 1);
     for (size_t i = 0; i < told->n; i++)
         if (slice_eq(told->endpoints[i].name, name))
             return &told->endpoints[i];

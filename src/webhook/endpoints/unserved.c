@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "webhook/endpoints/unserved.h"
 
+#include "base/check.h"
 #include "base/text/utf8.h"
 #include "observe/page.h"
 #include "webhook/handler.h"
+#include <assert.h>
 
 #define LINES_MAX ((size_t)256 * 1024)
+static_assert(CENSUS_STRAYS_MOST + 1 <= TABLE_BRINGS_MAX, "strays are written in one commit");
 
 void unserved_init(struct unserved *unserved, struct store *store, struct log *log)
 {
@@ -113,6 +116,7 @@ enum store_status unserved_tend(struct unserved *unserved, const struct unserved
 {
     enum store_status status = STORE_DONE;
     bool changed = look->census->n_strays > 0;
+    CHECK(look->census->now != 0 && look->census->n_strays <= CENSUS_STRAYS_MOST);
     if (changed)
         status = add_strays(unserved, look);
     for (size_t i = 0; i < look->census->n && status == STORE_DONE; i++) {
