@@ -194,6 +194,12 @@ class Source:
         return {word + tail for tail in tails for word in self.words}
 
     @cached_property
+    def tabled(self) -> set[str]:
+        """The names that a table declares by its words, `extern ... head_##word;`."""
+        heads = re.findall(r"\bextern\b[^;{]*?(\w+_)##\s*\w+;", self.code)
+        return {head + word for head in heads for word in self.words}
+
+    @cached_property
     def hooks(self) -> str:
         """What stands between `#ifdef PAWL_HOOKS` and its `#endif`."""
         return "".join(re.findall(r"^#ifdef PAWL_HOOKS$(.*?)^#endif$", self.code, re.S | re.M))

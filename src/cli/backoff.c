@@ -33,15 +33,11 @@ static void print_delays(const struct retry_schedule *schedule,
     }
 }
 
-int command_backoff(enum command_id id, struct operands at)
+static int run_backoff(const struct command *command, struct operands at)
 {
-    static const struct flag_place places[FLAG_COUNT] = {
-        [FLAG_SEED] = FLAG_PLACE(struct backoff_options, seed),
-        [FLAG_CSV] = FLAG_PLACE(struct backoff_options, csv),
-        [FLAG_JSON] = FLAG_PLACE(struct backoff_options, json)};
     struct backoff_options options = {.seed = NO_SEED};
     enum retry_profile profile;
-    int code = command_read(id, &at, places, &options);
+    int code = command_read(command, &at, &options);
     if (code != EXIT_DONE)
         return code;
     if (options.csv && options.json)
@@ -52,3 +48,25 @@ int command_backoff(enum command_id id, struct operands at)
     print_delays(retry_profile_schedule(profile), &options);
     return EXIT_DONE;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct backoff_options
+const struct command command_backoff = {
+    .name = "backoff",
+    .summary = "print how long a retry profile waits before each attempt",
+    .synopsis = "PROFILE [--seed N] [--csv | --json]",
+    .about = "Prints each attempt of a profile and how long after the end of the one before it "
+             "begins, in milliseconds. Delays are partly random, so that clients that failed "
+             "together do not retry together; the same seed gives the same delays. The profiles "
+             "are user_facing, api, background, scheduled, webhook and queue. With --json each "
+             "attempt is an object on a line of its own.",
+    .operand = "PROFILE",
+    .operands_least = 1,
+    .operands_most = 1,
+    .flags = FLAGS(FLAG(seed, "seed", 0, "N", INT(0, INT64_C(9007199254740991)),
+                        "the same delays each time (default: other ones)"),
+                   SWITCH(csv, "csv", 0, "print CSV: attempt,delay_ms"), FLAG_JSON(json)),
+    .exits = {{EXIT_USAGE, NULL}},
+    .run = run_backoff,
+};

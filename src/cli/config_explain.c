@@ -52,16 +52,39 @@ static int explain_in_config(const struct explain_options *options, const struct
     return good ? print_explained(&explain) : EXIT_USAGE;
 }
 
-int command_config_explain(enum command_id id, struct operands at)
+static int run_explain(const struct command *command, struct operands at)
 {
-    static const struct flag_place places[FLAG_COUNT] = {
-        [FLAG_CONFIG] = FLAG_PLACE(struct explain_options, config),
-        [FLAG_JSON] = FLAG_PLACE(struct explain_options, json),
-    };
     struct explain_options options = {0};
     const struct option *option = NULL;
-    int code = command_read(id, &at, places, &options);
+    int code = command_read(command, &at, &options);
     if (code == EXIT_DONE && at.n > 0)
         code = find_option(at.at[0], &option);
     return code == EXIT_DONE ? explain_in_config(&options, option) : code;
 }
+
+/* ---- the rows ---- */
+
+const struct command command_config = {
+    .name = "config",
+    .summary = "describe options, or print the effective configuration",
+    .synopsis = "SUBCOMMAND [OPTIONS]",
+    .about = "Describes the options of the config, or prints the effective configuration.",
+    .is_group = true,
+};
+
+#define OPTIONS struct explain_options
+const struct command command_config_explain = {
+    .name = "config explain",
+    .summary = "describe options, or print the effective configuration",
+    .synopsis = "[-c FILE] [--json] [OPTION]",
+    .about = "Without FILE: prints every option with its default and description, as YAML, or "
+             "everything about one OPTION.\n\n"
+             "With FILE: prints the effective value of every option, for each rule, and the line "
+             "that sets it, as YAML that means the same as FILE; with OPTION, of that option "
+             "alone. Environment variables are printed unexpanded, as ${NAME}.",
+    .operand = "OPTION",
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_CONFIG(config), FLAG_JSON(json)),
+    .exits = {{EXIT_USAGE, NULL}},
+    .run = run_explain,
+};

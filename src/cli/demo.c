@@ -18,15 +18,10 @@
 #define POLL_NS 20000000L
 #define TEXT_MAX ((size_t)8192)
 
-int command_demo(enum command_id id, struct operands at)
+static int run_demo(const struct command *command, struct operands at)
 {
-    static const struct flag_place places[FLAG_COUNT] = {
-        [FLAG_LISTEN] = FLAG_PLACE(struct demo_config, listen),
-        [FLAG_LEDGER] = FLAG_PLACE(struct demo_config, ledger),
-        [FLAG_FAULTS] = FLAG_PLACE(struct demo_config, faults),
-    };
     struct demo_config config = {.listen = "127.0.0.1:9000", .ledger = "ledger.jsonl"};
-    int code = command_read(id, &at, places, &config);
+    int code = command_read(command, &at, &config);
     return code == EXIT_DONE ? demo_run(&config) : code;
 }
 
@@ -129,3 +124,21 @@ void demo_print_lines(const struct url_authority *listen)
     }
     fflush(stdout);
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct demo_config
+const struct command command_demo = {
+    .name = "demo",
+    .summary = "run a small refund service to try the gateway with",
+    .synopsis = "[--listen ADDRESS] [--ledger FILE] [--faults LIST]",
+    .about = "Runs a small refund and payment service on loopback, to try the gateway with. It "
+             "does not deduplicate: its ledger counts how often something really happened.",
+    .flags = FLAGS(FLAG(listen, "listen", 0, "ADDRESS", ANY, "HOST:PORT (default 127.0.0.1:9000)"),
+                   FLAG(ledger, "ledger", 0, "FILE", ANY, "default ledger.jsonl"),
+                   FLAG(faults, "faults", 0, "LIST", ANY,
+                        "faults of every POST, as in the Demo-Fault header: delay=MS, status=CODE, "
+                        "lose, lose-before, half")),
+    .exits = {{EXIT_FINAL_ERROR, "the ledger or the address cannot be used"}, {EXIT_USAGE, NULL}},
+    .run = run_demo,
+};

@@ -103,15 +103,36 @@ static int print_one(const char *code, bool json)
     return EXIT_DONE;
 }
 
-int command_errors(enum command_id id, struct operands at)
+struct errors_options {
+    bool json;
+};
+
+static int run_errors(const struct command *command, struct operands at)
 {
-    static const struct flag_place places[FLAG_COUNT] = {[FLAG_JSON] = {FLAG_IS_SET}};
-    bool json = false;
-    int code = command_read(id, &at, places, &json);
+    struct errors_options options = {.json = false};
+    int code = command_read(command, &at, &options);
     if (code != EXIT_DONE)
         return code;
     if (at.n > 0)
-        return print_one(at.at[0], json);
-    print_all(json);
+        return print_one(at.at[0], options.json);
+    print_all(options.json);
     return EXIT_DONE;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct errors_options
+const struct command command_errors = {
+    .name = "errors",
+    .summary = "list the errors that pawl responds with, and what to do about them",
+    .synopsis = "[--json] [CODE]",
+    .about = "Prints every `error_code`: its HTTP status, whether a retry under the same key can "
+             "end differently, whether a new key is safe, the exit code of commands, and what the "
+             "caller can do. A code that ends in `.*` stands for the codes of its family that have "
+             "no row of their own. With --json each error is an object on a line of its own.",
+    .operand = "CODE",
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_JSON(json)),
+    .exits = {{EXIT_FINAL_ERROR, "no such error"}, {EXIT_USAGE, NULL}},
+    .run = run_errors,
+};

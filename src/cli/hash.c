@@ -128,18 +128,10 @@ static int review_hash_options(const struct hash_options *options)
     return EXIT_DONE;
 }
 
-static const struct flag_place places[FLAG_COUNT] = {
-    [FLAG_CANONICAL] = FLAG_PLACE(struct hash_options, canonical),
-    [FLAG_CONTENT_TYPE] = FLAG_PLACE(struct hash_options, content_type),
-    [FLAG_HEADER_KEY] = FLAG_PLACE(struct hash_options, key),
-    [FLAG_STRICT] = FLAG_PLACE(struct hash_options, strict),
-    [FLAG_JSON] = FLAG_PLACE(struct hash_options, json),
-};
-
-int command_hash(enum command_id id, struct operands at)
+static int run_hash(const struct command *command, struct operands at)
 {
     struct hash_options options = {0};
-    int code = command_read(id, &at, places, &options);
+    int code = command_read(command, &at, &options);
     options.file = at.n > 0 ? at.at[0] : NULL;
     if (code == EXIT_DONE)
         code = review_hash_options(&options);
@@ -149,3 +141,29 @@ int command_hash(enum command_id id, struct operands at)
         options.content_type = "application/json";
     return options.key ? hash_key(&options) : print_body_hash(&options);
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct hash_options
+const struct command command_hash = {
+    .name = "hash",
+    .summary = "print the payload hash of a body, or the key in a header value",
+    .synopsis = "[--canonical] [--content-type TYPE] [--json] [FILE]\n"
+                "--key VALUE [--strict] [--json]",
+    .about = "Prints the payload hash of a body: SHA-256 of its canonical form, as 64 hex digits. "
+             "Reads FILE, or standard input if FILE is missing or `-`; at most 64 MiB.",
+    .operand = "FILE",
+    .operands_most = 1,
+    .flags = FLAGS(
+        SWITCH(canonical, "canonical", 'c', "print the bytes that are hashed"),
+        FLAG(content_type, "content-type", 't', "TYPE", ANY,
+             "Content-Type of the body (default application/json)"),
+        FLAG(key, "key", 'k', "VALUE", ANY,
+             "print the key in this value of an Idempotency-Key header"),
+        SWITCH(strict, "strict", 0, "accept only a quoted string as a key (`key_syntax: strict`)"),
+        FLAG_JSON(json)),
+    .exits = {{EXIT_FINAL_ERROR, "cannot write"},
+              {EXIT_USAGE, "usage, or FILE cannot be read"},
+              {EXIT_BAD_DATA, "not JSON, no key, or too large"}},
+    .run = run_hash,
+};

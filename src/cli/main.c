@@ -4,52 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-static command_run *const runs[COMMAND_COUNT] = {
-#define X(name, run_command) [COMMAND_##name] = run_command,
-#define GROUP(name)
-    COMMANDS(X, GROUP)
-#undef GROUP
-#undef X
-};
-
-int command_help(enum command_id id, struct operands at)
-{
-    size_t words = 0;
-    int code = command_read(id, &at, NULL, NULL);
-    if (code != EXIT_DONE)
-        return code;
-    const struct command *command = command_find(at.at, (size_t)at.n, &words);
-    if (words < (size_t)at.n && (!command || command->is_group))
-        return help_no_such_command(command, at.at[words]);
-    if (words < (size_t)at.n)
-        return command_misused("help", "`%s` has no subcommands", command->name);
-    if (command)
-        help_of_command(stdout, command);
-    else
-        help_of_pawl(stdout);
-    return EXIT_DONE;
-}
-
-#ifdef PAWL_HOOKS
-#define HAS_HOOKS true
-#else
-#define HAS_HOOKS false
-#endif
-
-int command_version(enum command_id id, struct operands at)
-{
-    static const struct flag_place places[FLAG_COUNT] = {[FLAG_JSON] = {FLAG_IS_SET}};
-    bool json = false;
-    int code = command_read(id, &at, places, &json);
-    if (code != EXIT_DONE)
-        return code;
-    if (json)
-        printf("{\"version\":\"%s\",\"hooks\":%s}\n", PAWL_VERSION, HAS_HOOKS ? "true" : "false");
-    else
-        printf("pawl %s%s\n", PAWL_VERSION, HAS_HOOKS ? " +hooks" : "");
-    return EXIT_DONE;
-}
-
 /* `pawl GROUP`, without a command of the group. */
 static int run_group(const struct command *group, struct operands at)
 {
@@ -64,12 +18,12 @@ static int run_group(const struct command *group, struct operands at)
 }
 
 /* Runs it and sends standard output off, which may fail as late as now. */
-static int run_command(enum command_id id, struct operands at)
+static int run_command(const struct command *command, struct operands at)
 {
-    int code = runs[id] ? runs[id](id, at) : run_group(command_at(id), at);
+    int code = command->run ? command->run(command, at) : run_group(command, at);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code == COMMAND_ENDED ? EXIT_DONE : code;
-    fprintf(stderr, "pawl %s: cannot write: %s\n", command_at(id)->name, strerror(errno));
+    fprintf(stderr, "pawl %s: cannot write: %s\n", command->name, strerror(errno));
     return EXIT_FINAL_ERROR;
 }
 
@@ -78,9 +32,9 @@ static int run_alone(char *word)
 {
     struct operands at = {1, &word};
     if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
-        return run_command(COMMAND_help, at);
+        return run_command(&command_help, at);
     if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0)
-        return run_command(COMMAND_version, at);
+        return run_command(&command_version, at);
     return help_no_such_command(NULL, word);
 }
 
@@ -95,5 +49,5 @@ int main(int argc, char **argv)
     if (!command)
         return run_alone(argv[1]);
     struct operands at = {argc - (int)words, argv + words};
-    return run_command((enum command_id)(command - command_at(0)), at);
+    return run_command(command, at);
 }

@@ -4,10 +4,9 @@
 #include "cli/lib/print.h"
 #include "store/store.h"
 
-int command_schema(enum command_id id, struct operands at)
+static int run_schema(const struct command *command, struct operands at)
 {
-    static const struct flag_place places[FLAG_COUNT];
-    int code = command_read(id, &at, places, NULL);
+    int code = command_read(command, &at, NULL);
     if (code != EXIT_DONE)
         return code;
     if (at.n != 1 || strcmp(at.at[0], "postgres") != 0)
@@ -16,3 +15,18 @@ int command_schema(enum command_id id, struct operands at)
     store_schema(&sql);
     return print_buf("schema", &sql);
 }
+
+/* ---- the row ---- */
+
+const struct command command_schema = {
+    .name = "schema",
+    .summary = "print the SQL that prepares a database for records",
+    .synopsis = "postgres",
+    .about = "Prints the SQL that turns a PostgreSQL database into a store; run it as the "
+             "database's owner: `pawl schema postgres | psql`. It may be run again. The first "
+             "`pawl serve` also runs it, if its role has the privilege.",
+    .operand = "STORE",
+    .operands_most = 1,
+    .exits = {{EXIT_USAGE, NULL}},
+    .run = run_schema,
+};

@@ -50,22 +50,6 @@ struct send {
 
 /* ---- flags ---- */
 
-static const struct flag_place places[FLAG_COUNT] = {
-    REQUEST_PLACES(struct send, options),
-    [FLAG_STORE] = FLAG_PLACE(struct send, store_path),
-    [FLAG_OUTPUT] = FLAG_PLACE(struct send, output),
-    [FLAG_ATTEMPTS] = FLAG_PLACE(struct send, attempts_path),
-    [FLAG_INCLUDE] = FLAG_PLACE(struct send, include),
-    [FLAG_SILENT] = FLAG_PLACE(struct send, silent),
-    [FLAG_VERBOSE] = FLAG_PLACE(struct send, verbose),
-    [FLAG_AGAIN] = FLAG_PLACE(struct send, again),
-    [FLAG_MAX_TIME] = FLAG_PLACE(struct send, max_time_us),
-    [FLAG_CONNECT_TIMEOUT] = FLAG_PLACE(struct send, connect_us),
-    [FLAG_DEADLINE] = FLAG_PLACE(struct send, deadline_us),
-    [FLAG_REMEMBER] = FLAG_PLACE(struct send, remember_us),
-    [FLAG_PROFILE] = FLAG_PLACE(struct send, profile),
-};
-
 /* ---- progress ---- */
 
 /* A line on stderr, unless silenced; what others sent cannot steer the terminal. */
@@ -536,7 +520,7 @@ static void close_send(struct send *send)
     mem_free(send);
 }
 
-int command_send(enum command_id id, struct operands at)
+static int run_send_command(const struct command *command, struct operands at)
 {
     struct send *send = mem_zalloc(1, sizeof *send);
     if (!send)
@@ -547,7 +531,7 @@ int command_send(enum command_id id, struct operands at)
     send->connect_us = CONNECT_US;
     send->profile = RETRY_PROFILE_user_facing;
     request_options_init(&send->options, NAME);
-    int code = command_read(id, &at, places, send);
+    int code = command_read(command, &at, send);
     if (code == EXIT_DONE) {
         request_options_end(&send->options, at.at[0]);
         code = send_operation(send);
@@ -555,3 +539,48 @@ int command_send(enum command_id id, struct operands at)
     close_send(send);
     return code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct send
+const struct command command_send = {
+    .name = "send",
+    .summary = "send one request, retried under one key until it is done, and done once",
+    .synopsis = "[-X METHOD] [-d DATA] [-H H]... [--key K] [OPTIONS] URL",
+    .about = "Sends a request with an Idempotency-Key, and sends it again by a retry profile as "
+             "long as the failure may pass by itself, always under the same key. The response goes "
+             "to standard output, all else to standard error. Flags are curl's where they overlap; "
+             "redirects are not followed.\n\n"
+             "The key is stored before the first byte leaves. A success is remembered: the same "
+             "key sends nothing again, and prints the kept response. Another request is refused.",
+    .operand = "URL",
+    .operands_least = 1,
+    .operands_most = 1,
+    .flags = FLAGS(REQUEST_FLAGS(options), ACCOUNT_FLAGS(options),
+                   FLAG(profile, "profile", 0, "P", PROFILE,
+                        "the retry profile (default user_facing; see `pawl backoff`)"),
+                   FLAG(deadline_us, "deadline", 0, "D", SECONDS,
+                        "no attempt goes on after D (30s, 5m), nor after the profile's total time"),
+                   FLAG_MAX_TIME(max_time_us),
+                   FLAG(connect_us, "connect-timeout", 0, "SECONDS", SECONDS,
+                        "for one connection (default 5)"),
+                   FLAG_REMEMBER(remember_us),
+                   SWITCH(again, "again", 0, "send it again even if a success is remembered"),
+                   FLAG(attempts_path, "attempts", 0, "FILE", ANY,
+                        "write a line for each attempt: attempt,delay_ms,status,code,notes"),
+                   FLAG(output, "output", 'o', "FILE", ANY, "write the response to FILE"),
+                   SWITCH(include, "include", 'i', "print the response's headers, too"),
+                   SWITCH(silent, "silent", 's', "print no progress and no reason of a failure"),
+                   SWITCH(verbose, "verbose", 'v', "print each request's and response's headers"),
+                   ROUTE_FLAGS(options), ANSWER_FLAGS(options), FLAG_KEY_VERSION(options),
+                   FLAG_STORE(store_path)),
+    .exits = {{EXIT_FINAL_ERROR, "the service refused it, or redirects it"},
+              {EXIT_USAGE, NULL},
+              {EXIT_BAD_DATA, "the key was used for another request"},
+              {EXIT_UNAVAILABLE, "no attempt reached the service, or the store is down"},
+              {EXIT_FAIL_STOP, NULL},
+              {EXIT_TRY_AGAIN, "no attempt is left, or in progress elsewhere"},
+              {EXIT_OUTCOME_UNKNOWN, "an attempt may have taken effect: repeat it under its key"},
+              {EXIT_DEADLINE, NULL}},
+    .run = run_send_command,
+};

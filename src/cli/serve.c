@@ -18,14 +18,6 @@ struct options {
     bool demo;
 };
 
-static const struct flag_place places[FLAG_COUNT] = {
-    [FLAG_CONFIG] = FLAG_PLACE(struct options, config),
-    [FLAG_TEST] = FLAG_PLACE(struct options, test),
-    [FLAG_TEST_STRICT] = FLAG_PLACE(struct options, strict),
-    [FLAG_SERVE_STORE] = FLAG_PLACE(struct options, store),
-    [FLAG_DEMO] = FLAG_PLACE(struct options, demo),
-};
-
 /* NULL: no home directory, or no memory. */
 static char *store_path(const struct options *options, const struct config *config)
 {
@@ -35,7 +27,7 @@ static char *store_path(const struct options *options, const struct config *conf
     return found ? store_path_real(found) : NULL;
 }
 
-static int run_serve(const struct options *options, const struct config *config)
+static int serve_config(const struct options *options, const struct config *config)
 {
     char *path MEM_AUTO = store_path(options, config);
     if (!path)
@@ -75,10 +67,10 @@ static int test(struct options *options, const struct config *config)
     return EXIT_DONE;
 }
 
-int command_serve(enum command_id id, struct operands at)
+static int run_serve(const struct command *command, struct operands at)
 {
     struct options options = {0};
-    int code = command_read(id, &at, places, &options);
+    int code = command_read(command, &at, &options);
     if (code != EXIT_DONE)
         return code;
     if (options.strict && !options.test)
@@ -91,7 +83,36 @@ int command_serve(enum command_id id, struct operands at)
         fprintf(stderr, "%s%s", config ? "pawl serve: warnings:\n" : "", complaints);
     if (!config)
         return EXIT_USAGE;
-    code = options.test ? test(&options, config) : run_serve(&options, config);
+    code = options.test ? test(&options, config) : serve_config(&options, config);
     config_free(config);
     return code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct options
+const struct command command_serve = {
+    .name = "serve",
+    .summary = "run the gateway, a reverse proxy that makes retried requests happen once",
+    .synopsis = "-c FILE [-t [--strict]] [--store PATH] [--demo]",
+    .about = "Runs the gateway. SIGTERM or SIGINT ends it once its running requests have ended, a "
+             "second one at once. SIGHUP reloads the config; an invalid one changes nothing.",
+    .needs_first = true,
+    .flags = FLAGS(
+        FLAG_CONFIG(config),
+        SWITCH(
+            test, "test", 't',
+            "check the config, print its warnings, and exit; the store and ports are not tested"),
+        SWITCH(strict, "strict", 0, "with --test: exit with 1 if there are warnings"),
+        FLAG(store, "store", 0, "PATH", ANY,
+             "the SQLite file of the records, or postgres://USER@HOST/DATABASE (default: store: of "
+             "the config, $PAWL_STORE, $XDG_STATE_HOME/pawl/pawl.db)"),
+        SWITCH(demo, "demo", 0,
+               "also start `pawl demo` at the config's upstream address; it outlives the gateway, "
+               "and the next start uses it")),
+    .exits = {{EXIT_FINAL_ERROR, "a warning (--test --strict)"},
+              {EXIT_USAGE, NULL},
+              {EXIT_UNAVAILABLE, "the store or an address is not available"},
+              {EXIT_FAIL_STOP, NULL}},
+    .run = run_serve,
+};

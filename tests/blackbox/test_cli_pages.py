@@ -14,7 +14,7 @@ from pawltest.wire import PATIENCE
 
 pytestmark = pytest.mark.no_store
 
-PAGES = PAWL.resolve().parent / "src/cli"
+PAGES = PAWL.resolve().parent / "packaging"
 MANUALS = [PAGES / "pawl.1", PAGES / "pawl.yaml.5"]
 COMPLETION = PAGES / "pawl"
 

@@ -281,6 +281,7 @@ def test_a_private_header_belongs_to_its_module(tree):
     ("src/base/bytes.c", "/* Inside of bytes. */\n"),
     ("src/base/made.c", "/* Made in made.c. */\n"),
     ("src/base/bytes.c", "/* A table. */\n#define X(name) int name##_made(void);\nX(bytes)\n"),
+    ("src/base/made.c", "/* A table. */\n#define X(name) extern int bytes_##name;\nX(made)\n"),
 ])
 def test_a_private_header_and_one_that_names_its_sources_are_homes(tree, path, head):
     put(tree, path, MADE)

@@ -1,42 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of options, and look-ups in both tables. */
+/* The table of commands, and look-ups in it. */
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/slice.h"
 #include "cli/command/command.h"
-#include "core/web/signature.h"
-#include "operator/keys.h"
-#include "operator/tasks.h"
 
-#define ANY TAKES_ANY, NULL, 0, 0
-#define LIST(most) TAKES_LIST, NULL, 0, most
-#define WORDS(words) TAKES_WORD, words, 0, 0
-#define INT(least, most) TAKES_INT, NULL, least, most
-#define SPAN(least, most) TAKES_SPAN, NULL, least, most
-#define SPAN_OR(word, least, most) TAKES_SPAN, word, least, most
-#define SECONDS TAKES_SECONDS, NULL, 0, 0
-#define TIME TAKES_TIME, NULL, 0, 0
-#define PROFILE TAKES_PROFILE, NULL, 0, 0
-#define FOREVER CLOCK_NEVER
-
-static const struct flag flags[FLAG_COUNT] = {
-#define X(id, name, letter, argument, type, help)                                                  \
-    [FLAG_##id] = {name, letter, argument, type, help},
-    FLAGS(X)
+static const struct command *const commands[COMMAND_COUNT] = {
+#define X(name) &command_##name,
+    COMMANDS(X)
 #undef X
 };
 
-const struct command *command_at(enum command_id id)
+const struct command *command_at(size_t i)
 {
-    CHECK(id < COMMAND_COUNT);
-    return &command_rows[id];
+    CHECK(i < COMMAND_COUNT);
+    return commands[i];
 }
 
-const struct flag *flag_at(enum flag_id id)
-{
-    CHECK(id > FLAG_NONE && id < FLAG_COUNT);
-    return &flags[id];
-}
+const struct flag flag_help = {"help", 'h', NULL, ANY, "this text", FLAG_IS_SET, 0, NULL};
 
 const char *flag_words(const struct flag *flag)
 {
@@ -82,9 +62,8 @@ bool command_is_in(const struct command *command, const struct command *group)
 static const struct command *find_in(const struct command *group, const char *word)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (command_is_in(&command_rows[i], group) &&
-            strcmp(command_word(&command_rows[i]), word) == 0)
-            return &command_rows[i];
+        if (command_is_in(commands[i], group) && strcmp(command_word(commands[i]), word) == 0)
+            return commands[i];
     return NULL;
 }
 

@@ -12,7 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define LONG_BASE 256 /* getopt_long returns this and the flag's id */
+#define LONG_BASE 256 /* getopt_long returns this and the flag's place in the row */
 #define LETTERS_MAX (COMMAND_FLAGS_MAX * 2 + 4)
 #define WANTED_MAX ((size_t)1024)
 #define SECONDS_MOST 1000000
@@ -20,18 +20,18 @@
 /* The table's row in getopt's terms. */
 struct grammar {
     const struct command *command;
+    size_t n_flags; /* behind them is --help */
     struct option longs[COMMAND_FLAGS_MAX + 2];
     char letters[LETTERS_MAX];
 };
 
-static void add_grammar_flag(struct grammar *grammar, size_t i, enum flag_id id)
+static void add_grammar_flag(struct grammar *grammar, size_t i, const struct flag *flag)
 {
-    const struct flag *flag = flag_at(id);
     char *end = grammar->letters + strlen(grammar->letters);
     int has = flag_is_optional(flag) ? optional_argument
               : flag->argument       ? required_argument
                                      : no_argument;
-    grammar->longs[i] = (struct option){flag->name, has, NULL, LONG_BASE + (int)id};
+    grammar->longs[i] = (struct option){flag->name, has, NULL, LONG_BASE + (int)i};
     if (flag->letter)
         *end++ = flag->letter;
     if (flag->letter && flag->argument)
@@ -45,21 +45,26 @@ static void make_grammar(const struct command *command, struct grammar *ret_gram
     *ret_grammar = (struct grammar){.command = command, .letters = ":"};
     if (command->runs_other)
         memcpy(ret_grammar->letters, "+:", sizeof "+:");
-    for (; n < COMMAND_FLAGS_MAX && command->flags[n] != FLAG_NONE; n++)
-        add_grammar_flag(ret_grammar, n, command->flags[n]);
-    add_grammar_flag(ret_grammar, n, FLAG_HELP);
+    for (const struct flag *flag = command->flags; flag && flag->name; flag++) {
+        CHECK(n < COMMAND_FLAGS_MAX);
+        add_grammar_flag(ret_grammar, n++, flag);
+    }
+    ret_grammar->n_flags = n;
+    add_grammar_flag(ret_grammar, n, &flag_help);
 }
 
-/* What getopt_long returned, as a flag. */
-static enum flag_id flag_of(const struct grammar *grammar, int c)
+static const struct flag *grammar_flag(const struct grammar *grammar, size_t i)
 {
-    for (const struct option *option = grammar->longs; option->name; option++) {
-        enum flag_id id = (enum flag_id)(option->val - LONG_BASE);
-        if (c == option->val || c == flag_at(id)->letter)
-            return id;
-    }
-    CHECK(!"getopt_long returns what it was given");
-    return FLAG_NONE;
+    return i < grammar->n_flags ? &grammar->command->flags[i] : &flag_help;
+}
+
+/* What getopt_long returned, as the place of a flag. */
+static size_t find_flag(const struct grammar *grammar, int c)
+{
+    size_t i = 0;
+    while (c != LONG_BASE + (int)i && c != grammar_flag(grammar, i)->letter)
+        CHECK(i++ < grammar->n_flags);
+    return i;
 }
 
 /* ---- complaints ---- */
@@ -119,7 +124,7 @@ static int refuse_flag(const struct grammar *grammar, int code, char **argv)
         return no_such_flag(grammar, text);
     if (optopt >= LONG_BASE)
         return command_misused(command, "--%s takes no value",
-                               flag_at((enum flag_id)(optopt - LONG_BASE))->name);
+                               grammar_flag(grammar, (size_t)(optopt - LONG_BASE))->name);
     return command_misused(command, "there is no option -%c", optopt);
 }
 
@@ -236,7 +241,6 @@ static bool read_number(const struct flag *flag, struct slice text, int64_t *ret
 static void put_value(enum flag_kind kind, const char *text, int64_t number, void *to)
 {
     switch (kind) {
-    case FLAG_IS_NOWHERE:
     case FLAG_IS_TAKEN:
     case FLAG_IS_TEXTS:
     case FLAG_IS_HEADERS:
@@ -288,26 +292,26 @@ static int add_header(const struct grammar *grammar, const struct flag *flag, st
 
 /* Takes the value of a flag to its place. `word`: the last one that was read. */
 static int take_flag_value(const struct grammar *grammar, const struct flag *flag, const char *word,
-                           const struct flag_place *place, void *options)
+                           void *options)
 {
-    void *to = (char *)options + place->offset;
+    void *to = (char *)options + flag->offset;
     int64_t number = 0;
     if (optarg == word && strcmp(word, "--") == 0)
         return command_misused(grammar->command->name,
                                "--%s needs a value (an empty variable?); for `--` itself write "
                                "--%s=--",
                                flag->name, flag->name);
-    if (place->kind == FLAG_IS_TAKEN)
-        return place->take(to, optarg);
-    if (place->kind == FLAG_IS_TEXTS)
+    if (flag->kind == FLAG_IS_TAKEN)
+        return flag->take(to, optarg);
+    if (flag->kind == FLAG_IS_TEXTS)
         return add_flag_text(grammar, flag, to);
-    if (place->kind == FLAG_IS_HEADERS)
+    if (flag->kind == FLAG_IS_HEADERS)
         return add_header(grammar, flag, to);
     if (flag->form == TAKES_PROFILE)
         return profile_find(grammar->command->name, optarg, to);
     if (!read_number(flag, slice_of(optarg), &number))
         return refuse_value(grammar, flag, optarg);
-    put_value(place->kind, optarg, number, to);
+    put_value(flag->kind, optarg, number, to);
     return EXIT_DONE;
 }
 
@@ -328,7 +332,7 @@ static int review_command_line(const struct grammar *grammar, bool has_needed,
         return refuse_operands(grammar, at);
     if (has_needed)
         return EXIT_DONE;
-    const struct flag *needed = flag_at(command->needs);
+    const struct flag *needed = &command->flags[0];
     for (int i = 1; i < at->n; i++)
         if (is_flag(at->at[i], needed))
             return command_misused(command->name,
@@ -339,31 +343,29 @@ static int review_command_line(const struct grammar *grammar, bool has_needed,
                            needed->help);
 }
 
-int command_read(enum command_id id, struct operands *at, const struct flag_place *places,
-                 void *options)
+int command_read(const struct command *command, struct operands *at, void *options)
 {
     struct grammar grammar;
-    bool seen[FLAG_COUNT] = {[FLAG_NONE] = true};
+    bool seen[COMMAND_FLAGS_MAX + 1] = {false};
     int c;
-    make_grammar(command_at(id), &grammar);
+    make_grammar(command, &grammar);
     opterr = 0;
     while ((c = getopt_long(at->n, at->at, grammar.letters, grammar.longs, NULL)) != -1) {
         if (c == '?' || c == ':')
             return refuse_flag(&grammar, c, at->at);
-        enum flag_id flag = flag_of(&grammar, c);
-        if (flag == FLAG_HELP) {
-            help_of_command(stdout, grammar.command);
+        size_t i = find_flag(&grammar, c);
+        const struct flag *flag = grammar_flag(&grammar, i);
+        if (flag == &flag_help) {
+            help_of_command(stdout, command);
             return COMMAND_ENDED;
         }
-        if (seen[flag] && !may_be_repeated(flag_at(flag)))
-            return command_misused(command_at(id)->name, "--%s is given twice",
-                                   flag_at(flag)->name);
-        seen[flag] = true;
-        int code =
-            take_flag_value(&grammar, flag_at(flag), at->at[optind - 1], &places[flag], options);
+        if (seen[i] && !may_be_repeated(flag))
+            return command_misused(command->name, "--%s is given twice", flag->name);
+        seen[i] = true;
+        int code = take_flag_value(&grammar, flag, at->at[optind - 1], options);
         if (code != EXIT_DONE)
             return code;
     }
     *at = (struct operands){at->n - optind, at->at + optind};
-    return review_command_line(&grammar, seen[command_at(id)->needs], at);
+    return review_command_line(&grammar, seen[0] || !command->needs_first, at);
 }

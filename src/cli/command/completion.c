@@ -20,16 +20,16 @@ static void add_operands(struct buf *to, const struct command *command)
 
 static void add_flags(struct buf *to, const struct command *command)
 {
-    for (size_t i = 0; command->flags[i] != FLAG_NONE; i++)
-        buf_printf(to, " --%s", flag_at(command->flags[i])->name);
+    for (const struct flag *flag = command->flags; flag && flag->name; flag++)
+        buf_printf(to, " --%s", flag->name);
     buf_add_str(to, " --help");
 }
 
 static void add_commands(struct buf *to, const struct command *group)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (command_is_in(command_at((enum command_id)i), group))
-            buf_printf(to, " %s", command_word(command_at((enum command_id)i)));
+        if (command_is_in(command_at(i), group))
+            buf_printf(to, " %s", command_word(command_at(i)));
 }
 
 static void add_next_words(struct buf *to, const struct command *command)
@@ -37,7 +37,7 @@ static void add_next_words(struct buf *to, const struct command *command)
     buf_printf(to, "    '%s') _pawl_words '", command->name);
     if (command->is_group)
         add_commands(to, command);
-    if (command == command_at(COMMAND_help))
+    if (command == &command_help)
         add_commands(to, NULL);
     add_operands(to, command);
     add_flags(to, command);
@@ -73,19 +73,19 @@ void pages_completion(struct buf *to)
 {
     buf_add_str(to, "_pawl_is_command()\n{\n    case $1 in\n    ");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        buf_printf(to, "%s'%s'", i > 0 ? " | " : "", command_at((enum command_id)i)->name);
+        buf_printf(to, "%s'%s'", i > 0 ? " | " : "", command_at(i)->name);
     buf_add_str(to, ") ;;\n    *) return 1 ;;\n    esac\n}\n\n"
                     "# What may follow a command.\n"
                     "_pawl_next()\n{\n    case $1 in\n    '') _pawl_words '");
     add_commands(to, NULL);
     buf_add_str(to, " --help --version' ;;\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        add_next_words(to, command_at((enum command_id)i));
+        add_next_words(to, command_at(i));
     buf_add_str(to, "    esac\n}\n\n"
                     "# What may follow a command's flag. Fails: it takes no value.\n"
                     "_pawl_value()\n{\n    case $1 in\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        for (const enum flag_id *id = command_at((enum command_id)i)->flags; *id != FLAG_NONE; id++)
-            add_flag_values(to, command_at((enum command_id)i), flag_at(*id));
+        for (const struct flag *flag = command_at(i)->flags; flag && flag->name; flag++)
+            add_flag_values(to, command_at(i), flag);
     buf_add_str(to, "    *) return 1 ;;\n    esac\n}\n\n");
 }

@@ -62,9 +62,9 @@ static size_t flag_text(const struct flag *flag, char text[FLAG_TEXT_MAX])
 static size_t flag_column(const struct command *command)
 {
     char text[FLAG_TEXT_MAX];
-    size_t column = flag_text(flag_at(FLAG_HELP), text);
-    for (size_t i = 0; command->flags[i] != FLAG_NONE; i++) {
-        size_t wide = flag_text(flag_at(command->flags[i]), text);
+    size_t column = flag_text(&flag_help, text);
+    for (const struct flag *flag = command->flags; flag && flag->name; flag++) {
+        size_t wide = flag_text(flag, text);
         if (wide > column && wide <= FLAG_COLUMN_MOST)
             column = wide;
     }
@@ -101,7 +101,7 @@ static void print_exits(FILE *to, const struct command *command)
 static void print_commands(FILE *to, const struct command *group)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        const struct command *command = command_at((enum command_id)i);
+        const struct command *command = command_at(i);
         if (command_is_in(command, group))
             fprintf(to, "  %-8s %s\n", command_word(command), command->summary);
     }
@@ -119,9 +119,9 @@ void help_of_command(FILE *to, const struct command *command)
         return;
     }
     size_t column = flag_column(command);
-    for (size_t i = 0; command->flags[i] != FLAG_NONE; i++)
-        print_flag(to, flag_at(command->flags[i]), column);
-    print_flag(to, flag_at(FLAG_HELP), column);
+    for (const struct flag *flag = command->flags; flag && flag->name; flag++)
+        print_flag(to, flag, column);
+    print_flag(to, &flag_help, column);
     print_exits(to, command);
 }
 
@@ -157,7 +157,7 @@ int help_no_such_command(const struct command *group, const char *word)
     if (!group && *word == '-')
         return no_such_option(word);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        const struct command *command = command_at((enum command_id)i);
+        const struct command *command = command_at(i);
         if (command_is_in(command, group))
             nearest_try(&nearest, slice_of(command_word(command)));
     }
@@ -168,3 +168,35 @@ int help_no_such_command(const struct command *group, const char *word)
     fprintf(stderr, "%s `pawl help%s%s`\n", meant.at ? " See" : "; see", space, of);
     return EXIT_USAGE;
 }
+
+/* ---- `pawl help` ---- */
+
+static int run_help(const struct command *of_help, struct operands at)
+{
+    size_t words = 0;
+    int code = command_read(of_help, &at, NULL);
+    if (code != EXIT_DONE)
+        return code;
+    const struct command *command = command_find(at.at, (size_t)at.n, &words);
+    if (words < (size_t)at.n && (!command || command->is_group))
+        return help_no_such_command(command, at.at[words]);
+    if (words < (size_t)at.n)
+        return command_misused("help", "`%s` has no subcommands", command->name);
+    if (command)
+        help_of_command(stdout, command);
+    else
+        help_of_pawl(stdout);
+    return EXIT_DONE;
+}
+
+const struct command command_help = {
+    .name = "help",
+    .summary = "describe a command and its options",
+    .synopsis = "[COMMAND [SUBCOMMAND]]",
+    .about =
+        "Prints the help of a command, as its --help does; without COMMAND, the list of commands.",
+    .operand = "COMMAND",
+    .operands_most = 2,
+    .exits = {{EXIT_USAGE, NULL}},
+    .run = run_help,
+};

@@ -139,8 +139,8 @@ static void add_manual_command(struct buf *to, const struct command *command)
     add_paragraphs(to, command->about);
     if (command->is_group)
         return;
-    for (size_t i = 0; command->flags[i] != FLAG_NONE; i++)
-        add_manual_flag(to, flag_at(command->flags[i]));
+    for (const struct flag *flag = command->flags; flag && flag->name; flag++)
+        add_manual_flag(to, flag);
     add_exits(to, command);
 }
 
@@ -191,7 +191,7 @@ void pages_commands(struct buf *to, const char *date)
                   "with another request is refused.");
     buf_add_str(to, ".PP\nEvery command takes \\fB\\-h\\fR, \\fB\\-\\-help\\fR.\n.SH COMMANDS\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        add_manual_command(to, command_at((enum command_id)i));
+        add_manual_command(to, command_at(i));
     add_exit_status(to);
     buf_add_str(to, environment_and_examples);
 }

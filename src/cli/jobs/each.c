@@ -41,33 +41,6 @@ static int take_rate(void *to, const char *text)
     return EXIT_DONE;
 }
 
-static const struct flag_place places[FLAG_COUNT] = {
-    JOBS_PLACES(struct each_session, options),
-    [FLAG_EACH_JOBS] = FLAG_PLACE(struct each_session, n_jobs),
-    [FLAG_EACH_INPUT] = FLAG_PLACE(struct each_session, input),
-    [FLAG_EACH_NUL] = FLAG_PLACE(struct each_session, nul),
-    [FLAG_EACH_CSV] = FLAG_PLACE(struct each_session, csv),
-    [FLAG_EACH_JSONL] = FLAG_PLACE(struct each_session, jsonl),
-    [FLAG_EACH_GROUP] = FLAG_PLACE(struct each_session, group),
-    [FLAG_EACH_RATE] = FLAG_TAKEN(struct each_session, apart_us, take_rate),
-    [FLAG_EACH_PAYLOAD] = FLAG_PLACE(struct each_session, payload),
-    [FLAG_KEEP_GOING] = FLAG_PLACE(struct each_session, keeps_going),
-    [FLAG_FAIL_FAST] = FLAG_PLACE(struct each_session, fails_fast),
-    [FLAG_DRY_RUN] = FLAG_PLACE(struct each_session, is_dry),
-    [FLAG_FAILED_TO] = FLAG_PLACE(struct each_session, failed_path),
-    [FLAG_JOBLOG] = FLAG_PLACE(struct each_session, joblog_path),
-    [FLAG_SEND] = FLAG_PLACE(struct each_session, send),
-    [FLAG_EACH_DATA] = FLAG_PLACE(struct each_session, body),
-    [FLAG_EACH_HEADER] = FLAG_TAKEN(struct each_session, request, request_take_header),
-    [FLAG_DONE] = FLAG_TAKEN(struct each_session, request, request_take_done),
-    [FLAG_LATER] = FLAG_TAKEN(struct each_session, request, request_take_later),
-    [FLAG_NOT_DONE] = FLAG_TAKEN(struct each_session, request, request_take_not_done),
-    [FLAG_EACH_MAX_TIME] = FLAG_PLACE(struct each_session, max_time_us),
-    [FLAG_EACH_CACERT] = FLAG_PLACE(struct each_session, request.route.ca),
-    [FLAG_EACH_JSON] = FLAG_PLACE(struct each_session, json),
-    [FLAG_EACH_SILENT] = FLAG_PLACE(struct each_session, silent),
-};
-
 static int review_each(const struct each_session *session, const struct operands *at)
 {
     if (session->nul + session->csv + session->jsonl > 1)
@@ -346,7 +319,7 @@ static void each_session_fini(struct each_session *session)
     mem_free(session);
 }
 
-int command_each(enum command_id id, struct operands at)
+static int run_each_command(const struct command *command, struct operands at)
 {
     struct each_session *session = mem_zalloc(1, sizeof *session);
     if (!session)
@@ -357,7 +330,7 @@ int command_each(enum command_id id, struct operands at)
     session->n_jobs = 1;
     session->max_time_us = MAX_TIME_US;
     session->connect_us = CONNECT_US;
-    int code = command_read(id, &at, places, session);
+    int code = command_read(command, &at, session);
     if (code == EXIT_DONE)
         code = prepare_each(session, at);
     if (code == EXIT_DONE)
@@ -366,3 +339,89 @@ int command_each(enum command_id id, struct operands at)
         each_session_fini(session);
     return code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct each_session
+const struct command command_each = {
+    .name = "each",
+    .summary = "run a command, or send a request, once for each item of an input",
+    .synopsis = "--key TEMPLATE [-j N] [OPTIONS] [--] CMD [ARG]... < ITEMS\n"
+                "--key TEMPLATE [-j N] [OPTIONS] --send 'METHOD URL' [-d TEMPLATE] < ITEMS",
+    .about =
+        "Runs CMD for each item that was not done yet, in any order, and remembers by key which "
+        "were done. Repeat it after a crash, with the items in another order or with more of them: "
+        "it runs only the rest. Several hosts share the work through a store on PostgreSQL.\n\n"
+        "Items are lines, or what --null, --csv or --jsonl say. In the key, in CMD and its "
+        "arguments, in --group and in the URL, headers and body of --send, {} is the item, {name} "
+        "a column or member, {/pointer} a JSON pointer; {date:Area/City}, {date:/zone} (a zone "
+        "from the item), {week:...}, {month:...}, {hour} and {env:NAME} are as in `pawl run`. "
+        "Outside the key, a { that begins no placeholder is literal, and {{ is a {. A line that "
+        "CMD does not name is its last argument. Values are encoded for the URL, and for a body "
+        "that is JSON or a form; {name|json} is a value as JSON, such as a number of CSV, or an "
+        "object.\n\n"
+        "What CMD writes is printed in whole lines. It has no terminal, and its standard input is "
+        "empty. After SIGINT or SIGTERM nothing more is started, and what runs goes on to its end; "
+        "a second signal kills it. If several exit codes apply, it is the first in the list below.",
+    .runs_other = true,
+    .operand = "CMD",
+    .operands_most = 1 << 20,
+    .needs_first = true,
+    .flags = FLAGS(
+        FLAG(options.key, "key", 0, "TEMPLATE", ANY,
+             "the name of an item's job: text with {}, {name} or {/pointer}, and sources such as "
+             "{date:Area/City}"),
+        FLAG(n_jobs, "jobs", 'j', "N", INT(1, 1024), "run at most N items at a time (default 1)"),
+        FLAG(input, "input", 'a', "FILE", ANY, "read items from FILE (default: standard input)"),
+        SWITCH(nul, "null", '0', "items end with a NUL byte, as `find -print0` writes them"),
+        SWITCH(csv, "csv", 0, "items are records of CSV; its first line names the columns"),
+        SWITCH(jsonl, "jsonl", 0, "items are values of JSON, one a line"),
+        FLAG(group, "group", 0, "TEMPLATE", ANY, "items of one group are run one after the other"),
+        FLAG_BY(apart_us, take_rate, "rate", 0, "N", ANY,
+                "start at most N a second; N/m: a minute; N/h: an hour"),
+        FLAG(options.ttl_us, "ttl", 0, "D", SPAN(1, FOREVER),
+             "remember an item for D after its end, or forever (default 7d; with {week} in the key "
+             "8d, with {month} 32d)"),
+        FLAG_RETRY(options),
+        FLAG_BY(options, jobs_take_unknown, "unknown", 0, "POLICY", ANY,
+                "what to do with an item that an earlier run may have done, because pawl or its "
+                "machine died before it ended, or a request got no response, 500, 502 or 504: "
+                "retry (default); hold, until somebody settles it; of a CMD probe:CMD, which exits "
+                "with 0 if it was done, with 1 if it was not"),
+        END_FLAGS(options),
+        FLAG(payload, "payload", 0, "ignore", ANY,
+             "compare no command line or request: an item that was done is skipped"),
+        FLAG_KEEP_OUTPUT(options),
+        SWITCH(keeps_going, "keep-going", 0, "after a failure, run the other items (the default)"),
+        SWITCH(fails_fast, "fail-fast", 0, "after a failure, start nothing more"),
+        SWITCH(is_dry, "dry-run", 'n', "print what would be run, and run nothing"),
+        FLAG(failed_path, "failed-to", 0, "FILE", ANY,
+             "write the items that failed to FILE, as they were read"),
+        FLAG(joblog_path, "joblog", 0, "FILE", ANY,
+             "write a line for each item that was run, as GNU parallel does"),
+        SWITCH(json, "json", 0,
+               "print a line of JSON for each item, instead of what CMD writes, and a last one "
+               "with the totals"),
+        SWITCH(silent, "silent", 's', "print no progress and no summary"),
+        FLAG(send, "send", 0, "'METHOD URL'", ANY, "send a request for each item, in place of CMD"),
+        FLAG(body, "data", 'd', "TEMPLATE|@FILE", ANY,
+             "with --send: the body, a template or a file that holds one"),
+        FLAG_BY(request, request_take_header, "header", 'H', "TEMPLATE", LIST(0),
+                "with --send: a header, `Name: value`; `Name:` without a value removes the header "
+                "that pawl would send; @FILE: such lines"),
+        ANSWER_FLAGS(request),
+        FLAG(max_time_us, "max-time", 'm', "SECONDS", SECONDS,
+             "with --send: for one attempt (default 30)"),
+        FLAG(request.route.ca, "cacert", 0, "FILE", ANY,
+             "with --send: the CA certificates to trust, PEM (default: the system's)"),
+        NAME_FLAGS(options), FLAG_STORE(options.store_path)),
+    .exits = {{EXIT_FAIL_STOP, NULL},
+              {EXIT_BAD_DATA, "an item was done as something else, or is malformed"},
+              {EXIT_OUTCOME_UNKNOWN,
+               "an item may have been done, and --unknown says not to repeat it"},
+              {EXIT_FINAL_ERROR, "an item failed"},
+              {EXIT_UNAVAILABLE, "the store or the time zones cannot be used"},
+              {EXIT_TRY_AGAIN, "it was stopped, and items are left"},
+              {EXIT_USAGE, NULL}},
+    .run = run_each_command,
+};

@@ -34,21 +34,24 @@ int jobs_take_unknown(void *jobs_options, const char *text);
 int jobs_take_final(void *jobs_options, const char *text);
 int jobs_take_keep(void *jobs_options, const char *text);
 
-/* Where flags go that both have: `member` of the options of a command, a struct jobs_options. */
-#define JOBS_PLACES(options, member)                                                               \
-    [FLAG_STORE] = FLAG_PLACE(options, member.store_path),                                         \
-    [FLAG_JOB_KEY] = FLAG_PLACE(options, member.key),                                              \
-    [FLAG_ITEM_KEY] = FLAG_PLACE(options, member.key),                                             \
-    [FLAG_JOB_NAME] = FLAG_PLACE(options, member.name),                                            \
-    [FLAG_AT] = FLAG_PLACE(options, member.at), [FLAG_TTL] = FLAG_PLACE(options, member.ttl_us),   \
-    [FLAG_ITEM_TTL] = FLAG_PLACE(options, member.ttl_us),                                          \
-    [FLAG_RETRY] = FLAG_PLACE(options, member.job.profile),                                        \
-    [FLAG_WAIT] = FLAG_PLACE(options, member.job.wait_us),                                         \
-    [FLAG_JOB_UNKNOWN] = FLAG_TAKEN(options, member, jobs_take_unknown),                           \
-    [FLAG_ITEM_UNKNOWN] = FLAG_TAKEN(options, member, jobs_take_unknown),                          \
-    [FLAG_FINAL] = FLAG_TAKEN(options, member, jobs_take_final),                                   \
-    [FLAG_TIMEOUT] = FLAG_PLACE(options, member.job.timeout_us),                                   \
-    [FLAG_KEEP_OUTPUT] = FLAG_TAKEN(options, member, jobs_take_keep)
+/* Flags that both have; `of`: the member of OPTIONS that takes them. */
+#define FLAG_RETRY(of)                                                                             \
+    FLAG(of.job.profile, "retry", 0, "PROFILE", PROFILE,                                           \
+         "try again after a failure, by this profile (see `pawl backoff`; default: one attempt)")
+#define END_FLAGS(of)                                                                              \
+    FLAG_BY(of, jobs_take_final, "final", 0, "CODES", ANY,                                         \
+            "exit codes after which trying again is useless, such as 2,64-78, or all: the "        \
+            "failure is stored and replayed (default: none)"),                                     \
+        FLAG(of.job.timeout_us, "timeout", 0, "D", SPAN(1, FOREVER),                               \
+             "kill an attempt of CMD after D, with all that it started")
+#define FLAG_KEEP_OUTPUT(of)                                                                       \
+    FLAG_BY(of, jobs_take_keep, "keep-output", 0, "SIZE", ANY,                                     \
+            "keep at most SIZE of standard output, and of standard error (default 1MiB)")
+#define NAME_FLAGS(of)                                                                             \
+    FLAG(of.name, "name", 0, "NAME", ANY,                                                          \
+         "jobs of different names never share a key (default job)"),                               \
+        FLAG(of.at, "at", 0, "TIME", ANY,                                                          \
+             "make the key as at TIME, 2026-02-19T22:00:00-05:00 (default: now)")
 
 /* Compiles the key, reads the zones it names and the time it is made of. An exit code; anything but
  * 0 was explained. */

@@ -39,14 +39,6 @@ struct run {
     bool passed_on; /* it came while the command ran, whose end it may be */
 };
 
-static const struct flag_place places[FLAG_COUNT] = {
-    JOBS_PLACES(struct run, options),
-    [FLAG_PAYLOAD] = FLAG_PLACE(struct run, payload),
-    [FLAG_RUN_AGAIN] = FLAG_PLACE(struct run, again),
-    [FLAG_REASON] = FLAG_PLACE(struct run, reason),
-    [FLAG_RUN_VERBOSE] = FLAG_PLACE(struct run, verbose),
-};
-
 /* ---- what is said ---- */
 
 static void add_signal(int number, struct buf *line)
@@ -449,7 +441,7 @@ static int run_once(struct run *run, const char *const *argv)
     return code == EXIT_DONE ? run_prepared(run) : code;
 }
 
-int command_run_job(enum command_id id, struct operands at)
+static int run_job_command(const struct command *command, struct operands at)
 {
     struct run *run = mem_zalloc(1, sizeof *run);
     if (!run)
@@ -457,7 +449,7 @@ int command_run_job(enum command_id id, struct operands at)
     jobs_init(&run->options, NAME);
     run->input = buf_make(INPUT_MAX);
     run->gate = (struct runner_gate){.enter = enter, .leave = leave};
-    int code = command_read(id, &at, places, run);
+    int code = command_read(command, &at, run);
     if (code == EXIT_DONE)
         code = run_once(run, (const char *const *)at.at);
     if (run->result == RUNNER_NOT_STORED) /* the store may still write from it */
@@ -472,3 +464,60 @@ int command_run_job(enum command_id id, struct operands at)
     mem_free(run);
     return code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct run
+const struct command command_run = {
+    .name = "run",
+    .summary = "run a command once per key",
+    .synopsis = "--key TEMPLATE [OPTIONS] [--] CMD [ARG]...",
+    .about = "Runs CMD, unless it was done under this key: then pawl prints what CMD wrote, and "
+             "exits with its exit code. Exit code 0 means that it is done. After any other it can "
+             "be run again, unless --final says that this is useless.\n\n"
+             "If the key is in use elsewhere, pawl exits with 75, or waits (--wait). If pawl or "
+             "its machine died half-way, the next run repeats the job, 15 seconds later at the "
+             "latest; --unknown says otherwise.\n\n"
+             "CMD finds PAWL_KEY, PAWL_TOKEN, PAWL_ATTEMPT and IDEMPOTENCY_KEY in its environment. "
+             "Its standard input is empty, except at a terminal and with --payload -. Lines on "
+             "standard error that begin with `pawl` are pawl's own; they show whether an exit code "
+             "is pawl's or CMD's. 126 and 127 mean that CMD could not be run or found, 128 and "
+             "more that a signal ended it.",
+    .runs_other = true,
+    .operand = "CMD",
+    .operands_least = 1,
+    .operands_most = 1 << 20,
+    .needs_first = true,
+    .flags = FLAGS(
+        FLAG(options.key, "key", 0, "TEMPLATE", ANY,
+             "the name of the job: text with sources such as {date:Area/City}, {week:Area/City}, "
+             "{month:Area/City}, {hour} and {env:NAME}"),
+        FLAG(options.ttl_us, "ttl", 0, "D", SPAN(1, FOREVER),
+             "remember it for D after its end, or forever (default 24h; with {date} in the key 2d, "
+             "with {week} 8d, with {month} 32d)"),
+        FLAG_RETRY(options),
+        FLAG(options.job.wait_us, "wait", 0, "D", SPAN(0, FOREVER),
+             "how long to wait for an attempt in progress elsewhere (default 0: exit 75 at once)"),
+        FLAG_BY(options, jobs_take_unknown, "unknown", 0, "POLICY", ANY,
+                "what to do if an earlier run may have done it, because pawl or its machine died "
+                "before it ended: retry (default); hold, until somebody settles it; probe:CMD, "
+                "which exits with 0 if it was done, with 1 if it was not"),
+        END_FLAGS(options),
+        FLAG(payload, "payload", 0, "FILE|-|ignore", ANY,
+             "what must be the same under one key: what is in FILE, or on standard input (-), "
+             "which CMD then reads; ignore: nothing (default: the command line)"),
+        FLAG_KEEP_OUTPUT(options), NAME_FLAGS(options),
+        SWITCH(again, "again", 0, "run it although it was done, or has failed for good (--final)"),
+        FLAG_REASON(reason),
+        SWITCH(verbose, "verbose", 'v',
+               "say so when the output is that of an earlier run (at a terminal it always does)"),
+        FLAG_STORE(options.store_path)),
+    .exits = {{EXIT_USAGE, NULL},
+              {EXIT_BAD_DATA, "the key was used for another command line"},
+              {EXIT_UNAVAILABLE, "the store or the time zones cannot be used"},
+              {EXIT_FAIL_STOP, NULL},
+              {EXIT_TRY_AGAIN, NULL},
+              {EXIT_OUTCOME_UNKNOWN, "it may have been done, and --unknown says not to repeat it"},
+              {EXIT_DEADLINE, "CMD timed out (--timeout)"}},
+    .run = run_job_command,
+};

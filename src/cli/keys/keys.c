@@ -25,8 +25,9 @@ static int print_keys_view(const struct keys_options *options, const struct keys
     return print_buf(options->command, &text);
 }
 
-static int list_keys(const struct keys_options *options)
+static int list_keys(void *given)
 {
+    const struct keys_options *options = given;
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     int code = keys_open(&session, options);
@@ -96,8 +97,9 @@ static enum store_status unpack_view(const struct keys_options *options, struct 
     return STORE_DONE;
 }
 
-static int show_record(const struct keys_options *options)
+static int show_record(void *given)
 {
+    const struct keys_options *options = given;
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row = NULL;
@@ -148,10 +150,13 @@ static int succeeded_by_rule(struct keys_session *session)
                      : EXIT_FINAL_ERROR);
 }
 
-static int succeeded(const struct keys_options *options)
+static int tell_if_succeeded(void *given)
 {
+    struct keys_options *options = given;
     KEYS_SESSION_AUTO struct keys_session session = {0};
     enum exit_code told = EXIT_FINAL_ERROR;
+    if (!options->rule.at)
+        options->rule = SLICE(CLIENT_RULE);
     int code = keys_open(&session, options);
     if (code != EXIT_DONE)
         return code;
@@ -162,8 +167,9 @@ static int succeeded(const struct keys_options *options)
     return code == EXIT_DONE ? tell_success(options, told) : code;
 }
 
-static int stats(const struct keys_options *options)
+static int show_key_counts(void *given)
 {
+    const struct keys_options *options = given;
     KEYS_SESSION_AUTO struct keys_session session = {0};
     int code = keys_open(&session, options);
     if (code != EXIT_DONE)
@@ -180,39 +186,92 @@ static int stats(const struct keys_options *options)
 
 /* ---- the command line ---- */
 
-#define PLACE(member) FLAG_PLACE(struct keys_options, member)
-static const struct flag_place places[FLAG_COUNT] = {
-    [FLAG_STORE] = PLACE(store),         [FLAG_TENANT] = PLACE(tenant),
-    [FLAG_RULE] = PLACE(rule),           [FLAG_KEY] = PLACE(key),
-    [FLAG_ONCE] = PLACE(once),           [FLAG_JSON] = PLACE(json),
-    [FLAG_STATUS] = PLACE(status),       [FLAG_LAPSED] = PLACE(lapsed),
-    [FLAG_LIMIT] = PLACE(limit),         [FLAG_PRINT_BODY] = PLACE(print_body),
-    [FLAG_TOKEN] = PLACE(token),         [FLAG_UNKNOWN] = PLACE(unknown),
-    [FLAG_BEFORE] = PLACE(before),       [FLAG_FORCE] = PLACE(force),
-    [FLAG_FORGET_FORCE] = PLACE(force),  [FLAG_REASON] = PLACE(reason),
-    [FLAG_RELEASED] = PLACE(released),   [FLAG_PROBE] = PLACE(probe),
-    [FLAG_CONFIG] = PLACE(config),       [FLAG_HTTP_STATUS] = PLACE(http_status),
-    [FLAG_EXIT_CODE] = PLACE(exit_code), [FLAG_BODY] = PLACE(body),
-    [FLAG_HEADER] = PLACE(headers),
-};
-
-static int (*const acts[COMMAND_COUNT])(const struct keys_options *options) = {
-    [COMMAND_keys_list] = list_keys,       [COMMAND_keys_show] = show_record,
-    [COMMAND_keys_resolve] = keys_resolve, [COMMAND_keys_release] = keys_release,
-    [COMMAND_keys_forget] = keys_forget,   [COMMAND_keys_succeeded] = succeeded,
-    [COMMAND_keys_stats] = stats,          [COMMAND_keys_audit] = keys_audit,
-};
-
-int command_keys(enum command_id id, struct operands at)
+int keys_run(const struct command *command, struct operands at)
 {
     struct keys_options options = {
-        .command = command_at(id)->name, .limit = LIMIT_DEFAULT, .exit_code = -1};
-    int code = command_read(id, &at, places, &options);
+        .command = command->name, .limit = LIMIT_DEFAULT, .exit_code = -1};
+    int code = command_read(command, &at, &options);
     if (code != EXIT_DONE)
         return code;
     if (at.n > 0)
         options.key = slice_of(at.at[0]);
-    if (id == COMMAND_keys_succeeded && !options.rule.at)
-        options.rule = SLICE(CLIENT_RULE);
-    return acts[id](&options);
+    return command->act(&options);
 }
+
+/* ---- the rows ---- */
+
+#define NO_RECORD EXIT_FINAL_ERROR, "no such record"
+
+const struct command command_keys = {
+    .name = "keys",
+    .summary = "inspect a store, and settle records whose outcome is unknown",
+    .synopsis = "SUBCOMMAND [OPTIONS]",
+    .about = "Inspects a store, even while a gateway runs on it, and settles records.",
+    .is_group = true,
+};
+
+#define OPTIONS struct keys_options
+const struct command command_keys_list = {
+    .name = "keys list",
+    .summary = "list records, by status, tenant, rule or key",
+    .synopsis = "[OPTIONS]",
+    .about = "Lists the records of a store, oldest first. With --json each record is an object on "
+             "a line of its own.",
+    .flags = FLAGS(
+        FLAG(status, "status", 0, "S", WORDS(KEYS_STATUS_NAMES), "only records of this status"),
+        SWITCH(lapsed, "lapsed", 0,
+               "only pending records whose lease has expired: the owner stopped renewing it"),
+        WHICH_FLAGS, FLAG(key, "key", 0, "K", ANY, "only records with this key"), FLAG_LIMIT(limit),
+        FLAG_JSON(json), FLAG_STORE(store)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = keys_run,
+    .act = list_keys,
+};
+
+const struct command command_keys_show = {
+    .name = "keys show",
+    .summary = "print one record with its token",
+    .synopsis = "KEY [OPTIONS]\n"
+                "--once VALUE [OPTIONS]",
+    .about = "Prints everything about one record, which is found by its key or its once "
+             "value." WHICH_ONE,
+    .operand = "KEY",
+    .operands_most = 1,
+    .flags =
+        FLAGS(WHICH_FLAGS, SWITCH(print_body, "body", 0, "print only the stored response body"),
+              FLAG_JSON(json), FLAG_STORE(store)),
+    .exits = {{NO_RECORD}, {WHICH_RECORD}, {NO_STORE}},
+    .run = keys_run,
+    .act = show_record,
+};
+
+const struct command command_keys_succeeded = {
+    .name = "keys succeeded",
+    .summary = "tell by the exit code whether an operation is remembered as done",
+    .synopsis = "KEY [--rule RULE] [OPTIONS]",
+    .about = "Looks whether the success of an operation is remembered: of `pawl send`, `pawl "
+             "queue` and the library, unless --rule names a rule of a gateway. What is not "
+             "remembered may have been done, and forgotten since." WHICH_ONE,
+    .operand = "KEY",
+    .operands_least = 1,
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_RULE(rule), FLAG_TENANT(tenant), FLAG_STORE(store)),
+    .exits = {{EXIT_FINAL_ERROR, "no success is remembered"},
+              {WHICH_RECORD},
+              {NO_STORE},
+              {EXIT_TRY_AGAIN, "it is being sent, or waits in the queue"},
+              {EXIT_OUTCOME_UNKNOWN, "it is in doubt whether it was done"}},
+    .run = keys_run,
+    .act = tell_if_succeeded,
+};
+
+const struct command command_keys_stats = {
+    .name = "keys stats",
+    .summary = "count records by status",
+    .synopsis = "[OPTIONS]",
+    .about = "Prints the number of records, by status.",
+    .flags = FLAGS(FLAG_JSON(json), FLAG_STORE(store)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = keys_run,
+    .act = show_key_counts,
+};

@@ -10,6 +10,7 @@
 #define PAWL_CLI_KEYS_H
 
 #include "base/headers.h"
+#include "cli/command/command.h"
 #include "operator/keys.h"
 #include <stdio.h>
 
@@ -41,6 +42,24 @@ struct keys_options {
     const char *body;   /* resolve: @FILE or text; NULL: none */
     struct headers headers;
 };
+
+/* Flags, and ends of commands. */
+#define FLAG_TENANT(member)                                                                        \
+    FLAG(member, "tenant", 0, "T", ANY,                                                            \
+         "only records of this tenant, or of the tenant with this tenant_hash in the log (\"\": "  \
+         "no tenant)")
+#define FLAG_RULE(member) FLAG(member, "rule", 0, "R", ANY, "only records of this rule")
+#define WHICH_FLAGS                                                                                \
+    FLAG_TENANT(tenant), FLAG_RULE(rule),                                                          \
+        FLAG(once, "once", 0, "VALUE", ANY,                                                        \
+             "only records with this once value, as the log shows it or as the client sent it")
+#define WHICH_ONE " If several records match, --tenant and --rule select one."
+#define WHICH_RECORD EXIT_USAGE, "usage, or several records match"
+
+/* ---- keys.c ---- */
+
+/* Runs a command of the room: reads its options, a struct keys_options, and acts on them. */
+command_fn keys_run;
 
 /* ---- keys_store.c ---- */
 
@@ -82,11 +101,6 @@ void keys_add_name(struct buf *buf, const struct store_row *row);
 
 /* ---- keys_settle.c ---- */
 
-/* The acts. Each prints one line about what it did and returns an exit code. */
-int keys_resolve(const struct keys_options *options);
-int keys_release(const struct keys_options *options);
-int keys_forget(const struct keys_options *options);
-
 /* Says that nothing was done to a record, and why: `end` is the exit code's reason. One line,
  * `RULE "KEY": WHAT`, on stderr, or on stdout where the code is 0; or as JSON. Returns the code. */
 int keys_say(struct keys_session *session, const struct keys_row *row, enum keys_end end,
@@ -100,10 +114,5 @@ int keys_settle(struct keys_session *session, const struct keys_row *row, struct
 
 /* `keys resolve --probe`: probes the upstream, and settles the record by its response. */
 int keys_probe(const struct keys_options *options);
-
-/* ---- keys_audit.c ---- */
-
-/* Prints the last `limit` acts, oldest first. An exit code. */
-int keys_audit(const struct keys_options *options);
 
 #endif

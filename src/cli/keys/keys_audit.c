@@ -53,8 +53,9 @@ static int walk_keys_acts(struct keys_session *session, size_t skip, size_t *ret
     return code;
 }
 
-int keys_audit(const struct keys_options *options)
+static int list_key_acts(void *given)
 {
+    const struct keys_options *options = given;
     KEYS_SESSION_AUTO struct keys_session session = {0};
     size_t n = 0;
     int code = keys_open(&session, options);
@@ -67,3 +68,19 @@ int keys_audit(const struct keys_options *options)
                 options->limit, n);
     return code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct keys_options
+const struct command command_keys_audit = {
+    .name = "keys audit",
+    .summary = "list who settled or deleted records by hand",
+    .synopsis = "[OPTIONS]",
+    .about = "Prints who resolved, released or forgot which record, oldest first; if there are "
+             "more acts than --limit, the last ones. Acts are kept for 400 days. With --json each "
+             "act is an object on a line of its own.",
+    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = keys_run,
+    .act = list_key_acts,
+};

@@ -258,8 +258,9 @@ static int ask_for_token(const struct keys_options *options)
     return command_misused(options->command, "needs --token N; `pawl keys show` prints it");
 }
 
-int keys_release(const struct keys_options *options)
+static int release_key(void *given)
 {
+    const struct keys_options *options = given;
     int code = ask_for_token(options);
     if (code != EXIT_DONE)
         return code;
@@ -293,11 +294,12 @@ static int review_settle_options(const struct keys_options *options)
     return EXIT_DONE;
 }
 
-int keys_resolve(const struct keys_options *options)
+static int resolve_key(void *given)
 {
+    const struct keys_options *options = given;
     int code = review_settle_options(options);
     if (code == EXIT_DONE && options->released)
-        return keys_release(options);
+        return release_key(given);
     if (code == EXIT_DONE && options->probe)
         return keys_probe(options);
     if (code != EXIT_DONE)
@@ -316,7 +318,102 @@ int keys_resolve(const struct keys_options *options)
     return code;
 }
 
-int keys_forget(const struct keys_options *options)
+static int forget_key(void *options)
 {
     return settle_keys(options, (struct keys_act){.kind = KEYS_FORGET});
 }
+
+/* ---- the rows ---- */
+
+#define FLAG_TOKEN(member)                                                                         \
+    FLAG(member, "token", 0, "N", INT(1, KEYS_TOKEN_MOST),                                         \
+         "the record's token, from `pawl keys show`; a stale one changes nothing")
+#define DOUBT_FLAGS                                                                                \
+    FLAG_TOKEN(token),                                                                             \
+        SWITCH(unknown, "unknown", 0,                                                              \
+               "all records of --rule in doubt: unknown, lapsed, or released in doubt"),           \
+        FLAG(before, "before", 0, "T", TIME,                                                       \
+             "with --unknown: last tried or probed before T (2026-01-31T12:00:00Z)")
+#define FLAG_FORCE(member)                                                                         \
+    SWITCH(member, "force", 0,                                                                     \
+           "even if the record is in use; only if you are certain that its owner is dead")
+#define NOT_SETTLED                                                                                \
+    EXIT_FINAL_ERROR, "no such record, a stale token, or settled differently in the meantime"
+#define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
+
+#define OPTIONS struct keys_options
+const struct command command_keys_resolve = {
+    .name = "keys resolve",
+    .summary = "settle a record, with the response or as not done",
+    .synopsis = "KEY --token N --status CODE [--header H]... [--body @FILE|TEXT]\n"
+                "KEY --token N --exit-code N [--body @FILE|TEXT]\n"
+                "KEY --token N --released\n"
+                "KEY --token N --probe -c FILE [-H 'Authorization: ...']\n"
+                "--rule R --unknown --before T (--status CODE | --exit-code N | --released)",
+    .about = "Settles a record whose outcome is unknown: either with the response that duplicates "
+             "will get (of a job: its exit code and output), or as not done, so that the next "
+             "attempt runs the operation." WHICH_ONE "\n\n"
+             "--probe queries the service as the gateway would: a 2xx becomes the response, a 404 "
+             "means that it did not happen, anything else leaves the record unknown.",
+    .operand = "KEY",
+    .operands_most = 1,
+    .flags = FLAGS(
+        DOUBT_FLAGS,
+        FLAG(http_status, "status", 0, "CODE", INT(200, 599), "it happened, with this HTTP status"),
+        FLAG(exit_code, "exit-code", 0, "N", INT(0, 255),
+             "of a job: it was run, and ended with exit code N; --body is what it wrote"),
+        FLAG(headers, "header", 'H', "H", LIST(0),
+             "a header, `Name: value`, of the response, or with --probe of the request"),
+        FLAG(body, "body", 0, "@FILE|TEXT", ANY,
+             "the response body; @FILE reads it from a file, @- from standard input"),
+        SWITCH(released, "released", 0, "it did not happen"),
+        SWITCH(probe, "probe", 0,
+               "query the service by the probe of the record's rule in --config"),
+        FLAG_CONFIG(config), FLAG_FORCE(force), FLAG_REASON(reason), WHICH_FLAGS, FLAG_JSON(json),
+        FLAG_STORE(store)),
+    .exits = {{NOT_SETTLED},
+              {WHICH_RECORD},
+              {NO_STORE},
+              {NOT_YET},
+              {EXIT_OUTCOME_UNKNOWN, "the probe was inconclusive"}},
+    .run = keys_run,
+    .act = resolve_key,
+};
+
+const struct command command_keys_release = {
+    .name = "keys release",
+    .summary = "settle a record as not done",
+    .synopsis = "KEY --token N [OPTIONS]\n"
+                "--rule R --unknown --before T [OPTIONS]",
+    .about =
+        "Settles a record as not done, as `pawl keys resolve --released` does: the next attempt "
+        "runs the operation. No record is released before its `quiet at`. With --unknown it "
+        "releases all records of a rule that are in doubt, and prints how many." WHICH_ONE,
+    .operand = "KEY",
+    .operands_most = 1,
+    .flags = FLAGS(DOUBT_FLAGS, FLAG_FORCE(force), FLAG_REASON(reason), WHICH_FLAGS,
+                   FLAG_JSON(json), FLAG_STORE(store)),
+    .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}},
+    .run = keys_run,
+    .act = release_key,
+};
+
+const struct command command_keys_forget = {
+    .name = "keys forget",
+    .summary = "delete a record",
+    .synopsis = "KEY [OPTIONS]",
+    .about =
+        "Deletes a record: the next request under its key is a new operation. A record whose "
+        "outcome is not settled (pending or unknown) needs its --token, and is not deleted before "
+        "its `quiet at`. --force deletes it anyway; its operation may then happen twice." WHICH_ONE,
+    .operand = "KEY",
+    .operands_most = 1,
+    .flags = FLAGS(
+        FLAG_TOKEN(token),
+        SWITCH(force, "force", 0,
+               "delete it even without --token, before its `quiet at`, or while it is in use"),
+        FLAG_REASON(reason), WHICH_FLAGS, FLAG_JSON(json), FLAG_STORE(store)),
+    .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}},
+    .run = keys_run,
+    .act = forget_key,
+};

@@ -20,14 +20,6 @@ struct store_options {
     int64_t wait_us;          /* 0: not; CLOCK_NEVER: for as long as it takes */
 };
 
-#define PLACE(member) FLAG_PLACE(struct store_options, member)
-static const struct flag_place places[FLAG_COUNT] = {
-    [FLAG_STORE] = PLACE(keys.store),
-    [FLAG_JSON] = PLACE(keys.json),
-    [FLAG_ACT_REASON] = PLACE(keys.reason),
-    [FLAG_FREEZE_WAIT] = PLACE(wait_us),
-};
-
 /* ---- how it is ---- */
 
 static int look_at_freeze(struct keys_session *session, struct freeze_view *ret_view)
@@ -82,10 +74,10 @@ static int print_freeze_view(const struct keys_session *session, const struct fr
     return print_buf(session->options->command, &text);
 }
 
-static int show_store(struct keys_session *session, const struct store_options *options)
+static int show_store(void *given)
 {
+    struct keys_session *session = given;
     struct freeze_view view;
-    (void)options;
     int code = look_at_freeze(session, &view);
     return code == EXIT_DONE ? print_freeze_view(session, &view) : code;
 }
@@ -123,8 +115,10 @@ static int wait_until_quiet(struct keys_session *session, int64_t until,
     return code;
 }
 
-static int freeze(struct keys_session *session, const struct store_options *options)
+static int freeze(void *given)
 {
+    struct keys_session *session = given;
+    const struct store_options *options = (const struct store_options *)session->options;
     struct freeze_view view = {0};
     bool changed;
     int code = set(session, true, &changed);
@@ -138,29 +132,81 @@ static int freeze(struct keys_session *session, const struct store_options *opti
     return is_quiet_view(&view) ? print_freeze_view(session, &view) : say_in_flight(session, &view);
 }
 
-static int thaw(struct keys_session *session, const struct store_options *options)
+static int thaw(void *given)
 {
+    struct keys_session *session = given;
     bool changed;
-    (void)options;
     int code = set(session, false, &changed);
     if (code == EXIT_DONE)
         puts(changed ? "the store is open again" : "the store was not frozen");
     return code;
 }
 
-static int (*const acts[COMMAND_COUNT])(struct keys_session *session,
-                                        const struct store_options *options) = {
-    [COMMAND_store_freeze] = freeze,
-    [COMMAND_store_thaw] = thaw,
-    [COMMAND_store_show] = show_store,
-};
-
-int command_store(enum command_id id, struct operands at)
+static int run_store(const struct command *command, struct operands at)
 {
-    struct store_options options = {.keys = {.command = command_at(id)->name, .owns = true}};
+    struct store_options options = {.keys = {.command = command->name, .owns = true}};
     KEYS_SESSION_AUTO struct keys_session session = {0};
-    int code = command_read(id, &at, places, &options);
+    int code = command_read(command, &at, &options);
     if (code == EXIT_DONE)
         code = keys_open(&session, &options.keys);
-    return code == EXIT_DONE ? acts[id](&session, &options) : code;
+    return code == EXIT_DONE ? command->act(&session) : code;
 }
+
+/* ---- the rows ---- */
+
+const struct command command_store = {
+    .name = "store",
+    .summary = "freeze a store for a move or a repair; mark one that was restored",
+    .synopsis = "SUBCOMMAND [OPTIONS]",
+    .about = "Freezes and thaws a store, and marks one that was restored, or that lost what it had "
+             "acknowledged in a failover.",
+    .is_group = true,
+};
+
+#define OPTIONS struct store_options
+const struct command command_store_freeze = {
+    .name = "store freeze",
+    .summary = "stop new operations in a store, until `pawl store thaw`",
+    .synopsis = "[--wait[=D]] [--reason TEXT] [--json] [--store PATH]",
+    .about = "Freezes a store. From then on no process begins, claims or adds anything in it: "
+             "gateways refuse new operations, events and webhooks with 503, under `store_down: "
+             "pass`, too; commands exit with 75; what is in the queue and in the outbox waits. "
+             "What began before ends and is stored, and stored responses are replayed.\n\n"
+             "Exit code 0 means that the store is frozen and nothing is in flight; with 75 it is "
+             "frozen, and the command says what is not over yet. It may be run again. On "
+             "PostgreSQL, transactions of applications that are open already are not counted: wait "
+             "for them as well.",
+    .flags = FLAGS(
+        FLAG(wait_us, "wait", 0, "[=D]", SPAN(0, FOREVER),
+             "wait until nothing is in flight, for D at most (default: for as long as it takes)"),
+        FLAG_ACT_REASON(keys.reason), FLAG_JSON(keys.json), FLAG_STORE(keys.store)),
+    .exits = {{EXIT_USAGE, NULL},
+              {EXIT_UNAVAILABLE, "the store cannot be used"},
+              {EXIT_TRY_AGAIN, "it is frozen, and something is still in flight"}},
+    .run = run_store,
+    .act = freeze,
+};
+
+const struct command command_store_thaw = {
+    .name = "store thaw",
+    .summary = "let operations begin again in a store",
+    .synopsis = "[--reason TEXT] [--store PATH]",
+    .about = "Ends what `pawl store freeze` began: gateways, commands and the queue go on within a "
+             "second.",
+    .flags = FLAGS(FLAG_ACT_REASON(keys.reason), FLAG_STORE(keys.store)),
+    .exits = {{EXIT_USAGE, NULL}, {EXIT_UNAVAILABLE, "the store cannot be used"}},
+    .run = run_store,
+    .act = thaw,
+};
+
+const struct command command_store_show = {
+    .name = "store show",
+    .summary = "say whether a store is frozen, and what is in flight",
+    .synopsis = "[--json] [--store PATH]",
+    .about = "Prints whether the store is frozen, since when, and how many operations and "
+             "deliveries are in flight: those that an owner runs or sends at this moment.",
+    .flags = FLAGS(FLAG_JSON(keys.json), FLAG_STORE(keys.store)),
+    .exits = {{EXIT_USAGE, NULL}, {EXIT_UNAVAILABLE, "the store cannot be used"}},
+    .run = run_store,
+    .act = show_store,
+};

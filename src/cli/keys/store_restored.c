@@ -19,17 +19,6 @@ struct restored_options {
     bool clear;
 };
 
-#define PLACE(member) FLAG_PLACE(struct restored_options, member)
-static const struct flag_place places[FLAG_COUNT] = {
-    [FLAG_STORE] = PLACE(keys.store),
-    [FLAG_RESTORED_SINCE] = PLACE(since),
-    [FLAG_RESTORED_UNTIL] = PLACE(until),
-    [FLAG_LIVE] = PLACE(live),
-    [FLAG_ABOVE] = PLACE(above),
-    [FLAG_CLEAR] = PLACE(clear),
-    [FLAG_ACT_REASON] = PLACE(keys.reason),
-};
-
 static int check_options(const struct restored_options *options)
 {
     const char *command = options->keys.command;
@@ -100,12 +89,12 @@ static int mark(struct keys_session *session, const struct restored_options *opt
     return code;
 }
 
-int command_store_restored(enum command_id id, struct operands at)
+static int run_restored(const struct command *command, struct operands at)
 {
     struct restored_options options = {
-        .keys = {.command = command_at(id)->name, .owns = true, .counts_others = true}};
+        .keys = {.command = command->name, .owns = true, .counts_others = true}};
     KEYS_SESSION_AUTO struct keys_session session = {0};
-    int code = command_read(id, &at, places, &options);
+    int code = command_read(command, &at, &options);
     if (code == EXIT_DONE)
         code = check_options(&options);
     if (code == EXIT_DONE)
@@ -116,3 +105,35 @@ int command_store_restored(enum command_id id, struct operands at)
         code = check_others(&session, &options);
     return code == EXIT_DONE ? mark(&session, &options) : code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct restored_options
+const struct command command_store_restored = {
+    .name = "store restored",
+    .summary = "say that a store lacks what it had acknowledged since some time",
+    .synopsis = "--since T [--until U] [--above N] [--live] [--reason TEXT] [--store PATH]\n"
+                "--clear [--reason TEXT] [--store PATH]",
+    .about = "Marks a store in whose place a backup was put, or that lost what it had acknowledged "
+             "in a failover. Run it after the restore and before the first gateway starts. Where a "
+             "gateway noticed itself that the store went back, nothing begins in it until this "
+             "command is run; the gateway's log has the whole line.\n\n"
+             "The mark says since when operations may be missing, and opens the store again. With "
+             "--above no token at or below N is given out again. --clear takes the mark back. Each "
+             "of these is written into the audit of the store.",
+    .flags =
+        FLAGS(FLAG(since, "since", 0, "T", TIME,
+                   "what was acknowledged at T (2026-01-31T12:00:00Z) or later may be missing"),
+              FLAG(until, "until", 0, "U", TIME,
+                   "when the mark ends (default: when no rule can miss anything any more)"),
+              FLAG(above, "above", 0, "N", INT(1, KEYS_TOKEN_MOST),
+                   "the highest token that is known; those given out from now on are above it"),
+              SWITCH(live, "live", 0, "go on even though gateways have the store open"),
+              SWITCH(clear, "clear", 0, "take the mark back"), FLAG_ACT_REASON(keys.reason),
+              FLAG_STORE(keys.store)),
+    .exits = {{EXIT_FINAL_ERROR, "--clear would open a store that went back"},
+              {EXIT_USAGE, NULL},
+              {EXIT_UNAVAILABLE, "the store cannot be used"},
+              {EXIT_TRY_AGAIN, "processes of pawl have the store open (see --live)"}},
+    .run = run_restored,
+};

@@ -33,7 +33,7 @@ static inline bool request_dates_key(const struct request_options *options)
 /* Says what is sent, once all flags were read. */
 void request_options_end(struct request_options *options, const char *url);
 
-/* The readers of flags in REQUEST_PLACES, of a struct request_options. */
+/* The readers of these flags, of a struct request_options. */
 int request_take_header(void *request_options, const char *text);
 int request_take_data(void *request_options, const char *text);
 int request_take_binary(void *request_options, const char *text);
@@ -45,24 +45,49 @@ int request_take_not_done(void *request_options, const char *text);
 int request_take_wait_on(void *request_options, const char *text);
 int request_take_final_on(void *request_options, const char *text);
 
-/* Where the flags of a request go: `member` of the options of a command, a struct
- * request_options. */
-#define REQUEST_PLACES(options, member)                                                            \
-    [FLAG_METHOD] = FLAG_PLACE(options, member.request.method),                                    \
-    [FLAG_REQUEST_KEY] = FLAG_PLACE(options, member.request.key),                                  \
-    [FLAG_KEY_VERSION] = FLAG_PLACE(options, member.key_version),                                  \
-    [FLAG_CACERT] = FLAG_PLACE(options, member.route.ca),                                          \
-    [FLAG_CERT] = FLAG_PLACE(options, member.route.cert),                                          \
-    [FLAG_CERT_KEY] = FLAG_PLACE(options, member.route.cert_key),                                  \
-    [FLAG_UNIX_SOCKET] = FLAG_PLACE(options, member.route.unix_socket),                            \
-    [FLAG_INSECURE] = FLAG_PLACE(options, member.route.insecure),                                  \
-    [FLAG_REQUEST_HEADER] = FLAG_TAKEN(options, member, request_take_header),                      \
-    [FLAG_DATA] = FLAG_TAKEN(options, member, request_take_data),                                  \
-    [FLAG_DATA_BINARY] = FLAG_TAKEN(options, member, request_take_binary),                         \
-    [FLAG_DATA_JSON] = FLAG_TAKEN(options, member, request_take_json),                             \
-    [FLAG_USER] = FLAG_TAKEN(options, member, request_take_user),                                  \
-    [FLAG_DONE] = FLAG_TAKEN(options, member, request_take_done),                                  \
-    [FLAG_LATER] = FLAG_TAKEN(options, member, request_take_later),                                \
-    [FLAG_NOT_DONE] = FLAG_TAKEN(options, member, request_take_not_done)
+/* Flags of a request; `of`: the member of OPTIONS that takes them. */
+#define REQUEST_FLAGS(of)                                                                          \
+    FLAG(of.request.method, "request", 'X', "METHOD", ANY,                                         \
+         "the method (default POST with a body, else GET)"),                                       \
+        FLAG_BY(of, request_take_data, "data", 'd', "DATA", LIST(0),                               \
+                "the body; @FILE reads it from a file without its line ends, @- from standard "    \
+                "input; several are joined with &"),                                               \
+        FLAG_BY(of, request_take_binary, "data-binary", 0, "DATA", LIST(0),                        \
+                "the same, but a file is sent as it is"),                                          \
+        FLAG_BY(of, request_take_json, "json", 0, "DATA", LIST(0),                                 \
+                "the same, as application/json; several are sent one behind the other"),           \
+        FLAG_BY(of, request_take_header, "header", 'H', "H", LIST(0),                              \
+                "a header, `Name: value`; `Name:` without a value removes the header that pawl "   \
+                "would send; @FILE: such lines")
+#define ACCOUNT_FLAGS(of)                                                                          \
+    FLAG_BY(of, request_take_user, "user", 'u', "USER:PASSWORD", ANY, "Basic authentication"),     \
+        FLAG(of.request.key, "key", 0, "K", ANY,                                                   \
+             "the idempotency key (default: a new UUID, which is printed)")
+#define ROUTE_FLAGS(of)                                                                            \
+    FLAG(of.route.ca, "cacert", 0, "FILE", ANY,                                                    \
+         "the CA certificates to trust, PEM (default: the system's)"),                             \
+        FLAG(of.route.cert, "cert", 'E', "FILE", ANY, "the client certificate, PEM"),              \
+        FLAG(of.route.cert_key, "cert-key", 0, "FILE", ANY,                                        \
+             "its private key, PEM (default: in the same file; curl calls it --key)"),             \
+        SWITCH(of.route.insecure, "insecure", 'k', "accept any certificate of the server"),        \
+        FLAG(of.route.unix_socket, "unix-socket", 0, "PATH", ANY, "connect to this socket")
+#define ANSWER_FLAGS(of)                                                                           \
+    FLAG_BY(of, request_take_done, "done", 0, "CODES", ANY,                                        \
+            "statuses (409 or 409,410) by which this service says that it was done before"),       \
+        FLAG_BY(of, request_take_later, "later", 0, "CODES", ANY,                                  \
+                "statuses (423 or 409,423) by which this service says: later"),                    \
+        FLAG_BY(of, request_take_not_done, "not-done", 0, "CONDITION", LIST(0),                    \
+                "what says that it was not done, and is sent again, whatever the status: "         \
+                "`/errors/0/code=THROTTLED` of a JSON body, or `Name: value`; may be repeated")
+#define FLAG_KEY_VERSION(of)                                                                       \
+    FLAG(                                                                                          \
+        of.key_version, "key-version", 0, "V", WORDS("4|7"),                                       \
+        "the version of a new UUID; 7 says when it was made, for `key_format: uuid7` (default 4)")
+
+#define FLAG_MAX_TIME(member)                                                                      \
+    FLAG(member, "max-time", 'm', "SECONDS", SECONDS, "for one attempt (default 30)")
+#define FLAG_REMEMBER(member)                                                                      \
+    FLAG(member, "remember", 0, "D", SPAN(1, FOREVER),                                             \
+         "how long a success is remembered (default 7d)")
 
 #endif

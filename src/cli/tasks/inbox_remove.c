@@ -30,8 +30,9 @@ static int report_removed(const struct queue_session *session, enum sources_end 
     return EXIT_UNAVAILABLE;
 }
 
-int inbox_run_remove(struct queue_session *session)
+static int end_source(void *given)
 {
+    struct queue_session *session = given;
     const struct store_actor actor = queue_actor(session);
     enum sources_end end = SOURCES_NOT_FOUND;
     int code = queue_open(session, STORE_COMMAND, false);
@@ -40,3 +41,35 @@ int inbox_run_remove(struct queue_session *session)
                                                       slice_of(session->operand), &actor, &end));
     return code == EXIT_DONE ? report_removed(session, end) : code;
 }
+
+/* ---- the rows ---- */
+
+const struct command command_inbox = {
+    .name = "inbox",
+    .summary = "see the events that were received, and have them handled again",
+    .synopsis = "SUBCOMMAND [OPTIONS]",
+    .about = "Shows the events that the sources of `inbox:` have sent, and what became of their "
+             "handling.",
+    .is_group = true,
+};
+
+#define OPTIONS struct queue_session
+const struct command command_inbox_remove = {
+    .name = "inbox remove",
+    .summary = "end what waits of a source that no config has any more",
+    .synopsis = "SOURCE",
+    .about = "What waits of the source is dead once it is next due, without waiting for "
+             "`roster_gone`; `pawl inbox replay` has it handled after all once a running `pawl "
+             "serve` has the source again. SOURCE is what its events are stored under: `source`, "
+             "or else its name. One that a running `pawl serve` has in its config is not removed.",
+    .operand = "SOURCE",
+    .operands_least = 1,
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{EXIT_FINAL_ERROR, "there is no such source"},
+              {EXIT_USAGE, NULL},
+              {EXIT_BAD_DATA, "a running `pawl serve` has it in its config"},
+              {NO_STORE}},
+    .run = queue_run,
+    .act = end_source,
+};

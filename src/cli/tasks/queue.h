@@ -85,6 +85,18 @@ struct queue_session {
 #define QUEUE_RATE_DEFAULT 10
 #define QUEUE_MAX_TIME_US (30 * CLOCK_US_PER_S)
 
+/* Flags, and ends of commands. */
+#define FLAG_LISTED_GROUP(member)                                                                  \
+    FLAG(member, "group", 0, "G", ANY, "only operations of this group")
+#define FLAG_EDIT_FORCE(member)                                                                    \
+    SWITCH(member, "force", 0, "even if an attempt may have taken effect")
+#define FLAG_ENDPOINT(member)                                                                      \
+    FLAG(member, "endpoint", 0, "NAME", ANY, "only deliveries to this endpoint")
+#define FLAG_SOURCE(member) FLAG(member, "source", 0, "NAME", ANY, "only events of this source")
+#define NO_OPERATION EXIT_FINAL_ERROR, "no such operation, or its state does not allow it"
+#define NO_EVENT EXIT_FINAL_ERROR, "no such event, or its state does not allow it"
+#define NO_DELIVERY EXIT_FINAL_ERROR, "no such delivery, or its state does not allow it"
+
 /* ---- queue.c ---- */
 
 /* Opens the store in this role; `create` makes it where there is none. An exit code; anything but 0
@@ -97,19 +109,8 @@ struct store_actor queue_actor(struct queue_session *session);
 /* An exit code; anything but 0 it explains. */
 int queue_complain(const struct queue_session *session, enum store_status status);
 
-/* ---- the subcommands, on a session that has read its command line; exit codes ---- */
-
-int queue_run_add(struct queue_session *session);
-int queue_run_edit(struct queue_session *session);
-int queue_run_list(struct queue_session *session);
-int queue_run_show(struct queue_session *session);
-int queue_run_retry(struct queue_session *session);
-int queue_run_drop(struct queue_session *session);
-int queue_run_settle(struct queue_session *session);
-int queue_run_pause(struct queue_session *session);
-int queue_run_resume(struct queue_session *session);
-int queue_run_drain(struct queue_session *session);
-int queue_run_replay(struct queue_session *session);
+/* Runs a command of the room: reads its options, a struct queue_session, and acts on them. */
+command_fn queue_run;
 
 /* ---- queue_add.c ---- */
 
@@ -121,25 +122,5 @@ void queue_add_field(struct buf *fields, const struct header *line);
 /* Says what came of an act; `done`: what it is then. An exit code. */
 int queue_report_act(const struct queue_session *session, const struct tasks_acted *acted,
                      const char *done);
-
-/* ---- queue_audit.c ---- */
-
-int queue_run_audit(struct queue_session *session);
-
-/* ---- webhook_publish.c ---- */
-
-int webhook_run_publish(struct queue_session *session);
-
-/* ---- webhook_endpoint.c ---- */
-
-int webhook_run_endpoint(struct queue_session *session);
-
-/* ---- inbox_remove.c ---- */
-
-int inbox_run_remove(struct queue_session *session);
-
-/* ---- stats.c: `pawl stats`, on a session like these ---- */
-
-int stats_run(struct queue_session *session);
 
 #endif

@@ -135,13 +135,15 @@ static int act_on_given(struct queue_session *session, enum tasks_act act, const
     return many ? act_on_many(session, act, done_to_many) : act_on_one(session, act, done);
 }
 
-int queue_run_retry(struct queue_session *session)
+static int retry_operation(void *given)
 {
+    struct queue_session *session = given;
     return act_on_given(session, TASKS_RETRY, "waits again, under its key", "retried");
 }
 
-int queue_run_drop(struct queue_session *session)
+static int drop_task(void *given)
 {
+    struct queue_session *session = given;
     if (session->keep && !session->lists)
         return command_misused(session->command, "--keep goes with --list");
     if (session->lists && (session->operands.n > 0 || session->dead || session->parked))
@@ -203,8 +205,9 @@ static int replay_dead(struct queue_session *session)
     return code;
 }
 
-int queue_run_replay(struct queue_session *session)
+static int replay_task(void *given)
 {
+    struct queue_session *session = given;
     bool all = session->dead;
     if (all == (session->operands.n > 0))
         return command_misused(session->command, "needs IDs or --dead");
@@ -257,12 +260,189 @@ static int switch_lane(struct queue_session *session, bool resume)
     return EXIT_DONE;
 }
 
-int queue_run_pause(struct queue_session *session)
+static int pause_lane(void *given)
 {
+    struct queue_session *session = given;
     return switch_lane(session, false);
 }
 
-int queue_run_resume(struct queue_session *session)
+static int resume_lane(void *given)
 {
+    struct queue_session *session = given;
     return switch_lane(session, true);
 }
+
+/* ---- the rows ---- */
+
+#define FLAG_ALL_DEAD(member) SWITCH(member, "dead", 0, "all that failed finally")
+#define FLAG_ALL_PARKED(member)                                                                    \
+    SWITCH(member, "parked", 0, "all that wait behind one that failed finally")
+#define WHEN_FLAGS                                                                                 \
+    FLAG(since, "since", 0, "T", TIME,                                                             \
+         "only those that ended (parked: were added) at T (2026-01-31T12:00:00Z) or later"),       \
+        FLAG(until, "until", 0, "T", TIME, "the same, at T or earlier")
+#define FLAG_ALL_TO(member)                                                                        \
+    FLAG(member, "to", 0, "PREFIX", ANY, "of these only those for this URL or one below it")
+#define FLAG_ALL_DRY_RUN(member) SWITCH(member, "dry-run", 0, "count them, and change nothing")
+#define FLAG_REPLAY_DEAD(member) SWITCH(member, "dead", 0, "all that have failed finally")
+#define FLAG_SINCE(member)                                                                         \
+    FLAG(member, "since", 0, "T", TIME,                                                            \
+         "with --dead: only those that ended at T (2026-01-31T12:00:00Z) or later")
+#define FLAG_RATE(member)                                                                          \
+    FLAG(member, "rate", 0, "N", INT(1, 1000000), "with --dead: N a second (default 10)")
+#define FLAG_PAUSED_GROUP(member)                                                                  \
+    FLAG(member, "group", 0, "G", ANY, "this group, instead of a target")
+#define SOME_LEFT EXIT_TRY_AGAIN, "it is being sent; of many: some were left, run it again"
+#define ABOUT_MANY                                                                                 \
+    "With --dead or --parked it does so to all of them, one after the other, each as by its ID, "  \
+    "and counts; steps of lists are left out."
+
+#define OPTIONS struct queue_session
+const struct command command_queue_retry = {
+    .name = "queue retry",
+    .summary = "send an operation that failed finally again, under its key",
+    .synopsis = "ID [--reason TEXT]\n"
+                "--dead | --parked [OPTIONS]",
+    .about = "Makes an operation that is dead or dropped wait again, under the same key; its "
+             "attempts count from the start.\n\n" ABOUT_MANY
+             " They are sent again at most ten a second to each target.",
+    .operand = "ID",
+    .operands_most = 1,
+    .flags = FLAGS(
+        FLAG_ALL_DEAD(dead),
+        SWITCH(parked, "parked", 0,
+               "all that failed finally and hold their group: what is parked behind them follows"),
+        WHEN_FLAGS, FLAG_LISTED_GROUP(group), FLAG_ALL_TO(to), FLAG_ALL_DRY_RUN(dry_run),
+        FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}},
+    .run = queue_run,
+    .act = retry_operation,
+};
+
+const struct command command_queue_drop = {
+    .name = "queue drop",
+    .summary = "give an operation up; its group goes on",
+    .synopsis = "ID [--force] [--reason TEXT]\n"
+                "--dead | --parked [OPTIONS]\n"
+                "--list NAME [--keep] [--force] [--reason TEXT]",
+    .about =
+        "Drops an operation that waits or is dead. It is kept in the list as dropped; what waited "
+        "behind it in its group goes on.\n\n" ABOUT_MANY "\n\n"
+        "The list that a step parked is undone; in doubt that needs --force, and it is partial. An "
+        "undo is given up, and its list partial. With --list what is done of a list is undone, or "
+        "with --keep stays; one that is being undone stops, and is partial.",
+    .operand = "ID",
+    .operands_most = 1,
+    .flags = FLAGS(FLAG(lists, "list", 0, "NAME", ANY, "a whole list, by its number or its name"),
+                   SWITCH(keep, "keep", 0, "with --list: leave what is done as it is"),
+                   FLAG_EDIT_FORCE(force), FLAG_ALL_DEAD(dead), FLAG_ALL_PARKED(parked), WHEN_FLAGS,
+                   FLAG_LISTED_GROUP(group), FLAG_ALL_TO(to), FLAG_ALL_DRY_RUN(dry_run),
+                   FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{NO_OPERATION},
+              {EXIT_USAGE, NULL},
+              {NO_STORE},
+              {SOME_LEFT},
+              {EXIT_OUTCOME_UNKNOWN, "an attempt may have taken effect"}},
+    .run = queue_run,
+    .act = drop_task,
+};
+
+const struct command command_queue_pause = {
+    .name = "queue pause",
+    .summary = "send nothing more to a target, or of a group",
+    .synopsis = "URL [--reason TEXT]\n"
+                "--group G [--reason TEXT]",
+    .about = "Sends nothing more to the target of URL (scheme, host and port), or of a group, "
+             "until `pawl queue resume`. What is being sent goes on.",
+    .operand = "URL",
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_PAUSED_GROUP(group), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = pause_lane,
+};
+
+const struct command command_queue_resume = {
+    .name = "queue resume",
+    .summary = "send again to a target, or of a group",
+    .synopsis = "URL [--reason TEXT]\n"
+                "--group G [--reason TEXT]",
+    .about = "Ends a `pawl queue pause`.",
+    .operand = "URL",
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_PAUSED_GROUP(group), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = resume_lane,
+};
+
+const struct command command_webhook_replay = {
+    .name = "webhook replay",
+    .summary = "deliver again, under the same event id",
+    .synopsis = "ID... [--force]\n"
+                "--dead [--since T] [--endpoint NAME] [--rate N] [--force]",
+    .about =
+        "Makes deliveries wait again, under the event's id, with a new timestamp and the secrets "
+        "of that moment; their attempts count from the start, and do not count for the breaker. "
+        "With --dead it does so with all that have failed finally, --rate of them a second.",
+    .operand = "ID",
+    .operands_most = 1000,
+    .flags = FLAGS(FLAG_REPLAY_DEAD(dead), FLAG_SINCE(since), FLAG_ENDPOINT(lane), FLAG_RATE(rate),
+                   SWITCH(force, "force", 0, "also to an endpoint that is disabled"),
+                   FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}},
+    .run = queue_run,
+    .act = replay_task,
+};
+
+const struct command command_webhook_drop = {
+    .name = "webhook drop",
+    .summary = "give a delivery up",
+    .synopsis = "ID [--reason TEXT]\n"
+                "--dead | --parked [OPTIONS]",
+    .about = "Drops a delivery that waits or is dead. It is kept in the list as dropped; what "
+             "waited behind it at an ordered endpoint goes on.\n\n" ABOUT_MANY,
+    .operand = "ID",
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_ALL_DEAD(dead), FLAG_ALL_PARKED(parked), WHEN_FLAGS, FLAG_ENDPOINT(lane),
+                   FLAG_ALL_DRY_RUN(dry_run), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}},
+    .run = queue_run,
+    .act = drop_task,
+};
+
+const struct command command_inbox_replay = {
+    .name = "inbox replay",
+    .summary = "have an event handled again, under the same key",
+    .synopsis = "ID... [--force]\n"
+                "--dead [--since T] [--source NAME] [--rate N] [--force]",
+    .about = "Makes events wait for their handler again, under the same key; their attempts count "
+             "from the start, and do not count for the breaker. With --dead it does so with all "
+             "whose handling has failed finally, --rate of them a second.",
+    .operand = "ID",
+    .operands_most = 1000,
+    .flags = FLAGS(
+        FLAG_REPLAY_DEAD(dead), FLAG_SINCE(since), FLAG_SOURCE(lane), FLAG_RATE(rate),
+        SWITCH(force, "force", 0,
+               "also 7 days after the first attempt, when its handler may know the key no more"),
+        FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being handled"}},
+    .run = queue_run,
+    .act = replay_task,
+};
+
+const struct command command_inbox_drop = {
+    .name = "inbox drop",
+    .summary = "give the handling of an event up",
+    .synopsis = "ID [--reason TEXT]\n"
+                "--dead | --parked [OPTIONS]",
+    .about = "Drops an event whose handling waits or is dead. It is kept in the list as dropped, "
+             "and its id is known; what waited behind it in its order goes on.\n\n" ABOUT_MANY,
+    .operand = "ID",
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_ALL_DEAD(dead), FLAG_ALL_PARKED(parked), WHEN_FLAGS, FLAG_SOURCE(lane),
+                   FLAG_ALL_DRY_RUN(dry_run), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}},
+    .run = queue_run,
+    .act = drop_task,
+};

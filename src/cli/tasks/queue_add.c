@@ -435,8 +435,9 @@ static int add_queue_lines(struct adder *adder)
     return code == EXIT_DONE ? take_lines(adder, &defaults) : code;
 }
 
-int queue_run_add(struct queue_session *session)
+static int add_to_queue(void *given)
 {
+    struct queue_session *session = given;
     if (!session->linked && !session->operand)
         return command_misused(session->command, "needs a URL, `-`, or --linked FILE");
     struct adder *adder = new_adder(session);
@@ -448,3 +449,60 @@ int queue_run_add(struct queue_session *session)
     free_adder(adder);
     return code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct queue_session
+const struct command command_queue_add = {
+    .name = "queue add",
+    .summary = "put an operation on disk, to be sent later",
+    .synopsis = "[-X METHOD] [-d DATA] [-H H]... [--group G] [OPTIONS] URL\n"
+                "[OPTIONS] - < OPERATIONS\n"
+                "[OPTIONS] --linked FILE",
+    .about = "Stores an operation with its key before it returns, and prints its ID and key. The "
+             "same operation under the same --key is stored once. A header given as -H @FILE is "
+             "read from that file at each attempt.\n\n"
+             "With `-` it reads operations from standard input, an object of JSON on each line: "
+             "url, method, headers, header_files, json or data, key, group, on_failure, deadline, "
+             "attempts. What a line omits is as the options say. After a bad line, which is named, "
+             "it stops; the operations before it are stored.\n\n"
+             "With --linked the operations are the steps of a list, sent one after the other, all "
+             "or nothing. A step may have an \"undo\": an object with method, url, headers, and "
+             "json or data, in which {response:/POINTER} and {location} stand for what its step's "
+             "response said. If a step fails finally, those that are done are undone, the last one "
+             "first. If one ends in doubt, the list is parked: retry, drop or settle that step. "
+             "After a first line {\"dedupes\": true} a refusal behind a doubt is undone, too: the "
+             "services of the list answer a known key as they did first.",
+    .operand = "URL",
+    .operands_most = 1,
+    .flags = FLAGS(
+        REQUEST_FLAGS(request), ACCOUNT_FLAGS(request),
+        FLAG(linked, "linked", 0, "FILE", ANY,
+             "add the lines of FILE (`-`: standard input) as the steps of a list, all or nothing"),
+        FLAG(group, "group", 0, "G", ANY, "operations of one group are sent in order"),
+        FLAG(on_failure, "on-failure", 0, "A", WORDS("park|skip"),
+             "after a final failure its group waits for a person, or goes on (default park)"),
+        FLAG(lasts_us, "deadline", 0, "D", SPAN_OR("none", 1, FOREVER - 1),
+             "no attempt begins later than D (30m, 30d) from now on; none: whenever (default: 7d "
+             "from the first attempt that reached the service)"),
+        FLAG(attempts, "attempts", 0, "N", INT(1, 1000000),
+             "at most N attempts (default: any number)"),
+        FLAG_REMEMBER(remember_us), ANSWER_FLAGS(request),
+        FLAG_BY(request, request_take_wait_on, "wait-on", 0, "CODES", ANY,
+                "statuses (403 or 403,423) that wait for other credentials, as 401 and 407 do"),
+        FLAG_BY(request, request_take_final_on, "final-on", 0, "CODES", ANY,
+                "statuses (401) that do not, and are final"),
+        FLAG(dedupe_us, "dedupe-payload", 0, "D", SPAN(1, FOREVER - 1),
+             "add nothing where the same was added so within D (10m), or waits: print that one"),
+        FLAG(most, "most", 0, "N", INT(1, 100000000),
+             "refuse an operation if more than N would then be waiting; concurrent adds count each "
+             "other only if all use --most"),
+        FLAG_KEY_VERSION(request), FLAG_STORE(store_path)),
+    .exits = {{EXIT_FINAL_ERROR, "it was added before, and is dead or dropped"},
+              {EXIT_USAGE, NULL},
+              {EXIT_BAD_DATA, "a bad line, no JSON behind --json, or the key of another operation"},
+              {NO_STORE},
+              {EXIT_TRY_AGAIN, "the queue is full (--most)"}},
+    .run = queue_run,
+    .act = add_to_queue,
+};

@@ -80,8 +80,9 @@ static int walk_task_acts(struct queue_session *session, size_t skip, size_t *re
     return code;
 }
 
-int queue_run_audit(struct queue_session *session)
+static int list_task_acts(void *given)
 {
+    struct queue_session *session = given;
     size_t n = 0;
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
@@ -94,3 +95,58 @@ int queue_run_audit(struct queue_session *session)
                 n - skip, n);
     return code;
 }
+
+/* ---- the rows ---- */
+
+#define OPTIONS struct queue_session
+const struct command command_queue_audit = {
+    .name = "queue audit",
+    .summary = "list who acted on queued operations by hand",
+    .synopsis = "[OPTIONS]",
+    .about = "Prints who did what to queued operations, targets and groups, oldest first; if there "
+             "are more acts than --limit, the last ones. Acts are kept for 400 days. With --json "
+             "each act is an object on a line of its own.",
+    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = list_task_acts,
+};
+
+const struct command command_webhook_audit = {
+    .name = "webhook audit",
+    .summary = "list who acted on deliveries and endpoints by hand",
+    .synopsis = "[OPTIONS]",
+    .about = "Prints who did what to deliveries and endpoints, oldest first; if there are more "
+             "acts than --limit, the last ones. Acts are kept for 400 days. With --json each act "
+             "is an object on a line of its own.",
+    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = list_task_acts,
+};
+
+const struct command command_inbox_audit = {
+    .name = "inbox audit",
+    .summary = "list who acted on received events and sources by hand",
+    .synopsis = "[OPTIONS]",
+    .about = "Prints who did what to received events and sources, oldest first; if there are more "
+             "acts than --limit, the last ones. Acts are kept for 400 days. With --json each act "
+             "is an object on a line of its own.",
+    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = list_task_acts,
+};
+
+const struct command command_store_audit = {
+    .name = "store audit",
+    .summary = "list who froze, thawed or marked a store",
+    .synopsis = "[OPTIONS]",
+    .about = "Prints who froze, thawed or marked the store, oldest first; if there are more acts "
+             "than --limit, the last ones. Acts are kept for 400 days. With --json each act is an "
+             "object on a line of its own.",
+    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {EXIT_UNAVAILABLE, "the store cannot be used"}},
+    .run = queue_run,
+    .act = list_task_acts,
+};

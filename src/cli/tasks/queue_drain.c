@@ -284,8 +284,9 @@ static int run_drain(struct drain *drain)
     return report_drain(drain);
 }
 
-int queue_run_drain(struct queue_session *session)
+static int drain_queue(void *given)
 {
+    struct queue_session *session = given;
     struct drain *drain = mem_zalloc(1, sizeof *drain);
     if (session->once && session->follow)
         return command_misused(session->command, "--once and --follow exclude each other");
@@ -296,3 +297,33 @@ int queue_run_drain(struct queue_session *session)
     free_drain(drain);
     return code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct queue_session
+const struct command command_queue_drain = {
+    .name = "queue drain",
+    .summary = "send what is queued, until nothing waits",
+    .synopsis = "[--once | --follow] [-j N] [OPTIONS]",
+    .about = "Sends the operations of the queue, each under its key, those of a group in order, "
+             "and tries again what may yet be done, by the profile `queue` (see `pawl backoff "
+             "queue`). Without a network it costs no attempt. SIGTERM or SIGINT lets what is being "
+             "sent end; on a second signal it exits at once. It may be killed at any moment: the "
+             "next drain goes on under the same keys. On a file there is one drain at a time, on "
+             "PostgreSQL they share the work.",
+    .flags = FLAGS(
+        SWITCH(once, "once", 0, "until nothing is due now"),
+        SWITCH(follow, "follow", 0, "until it is stopped by a signal"),
+        SWITCH(only_new, "new", 0, "the exit code says nothing of what had failed finally before"),
+        FLAG(in_flight, "jobs", 'j', "N", INT(1, 256),
+             "at most N operations at a time (default 4 to one target, 256 in all)"),
+        FLAG_MAX_TIME(max_time_us), ROUTE_FLAGS(request), FLAG_STORE(store_path)),
+    .exits = {{EXIT_FINAL_ERROR,
+               "some are dead, also from before (--new): `pawl queue list --dead`"},
+              {EXIT_USAGE, NULL},
+              {NO_STORE},
+              {EXIT_FAIL_STOP, NULL},
+              {EXIT_TRY_AGAIN, "some are left, or another drain runs"}},
+    .run = queue_run,
+    .act = drain_queue,
+};

@@ -172,8 +172,9 @@ static int check_url(const struct queue_session *session)
     return EXIT_DONE;
 }
 
-int queue_run_edit(struct queue_session *session)
+static int edit_operation(void *given)
 {
+    struct queue_session *session = given;
     bool has_body = session->request.request.has_body;
     if ((session->operands.n != 1) == !session->to)
         return command_misused(session->command, "needs either an ID or --to PREFIX");
@@ -190,3 +191,33 @@ int queue_run_edit(struct queue_session *session)
         return code;
     return session->to ? edit_all(session) : edit_one(session, session->id);
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct queue_session
+const struct command command_queue_edit = {
+    .name = "queue edit",
+    .summary = "change what an operation sends; it gets a new key",
+    .synopsis = "ID -d DATA [--force] [--reason TEXT]\n"
+                "{ID | --to PREFIX} -H H [--reason TEXT]\n"
+                "ID --url URL [-X METHOD] [-d DATA | -H H] [--force] [--reason TEXT]",
+    .about = "Gives an operation another body and a new key, which it prints; its attempts count "
+             "from the start. If one may have taken effect, that needs --force. With -H it stays "
+             "what it was, under its key, and is sent with these credentials. With --url an undo "
+             "becomes what is given, and a step of a list that has not begun goes elsewhere.",
+    .operand = "ID",
+    .operands_most = 1,
+    .flags = FLAGS(REQUEST_FLAGS(request),
+                   FLAG(to, "to", 0, "PREFIX", ANY,
+                        "all that wait to be sent to this URL, or below it (with -H alone)"),
+                   FLAG(url, "url", 0, "URL", ANY,
+                        "of an undo, or of a step that has not begun: send it there"),
+                   FLAG_EDIT_FORCE(force), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{NO_OPERATION},
+              {EXIT_USAGE, NULL},
+              {NO_STORE},
+              {EXIT_TRY_AGAIN, "it is being sent"},
+              {EXIT_OUTCOME_UNKNOWN, "an attempt may have taken effect"}},
+    .run = queue_run,
+    .act = edit_operation,
+};

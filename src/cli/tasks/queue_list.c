@@ -109,8 +109,9 @@ static int print_pages(struct queue_session *session, struct tasks_wanted *wante
     return code;
 }
 
-int queue_run_list(struct queue_session *session)
+static int list_tasks(void *given)
 {
+    struct queue_session *session = given;
     BUF_AUTO struct buf heading = buf_make(SIZE_MAX);
     struct tasks_wanted wanted = {.ord = slice_of(session->group), .lane = slice_of(session->lane)};
     int code = queue_open(session, STORE_COMMAND, false);
@@ -237,8 +238,9 @@ static int print_whole(struct queue_session *session, const struct tasks_whole *
     return print_buf(session->command, &text);
 }
 
-int queue_run_show(struct queue_session *session)
+static int show_task(void *given)
 {
+    struct queue_session *session = given;
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
@@ -250,3 +252,95 @@ int queue_run_show(struct queue_session *session)
     return command_failed(session->command, EXIT_FINAL_ERROR, "there is no %s %lld",
                           session->kind->noun, (long long)session->id);
 }
+
+/* ---- the rows ---- */
+
+#define STATE_FLAGS                                                                                \
+    FLAG(state, "state", 0, "S", WORDS(TASKS_STATE_NAMES), "only those in this state"),            \
+        SWITCH(dead, "dead", 0, "only those that failed finally, as `--state dead`")
+
+#define OPTIONS struct queue_session
+const struct command command_queue_list = {
+    .name = "queue list",
+    .summary = "list operations, oldest first",
+    .synopsis = "[OPTIONS]",
+    .about =
+        "Lists the operations of the queue, oldest first. What waits in its group behind one that "
+        "is tried again is listed with that one's ID and since when; behind one that failed "
+        "finally it is `parked`. With --json each one is an object on a line of its own.",
+    .flags = FLAGS(STATE_FLAGS, FLAG_LISTED_GROUP(group), FLAG_LIMIT(limit), FLAG_JSON(json),
+                   FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = list_tasks,
+};
+
+const struct command command_queue_show = {
+    .name = "queue show",
+    .summary = "print one operation with its attempts",
+    .synopsis = "ID [OPTIONS]",
+    .about = "Prints everything about one operation: what is sent, and how its attempts ended.",
+    .operand = "ID",
+    .operands_least = 1,
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_JSON(json), FLAG_STORE(store_path)),
+    .exits = {{EXIT_FINAL_ERROR, "no such operation"}, {EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = show_task,
+};
+
+const struct command command_webhook_list = {
+    .name = "webhook list",
+    .summary = "list deliveries, oldest first",
+    .synopsis = "[OPTIONS]",
+    .about = "Lists deliveries, one for each event and endpoint, oldest first. With --json each "
+             "one is an object on a line of its own.",
+    .flags = FLAGS(STATE_FLAGS, FLAG_ENDPOINT(lane), FLAG_LIMIT(limit), FLAG_JSON(json),
+                   FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = list_tasks,
+};
+
+const struct command command_webhook_show = {
+    .name = "webhook show",
+    .summary = "print one delivery with its attempts",
+    .synopsis = "ID [OPTIONS]",
+    .about = "Prints everything about one delivery: its event, its endpoint, and how its attempts "
+             "ended.",
+    .operand = "ID",
+    .operands_least = 1,
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_JSON(json), FLAG_STORE(store_path)),
+    .exits = {{EXIT_FINAL_ERROR, "no such delivery"}, {EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = show_task,
+};
+
+const struct command command_inbox_list = {
+    .name = "inbox list",
+    .summary = "list received events, oldest first",
+    .synopsis = "[OPTIONS]",
+    .about = "Lists received events, oldest first, with the state of their handling. With --json "
+             "each one is an object on a line of its own.",
+    .flags = FLAGS(STATE_FLAGS, FLAG_SOURCE(lane), FLAG_LIMIT(limit), FLAG_JSON(json),
+                   FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = list_tasks,
+};
+
+const struct command command_inbox_show = {
+    .name = "inbox show",
+    .summary = "print one event with the attempts to handle it",
+    .synopsis = "ID [OPTIONS]",
+    .about = "Prints everything about one received event: its source, its body, and how the "
+             "attempts of its handler ended.",
+    .operand = "ID",
+    .operands_least = 1,
+    .operands_most = 1,
+    .flags = FLAGS(FLAG_JSON(json), FLAG_STORE(store_path)),
+    .exits = {{EXIT_FINAL_ERROR, "no such event"}, {EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = show_task,
+};

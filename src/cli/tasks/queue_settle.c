@@ -261,8 +261,9 @@ static int settle_operation(struct settling *settling)
     return stored && stored->list_id != 0 ? settle_list_step(settling) : settle_alone(settling);
 }
 
-int queue_run_settle(struct queue_session *session)
+static int settle_task(void *given)
 {
+    struct queue_session *session = given;
     struct settling settling = {
         .saver = {save}, .session = session, .response = buf_make(SIZE_MAX)};
     if (session->settles_done == session->settles_undone)
@@ -275,3 +276,33 @@ int queue_run_settle(struct queue_session *session)
     tasks_whole_fini(&settling.whole);
     return code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct queue_session
+const struct command command_queue_settle = {
+    .name = "queue settle",
+    .summary = "say whether an operation was done",
+    .synopsis = "ID --done [--response @FILE] [--reason TEXT]\n"
+                "ID --not-done [--reason TEXT]",
+    .about = "Says what a person found out of an operation that waits, is dead or dropped. With "
+             "--done it is done, its key is that of a success, and its group goes on. With "
+             "--not-done it is in doubt no more: it stays, and may be sent, edited or dropped.\n\n"
+             "Of the step that parked a list: the list goes on, with its undo filled in from the "
+             "response, or is undone. Of an undo: it was done by hand, or is given up.",
+    .operand = "ID",
+    .operands_least = 1,
+    .operands_most = 1,
+    .flags = FLAGS(SWITCH(settles_done, "done", 0, "it was done"),
+                   SWITCH(settles_undone, "not-done", 0, "it was not done"),
+                   FLAG(response, "response", 0, "BODY", ANY,
+                        "with --done: the body of its response: shown, replayed under its key, and "
+                        "what fills in its undo; @FILE, @- from stdin"),
+                   FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .exits = {{NO_OPERATION},
+              {EXIT_USAGE, NULL},
+              {NO_STORE},
+              {EXIT_TRY_AGAIN, "it is being sent, or may still be on its way"}},
+    .run = queue_run,
+    .act = settle_task,
+};

@@ -57,8 +57,9 @@ static int print_stats(struct queue_session *session, struct counters *counters)
     return code;
 }
 
-int stats_run(struct queue_session *session)
+static int show_stats(void *given)
 {
+    struct queue_session *session = given;
     if (session->json && session->prometheus)
         return command_misused(session->command, "--json and --prometheus exclude each other");
     struct counters *counters = mem_zalloc(1, sizeof *counters);
@@ -72,3 +73,20 @@ int stats_run(struct queue_session *session)
     mem_free(counters);
     return code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct queue_session
+const struct command command_stats = {
+    .name = "stats",
+    .summary = "print what commands counted in a store",
+    .synopsis = "[--prometheus | --json] [--store PATH]",
+    .about = "Prints the counters that commands keep in the store, where no gateway counts: "
+             "operations, retries and what was given up, by retry profile. With --json each is an "
+             "object on a line of its own.",
+    .flags = FLAGS(SWITCH(prometheus, "prometheus", 0, "print the text format of Prometheus"),
+                   FLAG_JSON(json), FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
+    .run = queue_run,
+    .act = show_stats,
+};

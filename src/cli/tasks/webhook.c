@@ -32,20 +32,6 @@ struct webhook_options {
 
 /* ---- the command line ---- */
 
-static const struct flag_place places[FLAG_COUNT] = {
-    [FLAG_SCHEME] = FLAG_PLACE(struct webhook_options, scheme),
-    [FLAG_SECRET] = FLAG_PLACE(struct webhook_options, secrets),
-    [FLAG_EVENT_ID] = FLAG_PLACE(struct webhook_options, id),
-    [FLAG_TIMESTAMP] = FLAG_PLACE(struct webhook_options, timestamp),
-    [FLAG_VERIFY_AT] = FLAG_PLACE(struct webhook_options, timestamp),
-    [FLAG_ALL_HEADERS] = FLAG_PLACE(struct webhook_options, headers),
-    [FLAG_RECEIVED_HEADER] = FLAG_PLACE(struct webhook_options, received),
-    [FLAG_RECEIVE_AT] = FLAG_PLACE(struct webhook_options, listen),
-    [FLAG_RESPOND] = FLAG_PLACE(struct webhook_options, status),
-    [FLAG_TOLERANCE] = FLAG_PLACE(struct webhook_options, tolerance_us),
-    [FLAG_LISTEN_TOLERANCE] = FLAG_PLACE(struct webhook_options, tolerance_us),
-};
-
 /* ---- secrets ---- */
 
 static int read_webhook_secrets(struct webhook_options *options)
@@ -176,36 +162,116 @@ static int listen_for(const struct webhook_options *options)
 
 /* ---- all ---- */
 
-static int run_webhook_command(enum command_id id, struct webhook_options *options)
+static int act_on_webhook(const struct command *command, struct webhook_options *options)
 {
     BUF_AUTO struct buf body = buf_make(0);
     size_t scheme = options->scheme > 0 ? options->scheme - 1 : 0;
     options->as = signature_scheme_find(signature_scheme_name(scheme));
     if (options->timestamp == 0)
         options->timestamp = clock_wall_us() / CLOCK_US_PER_S;
-    if (options->secrets.n == 0 && id != COMMAND_webhook_listen)
+    if (options->secrets.n == 0 && command != &command_webhook_listen)
         return command_misused(options->command, "needs --secret");
     int code = read_webhook_secrets(options);
-    if (code == EXIT_DONE && id == COMMAND_webhook_listen)
+    if (code == EXIT_DONE && command == &command_webhook_listen)
         return listen_for(options);
     if (code == EXIT_DONE)
         code = input_read(options->command, NULL, &body);
     if (code != EXIT_DONE)
         return code;
     options->body = buf_slice(&body);
-    return id == COMMAND_webhook_sign ? sign_webhook(options) : verify_webhook(options);
+    return command == &command_webhook_sign ? sign_webhook(options) : verify_webhook(options);
 }
 
-int command_webhook(enum command_id id, struct operands at)
+static int run_webhook(const struct command *command, struct operands at)
 {
-    struct webhook_options options = {.command = command_at(id)->name,
+    struct webhook_options options = {.command = command->name,
                                       .listen = "127.0.0.1:9001",
                                       .status = 200,
                                       .tolerance_us = SIGNATURE_TOLERANCE_US,
                                       .arena = arena_make(ARENA_MAX)};
-    int code = command_read(id, &at, places, &options);
+    int code = command_read(command, &at, &options);
     if (code == EXIT_DONE)
-        code = run_webhook_command(id, &options);
+        code = act_on_webhook(command, &options);
     arena_fini(&options.arena);
     return code;
 }
+
+/* ---- the rows ---- */
+
+#define FLAG_SECRET(member)                                                                        \
+    FLAG(member, "secret", 0, "SECRET", LIST(SIGNATURE_SECRETS_MAX),                               \
+         "the secret as the sender shows it, or file:PATH; may be repeated while secrets rotate")
+#define FLAG_SCHEME(member)                                                                        \
+    FLAG(member, "scheme", 0, "NAME", WORDS("standard|stripe|github|slack|shopify"),               \
+         "whose signatures they are (default standard: Standard Webhooks)")
+
+const struct command command_webhook = {
+    .name = "webhook",
+    .summary = "publish events, see their deliveries; sign and verify",
+    .synopsis = "SUBCOMMAND [OPTIONS]",
+    .about = "Publishes events for the endpoints of `webhooks:`, shows what became of their "
+             "deliveries, and sends them again. Signs a webhook as its sender does, and verifies "
+             "one as its receiver does.",
+    .is_group = true,
+};
+
+#define OPTIONS struct webhook_options
+const struct command command_webhook_sign = {
+    .name = "webhook sign",
+    .summary = "print the signature of a body",
+    .synopsis = "--secret SECRET... --id ID [--timestamp T] [--scheme NAME] [--headers]",
+    .about = "Reads the body from standard input and prints the value of its signature header. "
+             "With several secrets it has a signature of each, where the scheme has room for them. "
+             "`whsec_` secrets sign with HMAC-SHA256 (v1), `whsk_` ones with Ed25519 (v1a).",
+    .flags = FLAGS(
+        FLAG_SECRET(secrets),
+        FLAG(id, "id", 0, "ID", ANY,
+             "the event's id, which `--scheme standard` signs and requires; the others ignore it"),
+        FLAG(timestamp, "timestamp", 0, "T", INT(1, 253402300799),
+             "the timestamp to sign, in seconds since 1970 (default: now)"),
+        FLAG_SCHEME(scheme), SWITCH(headers, "headers", 0, "print whole header lines")),
+    .exits = {{EXIT_USAGE, NULL}, {EXIT_BAD_DATA, "the secret cannot be read"}},
+    .run = run_webhook,
+};
+
+const struct command command_webhook_verify = {
+    .name = "webhook verify",
+    .summary = "say whether a body was signed with a secret, and if not why",
+    .synopsis = "--secret SECRET... -H H... [--timestamp T] [--tolerance D] [--scheme NAME]",
+    .about = "Reads the body from standard input, byte for byte as it was received, and prints "
+             "`good`; or says what is wrong: a header that is missing, a timestamp beyond the "
+             "tolerance, no signature that matches.",
+    .flags = FLAGS(FLAG_SECRET(secrets),
+                   FLAG(received, "header", 'H', "H", LIST(0),
+                        "a header of the request, `Name: value`; repeat it for each"),
+                   FLAG(timestamp, "timestamp", 0, "T", INT(1, 253402300799),
+                        "verify as of this time, in seconds since 1970 (default: now)"),
+                   FLAG(tolerance_us, "tolerance", 0, "D", SPAN(0, FOREVER),
+                        "how far the request's timestamp may be from --timestamp, in either "
+                        "direction (default 5m)"),
+                   FLAG_SCHEME(scheme)),
+    .exits = {{EXIT_FINAL_ERROR, "no valid signature, or a timestamp beyond the tolerance"},
+              {EXIT_USAGE, NULL},
+              {EXIT_BAD_DATA, "the secret cannot be read"}},
+    .run = run_webhook,
+};
+
+const struct command command_webhook_listen = {
+    .name = "webhook listen",
+    .summary = "receive webhooks while you develop: verify and print them",
+    .synopsis = "[--listen ADDRESS] [--secret SECRET]... [--scheme NAME] [--status CODE]",
+    .about = "Receives webhooks on loopback until SIGINT or SIGTERM, and prints each as a line of "
+             "JSON. With --secret it verifies them and responds 401 to what is not signed. "
+             "--status tries what a sender does when its receiver fails.",
+    .flags = FLAGS(
+        FLAG(listen, "listen", 0, "ADDRESS", ANY, "loopback HOST:PORT (default 127.0.0.1:9001)"),
+        FLAG_SECRET(secrets), FLAG_SCHEME(scheme),
+        FLAG(tolerance_us, "tolerance", 0, "D", SPAN(0, FOREVER),
+             "how far a request's timestamp may be from now, in either direction (default 5m)"),
+        FLAG(status, "status", 0, "CODE", INT(200, 599),
+             "the status of the response to what is signed (default 200)")),
+    .exits = {{EXIT_FINAL_ERROR, "the address cannot be used"},
+              {EXIT_USAGE, NULL},
+              {EXIT_BAD_DATA, "the secret cannot be read"}},
+    .run = run_webhook,
+};

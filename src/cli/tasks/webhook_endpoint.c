@@ -234,8 +234,9 @@ static int act_on_endpoint(struct queue_session *session, enum endpoints_act act
     return code == EXIT_DONE ? report_endpoint_act(session, &acted, done[act]) : code;
 }
 
-int webhook_run_endpoint(struct queue_session *session)
+static int run_endpoint_act(void *given)
 {
+    struct queue_session *session = given;
     ptrdiff_t act_at = slice_item(SLICE(ENDPOINTS_ACT_NAMES), '|', slice_of(session->operand));
     bool is_list = slice_eq(slice_of(session->operand), SLICE("list"));
     bool is_show = slice_eq(slice_of(session->operand), SLICE("show"));
@@ -255,3 +256,49 @@ int webhook_run_endpoint(struct queue_session *session)
         return print_found(session, is_list ? SLICE("") : slice_of(session->operands.at[1]));
     return act_on_endpoint(session, (enum endpoints_act)act_at);
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct queue_session
+const struct command command_webhook_endpoint = {
+    .name = "webhook endpoint",
+    .summary = "list, add, remove, enable or disable endpoints",
+    .synopsis =
+        "add --name NAME --url URL --types A,B [--secret SECRET]... [--option NAME=VALUE]...\n"
+        "list [--json]\n"
+        "show NAME [--json]\n"
+        "enable NAME\n"
+        "disable NAME\n"
+        "rotate NAME [--secret SECRET] [--overlap D]\n"
+        "remove NAME [--force]",
+    .about = "Endpoints are those of `webhooks:` in the config, and those that `add` puts into the "
+             "store; a running `pawl serve` starts to send to these within a second. Without "
+             "--secret a new one is made, and shown once. Deliveries to an endpoint that is "
+             "disabled (by an operator, by a 410, or as it failed for 7 days) or removed are dead; "
+             "once it is enabled, `pawl webhook replay --dead --endpoint NAME` sends them.",
+    .operand = "add|list|show|enable|disable|rotate|remove",
+    .operands_least = 1,
+    .operands_most = 2,
+    .flags = FLAGS(FLAG_ACT_REASON(reason),
+                   FLAG(endpoint.name, "name", 0, "NAME", ANY, "add: what it is called"),
+                   FLAG(endpoint.url, "url", 0, "URL", ANY, "add: where events are sent"),
+                   FLAG(endpoint.types, "types", 0, "A,B", ANY,
+                        "add: types of events that it wants, such as refund.*"),
+                   FLAG(endpoint.secrets, "secret", 0, "SECRET", LIST(SIGNATURE_SECRETS_MAX),
+                        "add, rotate: the secret to sign with, or file:PATH (default: a new one, "
+                        "which is shown once); add takes several"),
+                   FLAG(endpoint.options, "option", 0, "NAME=VALUE", LIST(FLAG_TEXTS_MAX),
+                        "add: another option of an endpoint (ordered=true, timeout=5s, "
+                        "tenants=[\"m1\"]); may be repeated"),
+                   FLAG(endpoint.overlap_us, "overlap", 0, "D", SPAN(0, FOREVER - 1),
+                        "rotate: how long the secrets before still sign (default 24h)"),
+                   SWITCH(force, "force", 0,
+                          "remove: forget the name and state of one that no config has any more"),
+                   FLAG_JSON(json), FLAG_STORE(store_path)),
+    .exits = {{EXIT_FINAL_ERROR, "there is no such endpoint"},
+              {EXIT_USAGE, NULL},
+              {EXIT_BAD_DATA, "an invalid endpoint, or the name is taken"},
+              {NO_STORE}},
+    .run = queue_run,
+    .act = run_endpoint_act,
+};

@@ -19,8 +19,9 @@ static int report_published(const struct queue_session *session,
     return EXIT_DONE;
 }
 
-int webhook_run_publish(struct queue_session *session)
+static int publish_event(void *given)
 {
+    struct queue_session *session = given;
     struct arena arena = arena_make(ARENA_MAX);
     struct webhook_published published;
     const char *problem;
@@ -39,3 +40,33 @@ int webhook_run_publish(struct queue_session *session)
                                                        &session->parker.parker, &published));
     return code == EXIT_DONE ? report_published(session, &published) : code;
 }
+
+/* ---- the row ---- */
+
+#define OPTIONS struct queue_session
+const struct command command_webhook_publish = {
+    .name = "webhook publish",
+    .summary = "publish an event, which `pawl serve` sends to the endpoints",
+    .synopsis = "TYPE [-d DATA] [--id ID] [--tenant T] [--time TIME]",
+    .about = "Publishes an event of a type such as refund.created, with JSON as its data, and "
+             "prints its id. It is on disk then, and a `pawl serve` on the same store delivers it. "
+             "The same id again, with the same type, tenant and data, is the same event.",
+    .operand = "TYPE",
+    .operands_least = 1,
+    .operands_most = 1,
+    .flags = FLAGS(
+        FLAG_BY(request, request_take_data, "data", 'd', "DATA", ANY,
+                "the event's data, JSON; @FILE reads it from a file, @- from standard input "
+                "(default: null)"),
+        FLAG(event_id, "id", 0, "ID", ANY,
+             "the event's id, 1 to 255 of A-Za-z0-9_- (default: a new one, which is printed)"),
+        FLAG(tenant, "tenant", 0, "T", ANY,
+             "the tenant whose event it is, where endpoints select by `tenants`"),
+        FLAG(event_time, "time", 0, "TIME", ANY, "when it happened, RFC 3339 (default: now)"),
+        FLAG_STORE(store_path)),
+    .exits = {{EXIT_USAGE, NULL},
+              {EXIT_BAD_DATA, "no event, or its id has another event"},
+              {NO_STORE}},
+    .run = queue_run,
+    .act = publish_event,
+};
