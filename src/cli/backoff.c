@@ -62,8 +62,7 @@ const struct command command_backoff = {
              "are user_facing, api, background, scheduled, webhook and queue. With --json each "
              "attempt is an object on a line of its own.",
     .operand = "PROFILE",
-    .operands_least = 1,
-    .operands_most = 1,
+    .operands = {1, 1},
     .flags = FLAGS(FLAG(seed, "seed", 0, "N", INT(0, INT64_C(9007199254740991)),
                         "the same delays each time (default: other ones)"),
                    SWITCH(csv, "csv", 0, "print CSV: attempt,delay_ms"), FLAG_JSON(json)),

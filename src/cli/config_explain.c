@@ -83,7 +83,7 @@ const struct command command_config_explain = {
              "that sets it, as YAML that means the same as FILE; with OPTION, of that option "
              "alone. Environment variables are printed unexpanded, as ${NAME}.",
     .operand = "OPTION",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(FLAG_CONFIG(config), FLAG_JSON(json)),
     .exits = {{EXIT_USAGE, NULL}},
     .run = run_explain,

@@ -131,7 +131,7 @@ const struct command command_errors = {
              "caller can do. A code that ends in `.*` stands for the codes of its family that have "
              "no row of their own. With --json each error is an object on a line of its own.",
     .operand = "CODE",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(FLAG_JSON(json)),
     .exits = {{EXIT_FINAL_ERROR, "no such error"}, {EXIT_USAGE, NULL}},
     .run = run_errors,

@@ -153,7 +153,7 @@ const struct command command_hash = {
     .about = "Prints the payload hash of a body: SHA-256 of its canonical form, as 64 hex digits. "
              "Reads FILE, or standard input if FILE is missing or `-`; at most 64 MiB.",
     .operand = "FILE",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(
         SWITCH(canonical, "canonical", 'c', "print the bytes that are hashed"),
         FLAG(content_type, "content-type", 't', "TYPE", ANY,

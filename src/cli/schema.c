@@ -26,7 +26,7 @@ const struct command command_schema = {
              "database's owner: `pawl schema postgres | psql`. It may be run again. The first "
              "`pawl serve` also runs it, if its role has the privilege.",
     .operand = "STORE",
-    .operands_most = 1,
+    .operands = {0, 1},
     .exits = {{EXIT_USAGE, NULL}},
     .run = run_schema,
 };

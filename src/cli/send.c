@@ -530,7 +530,7 @@ static int run_send_command(const struct command *command, struct operands at)
     send->max_time_us = MAX_TIME_US;
     send->connect_us = CONNECT_US;
     send->profile = RETRY_PROFILE_user_facing;
-    request_options_init(&send->options, NAME);
+    send->options = (struct request_options)REQUEST_OPTIONS(NAME);
     int code = command_read(command, &at, send);
     if (code == EXIT_DONE) {
         request_options_end(&send->options, at.at[0]);
@@ -554,8 +554,7 @@ const struct command command_send = {
              "The key is stored before the first byte leaves. A success is remembered: the same "
              "key sends nothing again, and prints the kept response. Another request is refused.",
     .operand = "URL",
-    .operands_least = 1,
-    .operands_most = 1,
+    .operands = {1, 1},
     .flags = FLAGS(REQUEST_FLAGS(options), ACCOUNT_FLAGS(options),
                    FLAG(profile, "profile", 0, "P", PROFILE,
                         "the retry profile (default user_facing; see `pawl backoff`)"),
@@ -572,7 +571,7 @@ const struct command command_send = {
                    SWITCH(include, "include", 'i', "print the response's headers, too"),
                    SWITCH(silent, "silent", 's', "print no progress and no reason of a failure"),
                    SWITCH(verbose, "verbose", 'v', "print each request's and response's headers"),
-                   ROUTE_FLAGS(options), ANSWER_FLAGS(options), FLAG_KEY_VERSION(options),
+                   ROUTE_FLAGS(options.route), ANSWER_FLAGS(options), FLAG_KEY_VERSION(options),
                    FLAG_STORE(store_path)),
     .exits = {{EXIT_FINAL_ERROR, "the service refused it, or redirects it"},
               {EXIT_USAGE, NULL},

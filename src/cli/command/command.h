@@ -179,6 +179,11 @@ struct flag {
     }
 #define SWITCH(member, name, letter, help) FLAG(member, name, letter, NULL, ANY, help)
 
+/* How a room runs a command: by `act`, on OPTIONS that begin as the rest says. */
+#define ACTS(room, act_of_room, ...)                                                               \
+    .run = room, .act = act_of_room, .options = &(const OPTIONS){__VA_ARGS__},                     \
+    .size = sizeof(OPTIONS)
+
 /* Those of a command; --help goes without saying. */
 #define FLAGS(...) ((const struct flag[]){__VA_ARGS__, {NULL}})
 
@@ -224,13 +229,18 @@ struct command {
     bool is_group;
     bool runs_other; /* behind the first operand everything belongs to the command that it runs */
     const char *operand; /* what the help calls it; NULL: there is none */
-    int operands_least;
-    int operands_most;
+    struct {
+        int least;
+        int most;
+    } operands;
     bool needs_first;                             /* nothing can be done without the first flag */
     const struct flag *flags;                     /* up to one without a name; NULL: none */
     struct command_exit exits[COMMAND_EXITS_MAX]; /* up to one without words */
     command_fn *run;                              /* NULL: of a group */
-    int (*act)(void *options);                    /* what `run` of a room does it by */
+    int (*act)(void *options);                    /* what `run` of a room does it by, */
+    const void *options;                          /* and with what, before the flags are read */
+    size_t size;                                  /* of it */
+    void (*fini)(void *options);                  /* frees what the flags took; NULL: nothing */
 };
 
 #define X(name) extern const struct command command_##name;

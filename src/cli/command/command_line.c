@@ -168,10 +168,10 @@ static int refuse_value(const struct grammar *grammar, const struct flag *flag, 
 static int refuse_operands(const struct grammar *grammar, const struct operands *at)
 {
     const struct command *command = grammar->command;
-    if (at->n < command->operands_least)
+    if (at->n < command->operands.least)
         return command_misused(command->name, "needs a %s", command->operand);
     return command_misused(command->name, "unexpected argument `%s`",
-                           at->at[command->operands_most]);
+                           at->at[command->operands.most]);
 }
 
 /* ---- reading ---- */
@@ -328,7 +328,7 @@ static int review_command_line(const struct grammar *grammar, bool has_needed,
                                const struct operands *at)
 {
     const struct command *command = grammar->command;
-    if (at->n < command->operands_least || at->n > command->operands_most)
+    if (at->n < command->operands.least || at->n > command->operands.most)
         return refuse_operands(grammar, at);
     if (has_needed)
         return EXIT_DONE;

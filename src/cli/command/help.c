@@ -196,7 +196,7 @@ const struct command command_help = {
     .about =
         "Prints the help of a command, as its --help does; without COMMAND, the list of commands.",
     .operand = "COMMAND",
-    .operands_most = 2,
+    .operands = {0, 2},
     .exits = {{EXIT_USAGE, NULL}},
     .run = run_help,
 };

@@ -325,7 +325,7 @@ static int run_each_command(const struct command *command, struct operands at)
     if (!session)
         return jobs_say(EXIT_UNAVAILABLE, "out of memory");
     jobs_init(&session->options, EACH_NAME);
-    request_options_init(&session->request, EACH_NAME);
+    session->request = (struct request_options)REQUEST_OPTIONS(EACH_NAME);
     session->options.job.ttl_us = TTL_US;
     session->n_jobs = 1;
     session->max_time_us = MAX_TIME_US;
@@ -365,7 +365,7 @@ const struct command command_each = {
         "a second signal kills it. If several exit codes apply, it is the first in the list below.",
     .runs_other = true,
     .operand = "CMD",
-    .operands_most = 1 << 20,
+    .operands = {0, 1 << 20},
     .needs_first = true,
     .flags = FLAGS(
         FLAG(options.key, "key", 0, "TEMPLATE", ANY,

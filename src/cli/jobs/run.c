@@ -485,8 +485,7 @@ const struct command command_run = {
              "more that a signal ended it.",
     .runs_other = true,
     .operand = "CMD",
-    .operands_least = 1,
-    .operands_most = 1 << 20,
+    .operands = {1, 1 << 20},
     .needs_first = true,
     .flags = FLAGS(
         FLAG(options.key, "key", 0, "TEMPLATE", ANY,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/keys/keys.h"
 
+#include "base/mem.h"
 #include "cli/command/command.h"
 #include "cli/lib/print.h"
 #include "client/operation.h"
@@ -8,7 +9,18 @@
 #include "job/output.h"
 #include <unistd.h>
 
-#define LIMIT_DEFAULT 1000
+struct list_keys_options {
+    struct keys_options keys;
+    enum keys_status status;
+    bool lapsed;
+    size_t limit;
+};
+
+/* Of those that take no more, too. */
+struct show_key_options {
+    struct keys_options keys;
+    bool print_body;
+};
 
 /* ---- list, show, stats ---- */
 
@@ -27,24 +39,26 @@ static int print_keys_view(const struct keys_options *options, const struct keys
 
 static int list_keys(void *given)
 {
-    const struct keys_options *options = given;
+    const struct list_keys_options *options = given;
+    const struct keys_wanted wanted = {
+        .status = options->status, .lapsed = options->lapsed, .limit = options->limit + 1};
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
-    int code = keys_open(&session, options);
+    int code = keys_open(&session, &options->keys);
     if (code == EXIT_DONE)
-        code = keys_collect(&session, options->limit + 1, &found);
+        code = keys_collect(&session, wanted, &found);
     if (code != EXIT_DONE)
         return code;
     int64_t now = store_now(session.store);
     bool more = found.n > options->limit;
     keys_found_cut(&found, options->limit);
-    if (!options->json)
+    if (!options->keys.json)
         keys_print_table(stdout, &found, now);
-    for (const struct keys_row *row = found.first; row && options->json; row = row->next) {
+    for (const struct keys_row *row = found.first; row && options->keys.json; row = row->next) {
         struct keys_view view = {&row->store, &row->store.record,
                                  row->lease,  now,
                                  NULL,        store_digest_key(session.store)};
-        code = print_keys_view(options, &view, false);
+        code = print_keys_view(&options->keys, &view, false);
         if (code != EXIT_DONE)
             return code;
     }
@@ -99,7 +113,8 @@ static enum store_status unpack_view(const struct keys_options *options, struct 
 
 static int show_record(void *given)
 {
-    const struct keys_options *options = given;
+    const struct show_key_options *show = given;
+    const struct keys_options *options = &show->keys;
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row = NULL;
@@ -115,8 +130,8 @@ static int show_record(void *given)
         code = command_failed(options->command, EXIT_FINAL_ERROR,
                               "the record has just expired or been deleted");
     else if (code == EXIT_DONE)
-        code = options->print_body ? print_body(options, view.outcome)
-                                   : print_keys_view(options, &view, true);
+        code = show->print_body ? print_body(options, view.outcome)
+                                : print_keys_view(options, &view, true);
     outcome_unref(view.outcome);
     return code;
 }
@@ -138,7 +153,7 @@ static int succeeded_by_rule(struct keys_session *session)
 {
     const struct keys_options *options = session->options;
     KEYS_FOUND_AUTO struct keys_found found = {0};
-    int code = keys_collect(session, 2, &found);
+    int code = keys_collect(session, (struct keys_wanted){.limit = 2}, &found);
     if (code != EXIT_DONE)
         return code;
     if (found.n > 1)
@@ -188,14 +203,18 @@ static int show_key_counts(void *given)
 
 int keys_run(const struct command *command, struct operands at)
 {
-    struct keys_options options = {
-        .command = command->name, .limit = LIMIT_DEFAULT, .exit_code = -1};
-    int code = command_read(command, &at, &options);
-    if (code != EXIT_DONE)
-        return code;
-    if (at.n > 0)
-        options.key = slice_of(at.at[0]);
-    return command->act(&options);
+    struct keys_options *options = mem_zalloc(1, command->size);
+    if (!options)
+        return command_failed(command->name, EXIT_UNAVAILABLE, "out of memory");
+    memcpy(options, command->options, command->size);
+    options->command = command->name;
+    int code = command_read(command, &at, options);
+    if (code == EXIT_DONE && at.n > 0)
+        options->key = slice_of(at.at[0]);
+    if (code == EXIT_DONE)
+        code = command->act(options);
+    mem_free(options);
+    return code;
 }
 
 /* ---- the rows ---- */
@@ -210,7 +229,7 @@ const struct command command_keys = {
     .is_group = true,
 };
 
-#define OPTIONS struct keys_options
+#define OPTIONS struct list_keys_options
 const struct command command_keys_list = {
     .name = "keys list",
     .summary = "list records, by status, tenant, rule or key",
@@ -221,13 +240,14 @@ const struct command command_keys_list = {
         FLAG(status, "status", 0, "S", WORDS(KEYS_STATUS_NAMES), "only records of this status"),
         SWITCH(lapsed, "lapsed", 0,
                "only pending records whose lease has expired: the owner stopped renewing it"),
-        WHICH_FLAGS, FLAG(key, "key", 0, "K", ANY, "only records with this key"), FLAG_LIMIT(limit),
-        FLAG_JSON(json), FLAG_STORE(store)),
+        WHICH_FLAGS, FLAG(keys.key, "key", 0, "K", ANY, "only records with this key"),
+        FLAG_LIMIT(limit), FLAG_JSON(keys.json), FLAG_STORE(keys.store)),
     .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = keys_run,
-    .act = list_keys,
+    ACTS(keys_run, list_keys, .limit = KEYS_LIMIT_DEFAULT),
 };
 
+#undef OPTIONS
+#define OPTIONS struct show_key_options
 const struct command command_keys_show = {
     .name = "keys show",
     .summary = "print one record with its token",
@@ -236,13 +256,12 @@ const struct command command_keys_show = {
     .about = "Prints everything about one record, which is found by its key or its once "
              "value." WHICH_ONE,
     .operand = "KEY",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags =
         FLAGS(WHICH_FLAGS, SWITCH(print_body, "body", 0, "print only the stored response body"),
-              FLAG_JSON(json), FLAG_STORE(store)),
+              FLAG_JSON(keys.json), FLAG_STORE(keys.store)),
     .exits = {{NO_RECORD}, {WHICH_RECORD}, {NO_STORE}},
-    .run = keys_run,
-    .act = show_record,
+    ACTS(keys_run, show_record),
 };
 
 const struct command command_keys_succeeded = {
@@ -253,16 +272,14 @@ const struct command command_keys_succeeded = {
              "queue` and the library, unless --rule names a rule of a gateway. What is not "
              "remembered may have been done, and forgotten since." WHICH_ONE,
     .operand = "KEY",
-    .operands_least = 1,
-    .operands_most = 1,
-    .flags = FLAGS(FLAG_RULE(rule), FLAG_TENANT(tenant), FLAG_STORE(store)),
+    .operands = {1, 1},
+    .flags = FLAGS(FLAG_RULE(keys.rule), FLAG_TENANT(keys.tenant), FLAG_STORE(keys.store)),
     .exits = {{EXIT_FINAL_ERROR, "no success is remembered"},
               {WHICH_RECORD},
               {NO_STORE},
               {EXIT_TRY_AGAIN, "it is being sent, or waits in the queue"},
               {EXIT_OUTCOME_UNKNOWN, "it is in doubt whether it was done"}},
-    .run = keys_run,
-    .act = tell_if_succeeded,
+    ACTS(keys_run, tell_if_succeeded),
 };
 
 const struct command command_keys_stats = {
@@ -270,8 +287,7 @@ const struct command command_keys_stats = {
     .summary = "count records by status",
     .synopsis = "[OPTIONS]",
     .about = "Prints the number of records, by status.",
-    .flags = FLAGS(FLAG_JSON(json), FLAG_STORE(store)),
+    .flags = FLAGS(FLAG_JSON(keys.json), FLAG_STORE(keys.store)),
     .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = keys_run,
-    .act = show_key_counts,
+    ACTS(keys_run, show_key_counts),
 };

@@ -14,25 +14,26 @@
 #include "operator/keys.h"
 #include <stdio.h>
 
-/* What the command line of a subcommand said. */
+/* What the options of all subcommands begin with. */
 struct keys_options {
     const char *command; /* "keys list": for complaints */
     const char *store;   /* NULL: the default */
     bool owns;           /* a store of pawl's own, no file of an application's */
     bool counts_others;  /* processes that have it open */
+    bool json;
     struct slice tenant; /* `.at` NULL: any */
     struct slice rule;
     struct slice key;
     struct slice once;
-    bool json;
-    enum keys_status status; /* list */
-    bool lapsed;
-    size_t limit;
-    bool print_body;     /* show */
-    int64_t token;       /* 0: not given */
-    bool unknown;        /* resolve, release: all of `rule` in doubt, */
-    int64_t before;      /* last tried before this; 0: not given */
     struct slice reason; /* acts: why; may be empty */
+};
+
+/* resolve, release, forget */
+struct keys_settle_options {
+    struct keys_options keys;
+    int64_t token;  /* 0: not given */
+    bool unknown;   /* resolve, release: all of the rule in doubt, */
+    int64_t before; /* last tried before this; 0: not given */
     bool force;
     bool released;      /* resolve */
     bool probe;         /* resolve */
@@ -43,6 +44,8 @@ struct keys_options {
     struct headers headers;
 };
 
+#define KEYS_LIMIT_DEFAULT 1000
+
 /* Flags, and ends of commands. */
 #define FLAG_TENANT(member)                                                                        \
     FLAG(member, "tenant", 0, "T", ANY,                                                            \
@@ -50,15 +53,16 @@ struct keys_options {
          "no tenant)")
 #define FLAG_RULE(member) FLAG(member, "rule", 0, "R", ANY, "only records of this rule")
 #define WHICH_FLAGS                                                                                \
-    FLAG_TENANT(tenant), FLAG_RULE(rule),                                                          \
-        FLAG(once, "once", 0, "VALUE", ANY,                                                        \
+    FLAG_TENANT(keys.tenant), FLAG_RULE(keys.rule),                                                \
+        FLAG(keys.once, "once", 0, "VALUE", ANY,                                                   \
              "only records with this once value, as the log shows it or as the client sent it")
 #define WHICH_ONE " If several records match, --tenant and --rule select one."
 #define WHICH_RECORD EXIT_USAGE, "usage, or several records match"
 
 /* ---- keys.c ---- */
 
-/* Runs a command of the room: reads its options, a struct keys_options, and acts on them. */
+/* Runs a command of the room: reads its options, which begin with struct keys_options, and acts on
+ * them. */
 command_fn keys_run;
 
 /* ---- keys_store.c ---- */
@@ -80,8 +84,10 @@ void keys_close(struct keys_session *session);
 /* An exit code; anything but 0 it explains. */
 int keys_complain(const struct keys_session *session, enum store_status status);
 
-/* Lists at most `limit` records that fit the options. An exit code; what went wrong was said. */
-int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found);
+/* Lists the records that fit the options, and of `wanted` what else is said there. An exit code;
+ * what went wrong was said. */
+int keys_collect(struct keys_session *session, struct keys_wanted wanted,
+                 struct keys_found *ret_found);
 
 /* Opens the store and finds the one record that the options name. None: 1. Several: they are
  * listed, 2. */
@@ -113,6 +119,6 @@ int keys_settle(struct keys_session *session, const struct keys_row *row, struct
 /* ---- keys_probe.c ---- */
 
 /* `keys resolve --probe`: probes the upstream, and settles the record by its response. */
-int keys_probe(const struct keys_options *options);
+int keys_probe(const struct keys_settle_options *options);
 
 #endif

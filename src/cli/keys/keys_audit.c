@@ -6,6 +6,11 @@
 #include "cli/lib/print.h"
 #include "operator/audit.h"
 
+struct keys_audit_options {
+    struct keys_options keys;
+    size_t limit;
+};
+
 static void add_keys_act_text(struct buf *line, const struct store_audit *audit,
                               struct slice reason)
 {
@@ -55,10 +60,10 @@ static int walk_keys_acts(struct keys_session *session, size_t skip, size_t *ret
 
 static int list_key_acts(void *given)
 {
-    const struct keys_options *options = given;
+    const struct keys_audit_options *options = given;
     KEYS_SESSION_AUTO struct keys_session session = {0};
     size_t n = 0;
-    int code = keys_open(&session, options);
+    int code = keys_open(&session, &options->keys);
     if (code == EXIT_DONE)
         code = walk_keys_acts(&session, SIZE_MAX, &n);
     if (code == EXIT_DONE)
@@ -71,7 +76,7 @@ static int list_key_acts(void *given)
 
 /* ---- the row ---- */
 
-#define OPTIONS struct keys_options
+#define OPTIONS struct keys_audit_options
 const struct command command_keys_audit = {
     .name = "keys audit",
     .summary = "list who settled or deleted records by hand",
@@ -79,8 +84,7 @@ const struct command command_keys_audit = {
     .about = "Prints who resolved, released or forgot which record, oldest first; if there are "
              "more acts than --limit, the last ones. Acts are kept for 400 days. With --json each "
              "act is an object on a line of its own.",
-    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store)),
+    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(keys.json), FLAG_STORE(keys.store)),
     .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = keys_run,
-    .act = list_key_acts,
+    ACTS(keys_run, list_key_acts, .limit = KEYS_LIMIT_DEFAULT),
 };

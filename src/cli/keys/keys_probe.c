@@ -16,7 +16,7 @@
 #define LINES_MAX ((size_t)64 * 1024)
 
 struct query {
-    const struct keys_options *options;
+    const struct keys_settle_options *options;
     const struct config *config;
     const struct keys_row *row;
     struct keys_session *session;
@@ -39,7 +39,7 @@ static const struct header *not_theirs(const struct headers *given)
 
 static int judge_rule(const struct query *query)
 {
-    const char *command = query->options->command;
+    const char *command = query->options->keys.command;
     const struct slice name = query->row->store.rule;
     if (!query->probe.rule)
         return command_misused(command, "the config has no rule `%.*s`", SLICE_ARG(name));
@@ -88,7 +88,7 @@ static int judge_queried_key(const struct query *query)
 {
     if (probe_has_target(&query->probe))
         return EXIT_DONE;
-    return command_misused(query->options->command,
+    return command_misused(query->options->keys.command,
                            "the probe's path cannot hold this record's key or tenant, which "
                            "servers would read in different ways; query the service yourself, "
                            "then use --status or --released");
@@ -103,7 +103,7 @@ static int give_back_query(struct query *query, struct engine *engine)
     struct parker *parker = &query->session->parker.parker;
     engine_write(engine, &query->probe.attempt, &act, parker);
     if (!engine_wait(&query->probe.attempt, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US)))
-        return command_failed(query->options->command, EXIT_UNAVAILABLE,
+        return command_failed(query->options->keys.command, EXIT_UNAVAILABLE,
                               "the store did not respond in time");
     return keys_say(query->session, query->row, KEYS_SAME,
                     "is released; the next attempt will run the operation");
@@ -222,7 +222,7 @@ static int happened(struct query *query)
     struct outcome *outcome = probe_outcome(&query->probe, &status);
     if (!outcome) {
         (void)doubt(query);
-        return command_failed(query->options->command, EXIT_UNAVAILABLE,
+        return command_failed(query->options->keys.command, EXIT_UNAVAILABLE,
                               "out of memory; the outcome is still unknown");
     }
     struct keys_act act = {.kind = KEYS_FINISH,
@@ -271,23 +271,23 @@ static int run_query(struct query *query)
     if (code != EXIT_DONE)
         return code;
     if (!resolve_upstream(query->config, -1, &query->upstream, &problem))
-        return command_failed(query->options->command, EXIT_UNAVAILABLE, "%s",
+        return command_failed(query->options->keys.command, EXIT_UNAVAILABLE, "%s",
                               problem ? problem : "out of memory");
     struct engine *engine = engine_new(query->session->store, 0);
     code = engine ? acquire_for_query(query, engine, &acquired)
-                  : command_failed(query->options->command, EXIT_UNAVAILABLE, "out of memory");
+                  : command_failed(query->options->keys.command, EXIT_UNAVAILABLE, "out of memory");
     if (acquired)
         code = probe_and_settle(query);
     engine_free(engine);
     return code;
 }
 
-static int run_on(const struct keys_options *options, const struct config *config)
+static int run_on(const struct keys_settle_options *options, const struct config *config)
 {
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row = NULL;
-    int code = keys_open_one(&session, options, &found, &row);
+    int code = keys_open_one(&session, &options->keys, &found, &row);
     if (code != EXIT_DONE)
         return code;
     struct query *query MEM_AUTO = mem_zalloc(1, sizeof *query); /* too large for a stack */
@@ -306,10 +306,10 @@ static int run_on(const struct keys_options *options, const struct config *confi
     return code;
 }
 
-int keys_probe(const struct keys_options *options)
+int keys_probe(const struct keys_settle_options *options)
 {
     char *complaints MEM_AUTO = NULL;
-    struct keys_options *with_store MEM_AUTO = mem_alloc(sizeof *with_store);
+    struct keys_settle_options *with_store MEM_AUTO = mem_alloc(sizeof *with_store);
     struct config_sections sections = part_sections(product_parts);
     struct config *config = config_read(options->config, &sections, &complaints);
     if (!config || !with_store) {
@@ -319,8 +319,8 @@ int keys_probe(const struct keys_options *options)
     }
     char *path MEM_AUTO = mem_copy(config->store.at, config->store.len);
     *with_store = *options;
-    if (!options->store && config->store.len > 0)
-        with_store->store = path;
+    if (!options->keys.store && config->store.len > 0)
+        with_store->keys.store = path;
     int code = run_on(with_store, config);
     config_free(config);
     return code;

@@ -108,14 +108,14 @@ static void add_tally(struct keys_tally *sum, const struct keys_tally *tally)
     sum->next = tally->next;
 }
 
-static bool has_exit_code(const struct keys_options *options)
+static bool has_exit_code(const struct keys_settle_options *options)
 {
     return options->exit_code >= 0;
 }
 
-static int sum_up(const struct keys_options *options, const struct keys_tally *tally)
+static int sum_up(const struct keys_settle_options *options, const struct keys_tally *tally)
 {
-    FILE *to = options->json ? stderr : stdout;
+    FILE *to = options->keys.json ? stderr : stdout;
     fprintf(to, "%zu settled, %zu too early, %zu changed meanwhile", tally->settled,
             tally->too_early, tally->changed);
     if (tally->in_use > 0)
@@ -145,15 +145,15 @@ static int know_rule(struct keys_session *session)
                           SLICE_ARG(buf_slice(&problem)));
 }
 
-static int settle_all(struct keys_session *session, struct keys_act act)
+static int settle_all(struct keys_session *session, const struct keys_settle_options *options,
+                      struct keys_act act)
 {
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
-    const struct keys_options *options = session->options;
     sign_keys_act(session, &act, &actor);
     act.force = options->force;
     struct keys_tally sum = {.next = 0}, tally;
-    struct keys_many many = {.rule = options->rule,
-                             .tenant = options->tenant,
+    struct keys_many many = {.rule = options->keys.rule,
+                             .tenant = options->keys.tenant,
                              .before = options->before,
                              .limit = KEYS_MANY_MOST,
                              .act = act,
@@ -173,30 +173,30 @@ static int settle_all(struct keys_session *session, struct keys_act act)
     return sum_up(options, &sum);
 }
 
-static int settle_many(const struct keys_options *options, struct keys_act act)
+static int settle_many(const struct keys_settle_options *options, struct keys_act act)
 {
-    if (options->key.at || options->once.at || options->token || !options->rule.at ||
+    if (options->keys.key.at || options->keys.once.at || options->token || !options->keys.rule.at ||
         options->before <= 0)
-        return command_misused(options->command,
+        return command_misused(options->keys.command,
                                "--unknown needs --rule and --before, and takes no KEY or --token");
     KEYS_SESSION_AUTO struct keys_session session = {0};
-    int code = keys_open(&session, options);
+    int code = keys_open(&session, &options->keys);
     if (code == EXIT_DONE)
         code = know_rule(&session);
-    return code == EXIT_DONE ? settle_all(&session, act) : code;
+    return code == EXIT_DONE ? settle_all(&session, options, act) : code;
 }
 
 /* ---- one ---- */
 
 /* Finds the record and acts on it. */
-static int settle_keys(const struct keys_options *options, struct keys_act act)
+static int settle_keys(const struct keys_settle_options *options, struct keys_act act)
 {
     if (options->unknown)
         return settle_many(options, act);
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     struct keys_row *row = NULL;
-    int code = keys_open_one(&session, options, &found, &row);
+    int code = keys_open_one(&session, &options->keys, &found, &row);
     if (code != EXIT_DONE)
         return code;
     act.token = options->token;
@@ -206,20 +206,20 @@ static int settle_keys(const struct keys_options *options, struct keys_act act)
 
 /* ---- the outcome an operator writes ---- */
 
-static int read_settle_body(const struct keys_options *options, struct buf *ret_body)
+static int read_settle_body(const struct keys_settle_options *options, struct buf *ret_body)
 {
     if (options->body && options->body[0] == '@')
-        return input_read(options->command, options->body + 1, ret_body);
+        return input_read(options->keys.command, options->body + 1, ret_body);
     *ret_body = buf_make(INPUT_MAX);
     if (options->body)
         buf_add_str(ret_body, options->body);
     if (buf_ok(ret_body))
         return EXIT_DONE;
-    return command_misused(options->command, "the body is too large");
+    return command_misused(options->keys.command, "the body is too large");
 }
 
 /* Of a command that has written `body`. */
-static int make_exit(const struct keys_options *options, const struct buf *body,
+static int make_exit(const struct keys_settle_options *options, const struct buf *body,
                      struct outcome **ret_outcome)
 {
     COMPRESS_AUTO struct compress compress = {0};
@@ -229,10 +229,11 @@ static int make_exit(const struct keys_options *options, const struct buf *body,
     *ret_outcome = output_keep(&output, options->exit_code, SLICE(""), &compress);
     output_fini(&output);
     return *ret_outcome ? EXIT_DONE
-                        : command_failed(options->command, EXIT_UNAVAILABLE, "out of memory");
+                        : command_failed(options->keys.command, EXIT_UNAVAILABLE, "out of memory");
 }
 
-static int make_settled_outcome(const struct keys_options *options, struct outcome **ret_outcome)
+static int make_settled_outcome(const struct keys_settle_options *options,
+                                struct outcome **ret_outcome)
 {
     BUF_AUTO struct buf body = buf_make(0);
     BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
@@ -245,22 +246,22 @@ static int make_settled_outcome(const struct keys_options *options, struct outco
         .status = options->http_status, .headers = options->headers, .body = buf_slice(&body)};
     if (keys_make_outcome(&response, &problem, ret_outcome))
         return EXIT_DONE;
-    return command_misused(options->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    return command_misused(options->keys.command, "%.*s", SLICE_ARG(buf_slice(&problem)));
 }
 
 /* ---- the acts ---- */
 
 /* What is settled is named by its token. */
-static int ask_for_token(const struct keys_options *options)
+static int ask_for_token(const struct keys_settle_options *options)
 {
     if (options->token > 0 || options->unknown)
         return EXIT_DONE;
-    return command_misused(options->command, "needs --token N; `pawl keys show` prints it");
+    return command_misused(options->keys.command, "needs --token N; `pawl keys show` prints it");
 }
 
 static int release_key(void *given)
 {
-    const struct keys_options *options = given;
+    const struct keys_settle_options *options = given;
     int code = ask_for_token(options);
     if (code != EXIT_DONE)
         return code;
@@ -268,35 +269,37 @@ static int release_key(void *given)
 }
 
 /* Whether the options fit together: one way to settle it. */
-static int review_settle_options(const struct keys_options *options)
+static int review_settle_options(const struct keys_settle_options *options)
 {
     bool has_response = options->http_status || options->body || has_exit_code(options);
     int code = ask_for_token(options);
     if (code != EXIT_DONE)
         return code;
     if (options->probe && options->unknown)
-        return command_misused(options->command, "--probe needs the KEY of one record");
+        return command_misused(options->keys.command, "--probe needs the KEY of one record");
     if (options->released && (has_response || options->headers.n > 0))
-        return command_misused(options->command,
+        return command_misused(options->keys.command,
                                "--released takes no --status, --exit-code, --header, "
                                "--body");
     if (options->probe && (has_response || options->released || options->force))
-        return command_misused(options->command, "--probe takes no --status, --body, --released, "
-                                                 "--force");
+        return command_misused(options->keys.command,
+                               "--probe takes no --status, --body, --released, "
+                               "--force");
     if (!options->probe != !options->config)
-        return command_misused(options->command, "--probe and --config FILE go together");
+        return command_misused(options->keys.command, "--probe and --config FILE go together");
     if (has_exit_code(options) && (options->http_status || options->headers.n > 0))
-        return command_misused(options->command, "--exit-code takes no --status, --header");
+        return command_misused(options->keys.command, "--exit-code takes no --status, --header");
     if (!options->released && !options->probe && !has_exit_code(options) &&
         options->http_status == 0)
-        return command_misused(options->command, "needs --status CODE, --exit-code N, --released "
-                                                 "or --probe: how did it end?");
+        return command_misused(options->keys.command,
+                               "needs --status CODE, --exit-code N, --released "
+                               "or --probe: how did it end?");
     return EXIT_DONE;
 }
 
 static int resolve_key(void *given)
 {
-    const struct keys_options *options = given;
+    const struct keys_settle_options *options = given;
     int code = review_settle_options(options);
     if (code == EXIT_DONE && options->released)
         return release_key(given);
@@ -341,7 +344,7 @@ static int forget_key(void *options)
     EXIT_FINAL_ERROR, "no such record, a stale token, or settled differently in the meantime"
 #define NOT_YET EXIT_TRY_AGAIN, "too early, or the record is in use"
 
-#define OPTIONS struct keys_options
+#define OPTIONS struct keys_settle_options
 const struct command command_keys_resolve = {
     .name = "keys resolve",
     .summary = "settle a record, with the response or as not done",
@@ -356,7 +359,7 @@ const struct command command_keys_resolve = {
              "--probe queries the service as the gateway would: a 2xx becomes the response, a 404 "
              "means that it did not happen, anything else leaves the record unknown.",
     .operand = "KEY",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(
         DOUBT_FLAGS,
         FLAG(http_status, "status", 0, "CODE", INT(200, 599), "it happened, with this HTTP status"),
@@ -369,15 +372,14 @@ const struct command command_keys_resolve = {
         SWITCH(released, "released", 0, "it did not happen"),
         SWITCH(probe, "probe", 0,
                "query the service by the probe of the record's rule in --config"),
-        FLAG_CONFIG(config), FLAG_FORCE(force), FLAG_REASON(reason), WHICH_FLAGS, FLAG_JSON(json),
-        FLAG_STORE(store)),
+        FLAG_CONFIG(config), FLAG_FORCE(force), FLAG_REASON(keys.reason), WHICH_FLAGS,
+        FLAG_JSON(keys.json), FLAG_STORE(keys.store)),
     .exits = {{NOT_SETTLED},
               {WHICH_RECORD},
               {NO_STORE},
               {NOT_YET},
               {EXIT_OUTCOME_UNKNOWN, "the probe was inconclusive"}},
-    .run = keys_run,
-    .act = resolve_key,
+    ACTS(keys_run, resolve_key, .exit_code = -1),
 };
 
 const struct command command_keys_release = {
@@ -390,12 +392,11 @@ const struct command command_keys_release = {
         "runs the operation. No record is released before its `quiet at`. With --unknown it "
         "releases all records of a rule that are in doubt, and prints how many." WHICH_ONE,
     .operand = "KEY",
-    .operands_most = 1,
-    .flags = FLAGS(DOUBT_FLAGS, FLAG_FORCE(force), FLAG_REASON(reason), WHICH_FLAGS,
-                   FLAG_JSON(json), FLAG_STORE(store)),
+    .operands = {0, 1},
+    .flags = FLAGS(DOUBT_FLAGS, FLAG_FORCE(force), FLAG_REASON(keys.reason), WHICH_FLAGS,
+                   FLAG_JSON(keys.json), FLAG_STORE(keys.store)),
     .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}},
-    .run = keys_run,
-    .act = release_key,
+    ACTS(keys_run, release_key, .exit_code = -1),
 };
 
 const struct command command_keys_forget = {
@@ -407,13 +408,12 @@ const struct command command_keys_forget = {
         "outcome is not settled (pending or unknown) needs its --token, and is not deleted before "
         "its `quiet at`. --force deletes it anyway; its operation may then happen twice." WHICH_ONE,
     .operand = "KEY",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(
         FLAG_TOKEN(token),
         SWITCH(force, "force", 0,
                "delete it even without --token, before its `quiet at`, or while it is in use"),
-        FLAG_REASON(reason), WHICH_FLAGS, FLAG_JSON(json), FLAG_STORE(store)),
+        FLAG_REASON(keys.reason), WHICH_FLAGS, FLAG_JSON(keys.json), FLAG_STORE(keys.store)),
     .exits = {{NOT_SETTLED}, {WHICH_RECORD}, {NO_STORE}, {NOT_YET}},
-    .run = keys_run,
-    .act = forget_key,
+    ACTS(keys_run, forget_key, .exit_code = -1),
 };

@@ -34,16 +34,14 @@ int keys_complain(const struct keys_session *session, enum store_status status)
     return opener_complain(session->options->command, session->store, status);
 }
 
-int keys_collect(struct keys_session *session, size_t limit, struct keys_found *ret_found)
+int keys_collect(struct keys_session *session, struct keys_wanted wanted,
+                 struct keys_found *ret_found)
 {
     const struct keys_options *options = session->options;
-    struct keys_wanted wanted = {.tenant = options->tenant,
-                                 .rule = options->rule,
-                                 .key = options->key,
-                                 .once = options->once,
-                                 .status = options->status,
-                                 .lapsed = options->lapsed,
-                                 .limit = limit};
+    wanted.tenant = options->tenant;
+    wanted.rule = options->rule;
+    wanted.key = options->key;
+    wanted.once = options->once;
     enum store_status status =
         keys_list(session->store, &wanted, &session->parker.parker, ret_found);
     if (!ret_found->arena.failed)
@@ -65,7 +63,7 @@ static int not_found(const struct keys_options *options)
 static int find_one(struct keys_session *session, struct keys_found *found,
                     struct keys_row **ret_row)
 {
-    int code = keys_collect(session, CANDIDATES_MAX + 1, found);
+    int code = keys_collect(session, (struct keys_wanted){.limit = CANDIDATES_MAX + 1}, found);
     if (code != EXIT_DONE)
         return code;
     if (found->n == 0)

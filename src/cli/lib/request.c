@@ -7,17 +7,6 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#define ARENA_MAX ((size_t)16 * 1024 * 1024)
-#define ANSWERS_MAX ((size_t)16 * 1024)
-
-void request_options_init(struct request_options *options, const char *command)
-{
-    options->command = command;
-    options->data = buf_make(CLIENT_BODY_MAX);
-    options->arena = arena_make(ARENA_MAX);
-    options->answers = buf_make(ANSWERS_MAX);
-}
-
 void request_options_fini(struct request_options *options)
 {
     buf_fini(&options->data);

@@ -7,7 +7,10 @@
 #include "client/request.h"
 #include "core/retry/retry.h"
 
-/* A member of the options of a command; zeroed. Large: not for the stack. */
+#define REQUEST_ARENA_MAX ((size_t)16 * 1024 * 1024)
+#define REQUEST_ANSWERS_MAX ((size_t)16 * 1024)
+
+/* A member of the options of a command. Large: not for the stack. */
 struct request_options {
     const char *command;
     struct client_request request; /* once all flags were read: request_options_end */
@@ -21,7 +24,12 @@ struct request_options {
     bool keeps_files; /* of -H @FILE a line named "@" is kept: the file is read when it is sent */
 };
 
-void request_options_init(struct request_options *options, const char *command);
+/* Before any flag was read. */
+#define REQUEST_OPTIONS(of_command, ...)                                                           \
+    {                                                                                              \
+        .command = of_command, .data = {.max = CLIENT_BODY_MAX},                                   \
+        .arena = {.max = REQUEST_ARENA_MAX}, .answers = {.max = REQUEST_ANSWERS_MAX}, __VA_ARGS__  \
+    }
 void request_options_fini(struct request_options *options);
 
 /* Whether a new key is to say when it was made. */
@@ -64,13 +72,13 @@ int request_take_final_on(void *request_options, const char *text);
         FLAG(of.request.key, "key", 0, "K", ANY,                                                   \
              "the idempotency key (default: a new UUID, which is printed)")
 #define ROUTE_FLAGS(of)                                                                            \
-    FLAG(of.route.ca, "cacert", 0, "FILE", ANY,                                                    \
+    FLAG(of.ca, "cacert", 0, "FILE", ANY,                                                          \
          "the CA certificates to trust, PEM (default: the system's)"),                             \
-        FLAG(of.route.cert, "cert", 'E', "FILE", ANY, "the client certificate, PEM"),              \
-        FLAG(of.route.cert_key, "cert-key", 0, "FILE", ANY,                                        \
+        FLAG(of.cert, "cert", 'E', "FILE", ANY, "the client certificate, PEM"),                    \
+        FLAG(of.cert_key, "cert-key", 0, "FILE", ANY,                                              \
              "its private key, PEM (default: in the same file; curl calls it --key)"),             \
-        SWITCH(of.route.insecure, "insecure", 'k', "accept any certificate of the server"),        \
-        FLAG(of.route.unix_socket, "unix-socket", 0, "PATH", ANY, "connect to this socket")
+        SWITCH(of.insecure, "insecure", 'k', "accept any certificate of the server"),              \
+        FLAG(of.unix_socket, "unix-socket", 0, "PATH", ANY, "connect to this socket")
 #define ANSWER_FLAGS(of)                                                                           \
     FLAG_BY(of, request_take_done, "done", 0, "CODES", ANY,                                        \
             "statuses (409 or 409,410) by which this service says that it was done before"),       \

@@ -63,13 +63,11 @@ const struct command command_inbox_remove = {
              "serve` has the source again. SOURCE is what its events are stored under: `source`, "
              "or else its name. One that a running `pawl serve` has in its config is not removed.",
     .operand = "SOURCE",
-    .operands_least = 1,
-    .operands_most = 1,
+    .operands = {1, 1},
     .flags = FLAGS(FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
     .exits = {{EXIT_FINAL_ERROR, "there is no such source"},
               {EXIT_USAGE, NULL},
               {EXIT_BAD_DATA, "a running `pawl serve` has it in its config"},
               {NO_STORE}},
-    .run = queue_run,
-    .act = end_source,
+    ACTS(queue_run, end_source),
 };

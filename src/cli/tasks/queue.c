@@ -75,24 +75,18 @@ static void close_session(struct queue_session *session)
     if (session->store)
         store_close(session->store);
     thread_parker_fini(&session->parker);
-    request_options_fini(&session->request);
     buf_fini(&session->actor);
     mem_free(session);
 }
 
 int queue_run(const struct command *command, struct operands at)
 {
-    struct queue_session *session = mem_zalloc(1, sizeof *session);
+    struct queue_session *session = mem_zalloc(1, command->size);
     if (!session)
         return command_failed(command->name, EXIT_UNAVAILABLE, "out of memory");
+    memcpy(session, command->options, command->size);
     session->command = command->name;
     session->kind = kind_of(slice_of(session->command));
-    session->rate = QUEUE_RATE_DEFAULT;
-    session->limit = QUEUE_LIMIT_DEFAULT;
-    session->max_time_us = QUEUE_MAX_TIME_US;
-    session->endpoint.overlap_us = ENDPOINTS_OVERLAP_US;
-    request_options_init(&session->request, session->command);
-    session->request.keeps_files = true;
     thread_parker_init(&session->parker);
     session->actor = buf_make(STORE_ACTOR_MAX);
     int code = command_read(command, &at, session);
@@ -102,6 +96,8 @@ int queue_run(const struct command *command, struct operands at)
         code = check_line(session, command);
     if (code == EXIT_DONE)
         code = command->act(session);
+    if (command->fini)
+        command->fini(session);
     close_session(session);
     return code;
 }

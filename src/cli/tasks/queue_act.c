@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator does to queued operations, and to where they go. */
+#include "base/text/url.h"
 #include "cli/lib/print.h"
 #include "cli/tasks/queue_lists.h"
 #include <stdio.h>
 #include <unistd.h>
 
 #define LANE_MAX ((size_t)1024)
+#define RATE_DEFAULT 10
+
+/* Of acts on one, or on all that are so. */
+struct many_options {
+    struct queue_session session;
+    bool dead;
+    bool parked;
+    bool dry_run;
+    bool keep;        /* drop --list */
+    int64_t since;    /* ended (parked: added) then or later; 0: whenever */
+    int64_t until;    /* the same: not later */
+    const char *to;   /* below this URL; NULL: any */
+    const char *lane; /* endpoint or source; NULL: any */
+    size_t rate;      /* replay: so many a second */
+};
 
 /* ---- retry, drop ---- */
 
@@ -72,84 +88,87 @@ static void show_acts_progress(void *argument, size_t n)
     fprintf(stderr, "\r%zu ", n);
 }
 
-static int report_many(const struct queue_session *session, const size_t n[TASKS_END_COUNT],
+static int report_many(const struct many_options *options, const size_t n[TASKS_END_COUNT],
                        const char *done)
 {
     size_t left = n[TASKS_SENDING] + n[TASKS_CHANGED] + n[TASKS_NOT_ALLOWED] + n[TASKS_NOT_FOUND];
-    printf("%s%s: %zu\n", session->dry_run ? "not yet " : "", done, n[TASKS_ACTED]);
+    printf("%s%s: %zu\n", options->dry_run ? "not yet " : "", done, n[TASKS_ACTED]);
     if (n[TASKS_LINKED] > 0)
         fprintf(stderr, "pawl %s: %zu steps of lists were left out; see each by its ID\n",
-                session->command, n[TASKS_LINKED]);
+                options->session.command, n[TASKS_LINKED]);
     if (left == 0)
         return EXIT_DONE;
-    return command_failed(session->command, EXIT_TRY_AGAIN,
+    return command_failed(options->session.command, EXIT_TRY_AGAIN,
                           "%zu were left, which are being sent, or changed meanwhile; run it again",
                           left);
 }
 
 /* What is parked is held by what is dead: that is sent again. */
-static int act_on_many(struct queue_session *session, enum tasks_act act, const char *done)
+static int act_on_many(struct many_options *options, enum tasks_act act, const char *done)
 {
+    struct queue_session *session = &options->session;
     size_t n[TASKS_END_COUNT] = {0};
     bool retries = act == TASKS_RETRY, shows = isatty(STDERR_FILENO);
     struct tasks_many many = {.wanted = {.ord = slice_of(session->group),
-                                         .lane = slice_of(session->lane),
-                                         .to = slice_of(session->to),
-                                         .since = session->since,
-                                         .until = session->until},
+                                         .lane = slice_of(options->lane),
+                                         .to = slice_of(options->to),
+                                         .since = options->since,
+                                         .until = options->until},
                               .wish = {.act = act, .actor = queue_actor(session)},
-                              .rate = retries ? session->rate : 0,
-                              .holding = retries && session->parked,
-                              .dry_run = session->dry_run,
+                              .rate = retries ? options->rate : 0,
+                              .holding = retries && options->parked,
+                              .dry_run = options->dry_run,
                               .each = shows ? show_acts_progress : NULL};
     tasks_want_state(&many.wanted,
-                     session->dead || retries ? (size_t)TASK_DEAD : TASKS_STATE_PARKED);
+                     options->dead || retries ? (size_t)TASK_DEAD : TASKS_STATE_PARKED);
     int code = queue_open(session, STORE_COMMAND, false);
     if (code != EXIT_DONE)
         return code;
     code = queue_complain(session, tasks_act_on_many(&session->source, &many, n));
     if (shows)
         fputs("\r\033[K", stderr);
-    int reported = report_many(session, n, done);
+    int reported = report_many(options, n, done);
     return code != EXIT_DONE ? code : reported;
 }
 
-static bool selects(const struct queue_session *session)
+static bool selects(const struct many_options *options)
 {
-    return session->since != 0 || session->until != 0 || session->group || session->lane ||
-           session->to || session->dry_run;
+    return options->since != 0 || options->until != 0 || options->session.group || options->lane ||
+           options->to || options->dry_run;
 }
 
 /* Either one by its ID, or many. */
-static int act_on_given(struct queue_session *session, enum tasks_act act, const char *done,
+static int act_on_given(struct many_options *options, enum tasks_act act, const char *done,
                         const char *done_to_many)
 {
-    bool many = session->dead || session->parked;
-    if (session->dead && session->parked)
+    struct queue_session *session = &options->session;
+    bool many = options->dead || options->parked;
+    if (options->dead && options->parked)
         return command_misused(session->command, "--dead and --parked exclude each other");
     if (many == (session->operands.n > 0))
         return command_misused(session->command, "needs an ID, --dead or --parked");
-    if (!many && selects(session))
+    if (!many && selects(options))
         return command_misused(session->command,
                                "what selects among many goes with --dead or --parked");
-    return many ? act_on_many(session, act, done_to_many) : act_on_one(session, act, done);
+    return many ? act_on_many(options, act, done_to_many) : act_on_one(session, act, done);
 }
 
 static int retry_operation(void *given)
 {
-    struct queue_session *session = given;
-    return act_on_given(session, TASKS_RETRY, "waits again, under its key", "retried");
+    struct many_options *options = given;
+    return act_on_given(options, TASKS_RETRY, "waits again, under its key", "retried");
 }
 
 static int drop_task(void *given)
 {
-    struct queue_session *session = given;
-    if (session->keep && !session->lists)
+    struct many_options *options = given;
+    struct queue_session *session = &options->session;
+    if (options->keep && !session->lists)
         return command_misused(session->command, "--keep goes with --list");
-    if (session->lists && (session->operands.n > 0 || session->dead || session->parked))
+    if (session->lists && (session->operands.n > 0 || options->dead || options->parked))
         return command_misused(session->command, "--list goes without an ID, --dead and --parked");
-    return session->lists ? queue_lists_drop(session)
-                          : act_on_given(session, TASKS_DROP, "is dropped", "dropped");
+    return session->lists ? queue_lists_drop(session, options->keep)
+                          : act_on_given(options, TASKS_DROP, "is dropped", "dropped");
 }
 
 /* ---- replay ---- */
@@ -173,12 +192,13 @@ static int replay_given(struct queue_session *session)
 }
 
 /* All that are dead, so many a second. One that somebody else was at is left. */
-static int replay_dead(struct queue_session *session)
+static int replay_dead(struct many_options *options)
 {
+    struct queue_session *session = &options->session;
     struct tasks_wanted wanted = {.has_state = true,
                                   .state = TASK_DEAD,
-                                  .lane = slice_of(session->lane),
-                                  .since = session->since};
+                                  .lane = slice_of(options->lane),
+                                  .since = options->since};
     size_t n = 0, refused = 0;
     int code = EXIT_DONE;
     do {
@@ -190,7 +210,7 @@ static int replay_dead(struct queue_session *session)
                                             .act = TASKS_REPLAY,
                                             .actor = queue_actor(session),
                                             .after_us =
-                                                (int64_t)(n * CLOCK_US_PER_S / session->rate)};
+                                                (int64_t)(n * CLOCK_US_PER_S / options->rate)};
             code = queue_complain(session, tasks_act(&session->source, &wish, &acted));
             n += code == EXIT_DONE && acted.end == TASKS_ACTED;
             refused += acted.end == TASKS_DISABLED || acted.end == TASKS_LATE;
@@ -207,16 +227,17 @@ static int replay_dead(struct queue_session *session)
 
 static int replay_task(void *given)
 {
-    struct queue_session *session = given;
-    bool all = session->dead;
+    struct many_options *options = given;
+    struct queue_session *session = &options->session;
+    bool all = options->dead;
     if (all == (session->operands.n > 0))
         return command_misused(session->command, "needs IDs or --dead");
-    if (!all && (session->since != 0 || session->lane))
+    if (!all && (options->since != 0 || options->lane))
         return command_misused(session->command, "--since, --endpoint and --source go with --dead");
     int code = queue_open(session, STORE_COMMAND, false);
     if (code != EXIT_DONE)
         return code;
-    return all ? replay_dead(session) : replay_given(session);
+    return all ? replay_dead(options) : replay_given(session);
 }
 
 /* ---- pause, resume ---- */
@@ -297,7 +318,7 @@ static int resume_lane(void *given)
     "With --dead or --parked it does so to all of them, one after the other, each as by its ID, "  \
     "and counts; steps of lists are left out."
 
-#define OPTIONS struct queue_session
+#define OPTIONS struct many_options
 const struct command command_queue_retry = {
     .name = "queue retry",
     .summary = "send an operation that failed finally again, under its key",
@@ -307,16 +328,15 @@ const struct command command_queue_retry = {
              "attempts count from the start.\n\n" ABOUT_MANY
              " They are sent again at most ten a second to each target.",
     .operand = "ID",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(
         FLAG_ALL_DEAD(dead),
         SWITCH(parked, "parked", 0,
                "all that failed finally and hold their group: what is parked behind them follows"),
-        WHEN_FLAGS, FLAG_LISTED_GROUP(group), FLAG_ALL_TO(to), FLAG_ALL_DRY_RUN(dry_run),
-        FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+        WHEN_FLAGS, FLAG_LISTED_GROUP(session.group), FLAG_ALL_TO(to), FLAG_ALL_DRY_RUN(dry_run),
+        FLAG_ACT_REASON(session.reason), FLAG_STORE(session.store_path)),
     .exits = {{NO_OPERATION}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}},
-    .run = queue_run,
-    .act = retry_operation,
+    ACTS(queue_run, retry_operation),
 };
 
 const struct command command_queue_drop = {
@@ -332,19 +352,19 @@ const struct command command_queue_drop = {
         "undo is given up, and its list partial. With --list what is done of a list is undone, or "
         "with --keep stays; one that is being undone stops, and is partial.",
     .operand = "ID",
-    .operands_most = 1,
-    .flags = FLAGS(FLAG(lists, "list", 0, "NAME", ANY, "a whole list, by its number or its name"),
-                   SWITCH(keep, "keep", 0, "with --list: leave what is done as it is"),
-                   FLAG_EDIT_FORCE(force), FLAG_ALL_DEAD(dead), FLAG_ALL_PARKED(parked), WHEN_FLAGS,
-                   FLAG_LISTED_GROUP(group), FLAG_ALL_TO(to), FLAG_ALL_DRY_RUN(dry_run),
-                   FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .operands = {0, 1},
+    .flags = FLAGS(
+        FLAG(session.lists, "list", 0, "NAME", ANY, "a whole list, by its number or its name"),
+        SWITCH(keep, "keep", 0, "with --list: leave what is done as it is"),
+        FLAG_EDIT_FORCE(session.force), FLAG_ALL_DEAD(dead), FLAG_ALL_PARKED(parked), WHEN_FLAGS,
+        FLAG_LISTED_GROUP(session.group), FLAG_ALL_TO(to), FLAG_ALL_DRY_RUN(dry_run),
+        FLAG_ACT_REASON(session.reason), FLAG_STORE(session.store_path)),
     .exits = {{NO_OPERATION},
               {EXIT_USAGE, NULL},
               {NO_STORE},
               {SOME_LEFT},
               {EXIT_OUTCOME_UNKNOWN, "an attempt may have taken effect"}},
-    .run = queue_run,
-    .act = drop_task,
+    ACTS(queue_run, drop_task),
 };
 
 const struct command command_queue_pause = {
@@ -355,11 +375,11 @@ const struct command command_queue_pause = {
     .about = "Sends nothing more to the target of URL (scheme, host and port), or of a group, "
              "until `pawl queue resume`. What is being sent goes on.",
     .operand = "URL",
-    .operands_most = 1,
-    .flags = FLAGS(FLAG_PAUSED_GROUP(group), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .operands = {0, 1},
+    .flags = FLAGS(FLAG_PAUSED_GROUP(session.group), FLAG_ACT_REASON(session.reason),
+                   FLAG_STORE(session.store_path)),
     .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = pause_lane,
+    ACTS(queue_run, pause_lane),
 };
 
 const struct command command_queue_resume = {
@@ -369,11 +389,11 @@ const struct command command_queue_resume = {
                 "--group G [--reason TEXT]",
     .about = "Ends a `pawl queue pause`.",
     .operand = "URL",
-    .operands_most = 1,
-    .flags = FLAGS(FLAG_PAUSED_GROUP(group), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+    .operands = {0, 1},
+    .flags = FLAGS(FLAG_PAUSED_GROUP(session.group), FLAG_ACT_REASON(session.reason),
+                   FLAG_STORE(session.store_path)),
     .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = resume_lane,
+    ACTS(queue_run, resume_lane),
 };
 
 const struct command command_webhook_replay = {
@@ -386,13 +406,12 @@ const struct command command_webhook_replay = {
         "of that moment; their attempts count from the start, and do not count for the breaker. "
         "With --dead it does so with all that have failed finally, --rate of them a second.",
     .operand = "ID",
-    .operands_most = 1000,
+    .operands = {0, 1000},
     .flags = FLAGS(FLAG_REPLAY_DEAD(dead), FLAG_SINCE(since), FLAG_ENDPOINT(lane), FLAG_RATE(rate),
-                   SWITCH(force, "force", 0, "also to an endpoint that is disabled"),
-                   FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+                   SWITCH(session.force, "force", 0, "also to an endpoint that is disabled"),
+                   FLAG_ACT_REASON(session.reason), FLAG_STORE(session.store_path)),
     .exits = {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being sent"}},
-    .run = queue_run,
-    .act = replay_task,
+    ACTS(queue_run, replay_task, .rate = RATE_DEFAULT),
 };
 
 const struct command command_webhook_drop = {
@@ -403,12 +422,12 @@ const struct command command_webhook_drop = {
     .about = "Drops a delivery that waits or is dead. It is kept in the list as dropped; what "
              "waited behind it at an ordered endpoint goes on.\n\n" ABOUT_MANY,
     .operand = "ID",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(FLAG_ALL_DEAD(dead), FLAG_ALL_PARKED(parked), WHEN_FLAGS, FLAG_ENDPOINT(lane),
-                   FLAG_ALL_DRY_RUN(dry_run), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+                   FLAG_ALL_DRY_RUN(dry_run), FLAG_ACT_REASON(session.reason),
+                   FLAG_STORE(session.store_path)),
     .exits = {{NO_DELIVERY}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}},
-    .run = queue_run,
-    .act = drop_task,
+    ACTS(queue_run, drop_task),
 };
 
 const struct command command_inbox_replay = {
@@ -420,15 +439,14 @@ const struct command command_inbox_replay = {
              "from the start, and do not count for the breaker. With --dead it does so with all "
              "whose handling has failed finally, --rate of them a second.",
     .operand = "ID",
-    .operands_most = 1000,
+    .operands = {0, 1000},
     .flags = FLAGS(
         FLAG_REPLAY_DEAD(dead), FLAG_SINCE(since), FLAG_SOURCE(lane), FLAG_RATE(rate),
-        SWITCH(force, "force", 0,
+        SWITCH(session.force, "force", 0,
                "also 7 days after the first attempt, when its handler may know the key no more"),
-        FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+        FLAG_ACT_REASON(session.reason), FLAG_STORE(session.store_path)),
     .exits = {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {EXIT_TRY_AGAIN, "it is being handled"}},
-    .run = queue_run,
-    .act = replay_task,
+    ACTS(queue_run, replay_task, .rate = RATE_DEFAULT),
 };
 
 const struct command command_inbox_drop = {
@@ -439,10 +457,10 @@ const struct command command_inbox_drop = {
     .about = "Drops an event whose handling waits or is dead. It is kept in the list as dropped, "
              "and its id is known; what waited behind it in its order goes on.\n\n" ABOUT_MANY,
     .operand = "ID",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(FLAG_ALL_DEAD(dead), FLAG_ALL_PARKED(parked), WHEN_FLAGS, FLAG_SOURCE(lane),
-                   FLAG_ALL_DRY_RUN(dry_run), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+                   FLAG_ALL_DRY_RUN(dry_run), FLAG_ACT_REASON(session.reason),
+                   FLAG_STORE(session.store_path)),
     .exits = {{NO_EVENT}, {EXIT_USAGE, NULL}, {NO_STORE}, {SOME_LEFT}},
-    .run = queue_run,
-    .act = drop_task,
+    ACTS(queue_run, drop_task),
 };

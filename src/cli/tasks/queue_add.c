@@ -2,6 +2,7 @@
 /* Puts operations on disk, from the command line or from lines of JSON. */
 #include "base/mem.h"
 #include "cli/lib/lines.h"
+#include "cli/lib/request.h"
 #include "cli/tasks/queue.h"
 #include "client/fields.h"
 #include "client/queue_steps.h"
@@ -13,6 +14,18 @@
 #define ARENA_MAX ((size_t)512 * 1024 * 1024)
 #define BATCH_BYTES ((size_t)8 * 1024 * 1024) /* of lines that are added together */
 
+struct add_options {
+    struct queue_session session;
+    struct request_options request;
+    const char *linked;  /* the file of a list; NULL: none */
+    unsigned on_failure; /* 0 or 1: park; 2: skip */
+    int64_t lasts_us;    /* 0: as the profile says; CLOCK_NEVER: no deadline */
+    size_t attempts;     /* 0: any number */
+    int64_t remember_us; /* 0: not given */
+    int64_t dedupe_us;   /* 0: nothing is compared */
+    size_t most;         /* 0: any number */
+};
+
 /* ---- what the options say ---- */
 
 void queue_add_field(struct buf *fields, const struct header *line)
@@ -23,23 +36,23 @@ void queue_add_field(struct buf *fields, const struct header *line)
         fields_add(fields, line->name, line->value);
 }
 
-static struct queue_operation from_options(const struct queue_session *session)
+static struct queue_operation from_options(const struct add_options *options)
 {
-    return (struct queue_operation){.method = slice_of(session->request.request.method),
-                                    .group = slice_of(session->group),
-                                    .skips = session->on_failure == 2,
-                                    .dated = request_dates_key(&session->request),
-                                    .answers = buf_slice(&session->request.answers),
-                                    .attempts = (int)session->attempts,
-                                    .remember_us = session->remember_us,
-                                    .lasts_us = session->lasts_us};
+    return (struct queue_operation){.method = slice_of(options->request.request.method),
+                                    .group = slice_of(options->session.group),
+                                    .skips = options->on_failure == 2,
+                                    .dated = request_dates_key(&options->request),
+                                    .answers = buf_slice(&options->request.answers),
+                                    .attempts = (int)options->attempts,
+                                    .remember_us = options->remember_us,
+                                    .lasts_us = options->lasts_us};
 }
 
 /* ---- adding ---- */
 
 /* Operations that are added together, as they come. */
 struct adder {
-    struct queue_session *session;
+    struct add_options *options;
     struct queue_operation operations[QUEUE_BATCH_MOST];
     struct queue_added added[QUEUE_BATCH_MOST];
     size_t lines[QUEUE_BATCH_MOST]; /* of which line each is; 0: of the command line */
@@ -72,7 +85,7 @@ static int refuse_other(const struct adder *adder, size_t i)
     BUF_AUTO struct buf where = buf_make(SIZE_MAX);
     if (adder->lines[i] > 0)
         buf_printf(&where, "line %zu: ", adder->lines[i]);
-    return command_failed(adder->session->command, EXIT_BAD_DATA,
+    return command_failed(adder->options->session.command, EXIT_BAD_DATA,
                           "%.*sthe key \"%s\" belongs to another operation, %lld, which is %.*s",
                           SLICE_ARG(buf_slice(&where)), added->key, (long long)added->id,
                           SLICE_ARG(task_state_name(added->state)));
@@ -81,12 +94,12 @@ static int refuse_other(const struct adder *adder, size_t i)
 static int refuse_full(const struct adder *adder, size_t i)
 {
     BUF_AUTO struct buf where = buf_make(SIZE_MAX);
-    bool is_line = adder->lines[i] > 0 && !adder->session->linked;
+    bool is_line = adder->lines[i] > 0 && !adder->options->linked;
     if (is_line)
         buf_printf(&where, "line %zu: ", adder->lines[i]);
-    return command_failed(adder->session->command, EXIT_TRY_AGAIN,
+    return command_failed(adder->options->session.command, EXIT_TRY_AGAIN,
                           "%.*sthe queue is full, as --most %zu says; nothing %swas added",
-                          SLICE_ARG(buf_slice(&where)), adder->session->most,
+                          SLICE_ARG(buf_slice(&where)), adder->options->most,
                           is_line ? "of it and behind it " : "");
 }
 
@@ -101,7 +114,7 @@ static int report_same(const struct adder *adder, size_t i)
     fprintf(stderr,
             "pawl %s: %.*soperation %lld sends the same, and is %.*s; nothing was added "
             "(--dedupe-payload)\n",
-            adder->session->command, SLICE_ARG(buf_slice(&where)), (long long)added->id,
+            adder->options->session.command, SLICE_ARG(buf_slice(&where)), (long long)added->id,
             SLICE_ARG(task_state_name(added->state)));
     return EXIT_DONE;
 }
@@ -125,8 +138,8 @@ static int report_added_line(struct adder *adder, size_t i)
     if (!is_done)
         buf_printf(&advice, ": pawl queue retry %lld", (long long)added->id);
     fprintf(stderr, "pawl %s: operation %lld was added before, and is %.*s%.*s\n",
-            adder->session->command, (long long)added->id, SLICE_ARG(task_state_name(added->state)),
-            SLICE_ARG(buf_slice(&advice)));
+            adder->options->session.command, (long long)added->id,
+            SLICE_ARG(task_state_name(added->state)), SLICE_ARG(buf_slice(&advice)));
     return is_done ? EXIT_DONE : EXIT_FINAL_ERROR;
 }
 
@@ -136,13 +149,13 @@ static int flush(struct adder *adder)
     struct queue_adding adding = {.operations = adder->operations,
                                   .n = adder->n,
                                   .added = adder->added,
-                                  .most = adder->session->most,
-                                  .dedupe_us = adder->session->dedupe_us};
+                                  .most = adder->options->most,
+                                  .dedupe_us = adder->options->dedupe_us};
     int code = EXIT_DONE;
     if (adder->n == 0)
         return EXIT_DONE;
     enum store_status status =
-        queue_add(adder->session->store, &adding, &adder->session->parker.parker);
+        queue_add(adder->options->session.store, &adding, &adder->options->session.parker.parker);
     for (size_t i = 0; i < adding.n_added; i++) {
         int reported = report_added_line(adder, i);
         code = reported == EXIT_DONE ? code : reported;
@@ -151,18 +164,18 @@ static int flush(struct adder *adder)
     show_added_progress(adder);
     adder->n = 0;
     arena_reset(&adder->arena);
-    int failed = queue_complain(adder->session, status);
+    int failed = queue_complain(&adder->options->session, status);
     return failed != EXIT_DONE ? failed : code;
 }
 
-static struct adder *new_adder(struct queue_session *session)
+static struct adder *new_adder(struct add_options *options)
 {
     struct adder *adder = mem_zalloc(1, sizeof *adder);
     if (!adder) {
-        (void)command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+        (void)command_failed(options->session.command, EXIT_UNAVAILABLE, "out of memory");
         return NULL;
     }
-    adder->session = session;
+    adder->options = options;
     adder->arena = arena_make(ARENA_MAX);
     return adder;
 }
@@ -176,12 +189,11 @@ static void free_adder(struct adder *adder)
 /* ---- from the command line ---- */
 
 /* The operation of the options. */
-static bool make_added_operation(struct queue_session *session, struct client_made *made,
+static bool make_added_operation(struct add_options *options, struct client_made *made,
                                  struct buf *fields, struct buf *problem)
 {
-    struct request_options *options = &session->request;
-    request_options_end(options, session->operand);
-    if (!client_make(&options->request, made, problem))
+    request_options_end(&options->request, options->session.operand);
+    if (!client_make(&options->request.request, made, problem))
         return false;
     for (size_t i = 0; i < made->sent.n; i++)
         queue_add_field(fields, &made->sent.at[i]);
@@ -199,12 +211,13 @@ static bool is_json_body(struct slice body)
 
 static int add_one(struct adder *adder, struct client_made *made)
 {
-    struct queue_session *session = adder->session;
+    struct add_options *options = adder->options;
+    struct queue_session *session = &options->session;
     struct queue_operation *operation = &adder->operations[0];
     BUF_AUTO struct buf fields = buf_make(SIZE_MAX), problem = buf_make(SIZE_MAX);
-    if (!make_added_operation(session, made, &fields, &problem))
+    if (!make_added_operation(options, made, &fields, &problem))
         return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
-    *operation = from_options(session);
+    *operation = from_options(options);
     operation->key = made->minted[0] ? SLICE("") : made->operation.key;
     operation->method = made->operation.method;
     operation->url = slice_of(session->operand);
@@ -213,7 +226,7 @@ static int add_one(struct adder *adder, struct client_made *made)
     operation->has_body = made->operation.has_body;
     if (!queue_check(operation, &problem))
         return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
-    if (session->request.request.is_json && !is_json_body(operation->body))
+    if (options->request.request.is_json && !is_json_body(operation->body))
         return command_failed(session->command, EXIT_BAD_DATA,
                               "what --json gives is no JSON; nothing was added");
     int code = queue_open(session, STORE_COMMAND, true);
@@ -225,7 +238,7 @@ static int add_from_options(struct adder *adder)
 {
     struct client_made *made = mem_zalloc(1, sizeof *made);
     if (!made)
-        return command_failed(adder->session->command, EXIT_UNAVAILABLE, "out of memory");
+        return command_failed(adder->options->session.command, EXIT_UNAVAILABLE, "out of memory");
     int code = add_one(adder, made);
     client_made_fini(made);
     mem_free(made);
@@ -236,9 +249,9 @@ static int add_from_options(struct adder *adder)
 
 static int refuse_line(const struct adder *adder, size_t line, struct slice problem)
 {
-    return command_failed(adder->session->command, EXIT_BAD_DATA,
+    return command_failed(adder->options->session.command, EXIT_BAD_DATA,
                           "line %zu: %.*s; nothing %swas added", line, SLICE_ARG(problem),
-                          adder->session->linked ? "" : "of it and behind it ");
+                          adder->options->linked ? "" : "of it and behind it ");
 }
 
 /* Borrows nothing of `text`. */
@@ -261,8 +274,9 @@ static int take_line(struct adder *adder, const struct queue_operation *defaults
 
 static int refuse_unreadable(const struct adder *adder, const struct lines *lines, const char *name)
 {
-    return command_failed(adder->session->command, EXIT_USAGE, "cannot read line %zu of %s: %s",
-                          lines->n + 1, name, strerror(-lines->error));
+    return command_failed(adder->options->session.command, EXIT_USAGE,
+                          "cannot read line %zu of %s: %s", lines->n + 1, name,
+                          strerror(-lines->error));
 }
 
 static int take_lines(struct adder *adder, const struct queue_operation *defaults)
@@ -279,7 +293,7 @@ static int take_lines(struct adder *adder, const struct queue_operation *default
             code = refuse_line(adder, lines.n, SLICE("\"undo\" is for the steps of --linked"));
         }
         bool is_full = adder->n == QUEUE_BATCH_MOST || adder->arena.used > BATCH_BYTES ||
-                       adder->session->dedupe_us > 0;
+                       adder->options->dedupe_us > 0;
         if (code == EXIT_DONE && is_full)
             code = flush(adder);
     }
@@ -335,11 +349,11 @@ static int take_steps(struct adder *adder, const struct queue_operation *default
             code = check_step(adder, lines.n);
     }
     if (lines.error != 0)
-        code = refuse_unreadable(adder, &lines, adder->session->linked);
+        code = refuse_unreadable(adder, &lines, adder->options->linked);
     lines_fini(&lines);
     if (code == EXIT_DONE && adder->n == 0)
-        code = command_failed(adder->session->command, EXIT_BAD_DATA, "%s holds no step",
-                              adder->session->linked);
+        code = command_failed(adder->options->session.command, EXIT_BAD_DATA, "%s holds no step",
+                              adder->options->linked);
     return code;
 }
 
@@ -353,7 +367,7 @@ static void print_list(const struct adder *adder, int64_t list)
 /* Who does not know whether a list was stored adds it again. */
 static int report_again(struct adder *adder, struct queue_list *list)
 {
-    struct queue_session *session = adder->session;
+    struct queue_session *session = &adder->options->session;
     struct queue_adding adding = {adder->operations, adder->n, adder->added, 0, 0};
     bool failed = false;
     int code = queue_complain(
@@ -374,16 +388,16 @@ static int report_again(struct adder *adder, struct queue_list *list)
 
 static int add_linked_list(struct adder *adder, struct queue_list *list)
 {
-    struct queue_session *session = adder->session;
+    struct add_options *options = adder->options;
     struct queue_adding adding = {.operations = adder->operations,
                                   .n = adder->n,
                                   .added = adder->added,
-                                  .most = session->most};
+                                  .most = options->most};
     enum store_status status =
-        queue_add_linked(session->store, &adding, &session->parker.parker, list);
+        queue_add_linked(options->session.store, &adding, &options->session.parker.parker, list);
     if (status == STORE_CONFLICT)
         return report_again(adder, list);
-    int code = queue_complain(session, status);
+    int code = queue_complain(&options->session, status);
     if (code != EXIT_DONE)
         return code;
     if (adder->added[0].end == QUEUE_FULL)
@@ -392,44 +406,45 @@ static int add_linked_list(struct adder *adder, struct queue_list *list)
     return EXIT_DONE;
 }
 
-static int open_list(const struct queue_session *session, int *ret_fd)
+static int open_list(const struct add_options *options, int *ret_fd)
 {
-    bool is_stdin = slice_eq(slice_of(session->linked), SLICE("-"));
-    *ret_fd = is_stdin ? STDIN_FILENO : open(session->linked, O_RDONLY | O_CLOEXEC);
+    bool is_stdin = slice_eq(slice_of(options->linked), SLICE("-"));
+    *ret_fd = is_stdin ? STDIN_FILENO : open(options->linked, O_RDONLY | O_CLOEXEC);
     if (*ret_fd >= 0)
         return EXIT_DONE;
-    return command_failed(session->command, EXIT_USAGE, "cannot read %s: %s", session->linked,
-                          strerror(errno));
+    return command_failed(options->session.command, EXIT_USAGE, "cannot read %s: %s",
+                          options->linked, strerror(errno));
 }
 
 static int add_linked(struct adder *adder, const struct queue_operation *defaults)
 {
-    struct queue_session *session = adder->session;
+    struct add_options *options = adder->options;
     struct queue_list list = {0};
     int fd = -1;
-    int code = open_list(session, &fd);
+    int code = open_list(options, &fd);
     if (code == EXIT_DONE)
         code = take_steps(adder, defaults, fd, &list);
     if (fd > STDIN_FILENO)
         close(fd);
     if (code == EXIT_DONE)
-        code = queue_open(session, STORE_COMMAND, true);
+        code = queue_open(&options->session, STORE_COMMAND, true);
     return code == EXIT_DONE ? add_linked_list(adder, &list) : code;
 }
 
 static int add_queue_lines(struct adder *adder)
 {
-    struct queue_session *session = adder->session;
+    struct add_options *options = adder->options;
+    struct queue_session *session = &options->session;
     BUF_AUTO struct buf fields = buf_make(SIZE_MAX);
-    struct queue_operation defaults = from_options(session);
-    if (session->request.request.has_body || session->request.request.key)
+    struct queue_operation defaults = from_options(options);
+    if (options->request.request.has_body || options->request.request.key)
         return command_misused(session->command, "a body or a key is said on each line");
-    if (session->linked && (session->operand || session->dedupe_us > 0))
+    if (options->linked && (session->operand || options->dedupe_us > 0))
         return command_misused(session->command, "--linked takes no URL and no --dedupe-payload");
-    for (size_t i = 0; i < session->request.request.headers.n; i++)
-        queue_add_field(&fields, &session->request.request.headers.at[i]);
+    for (size_t i = 0; i < options->request.request.headers.n; i++)
+        queue_add_field(&fields, &options->request.request.headers.at[i]);
     defaults.fields = buf_slice(&fields);
-    if (session->linked)
+    if (options->linked)
         return add_linked(adder, &defaults);
     int code = queue_open(session, STORE_COMMAND, true);
     return code == EXIT_DONE ? take_lines(adder, &defaults) : code;
@@ -437,22 +452,27 @@ static int add_queue_lines(struct adder *adder)
 
 static int add_to_queue(void *given)
 {
-    struct queue_session *session = given;
-    if (!session->linked && !session->operand)
-        return command_misused(session->command, "needs a URL, `-`, or --linked FILE");
-    struct adder *adder = new_adder(session);
+    struct add_options *options = given;
+    if (!options->linked && !options->session.operand)
+        return command_misused(options->session.command, "needs a URL, `-`, or --linked FILE");
+    struct adder *adder = new_adder(options);
     if (!adder)
         return EXIT_UNAVAILABLE;
-    bool from_lines = session->linked || slice_eq(slice_of(session->operand), SLICE("-"));
+    bool from_lines = options->linked || slice_eq(slice_of(options->session.operand), SLICE("-"));
     int code = from_lines ? add_queue_lines(adder) : add_from_options(adder);
     end_progress(adder);
     free_adder(adder);
     return code;
 }
 
+static void forget_added_request(void *given)
+{
+    request_options_fini(&((struct add_options *)given)->request);
+}
+
 /* ---- the row ---- */
 
-#define OPTIONS struct queue_session
+#define OPTIONS struct add_options
 const struct command command_queue_add = {
     .name = "queue add",
     .summary = "put an operation on disk, to be sent later",
@@ -474,12 +494,12 @@ const struct command command_queue_add = {
              "After a first line {\"dedupes\": true} a refusal behind a doubt is undone, too: the "
              "services of the list answer a known key as they did first.",
     .operand = "URL",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(
         REQUEST_FLAGS(request), ACCOUNT_FLAGS(request),
         FLAG(linked, "linked", 0, "FILE", ANY,
              "add the lines of FILE (`-`: standard input) as the steps of a list, all or nothing"),
-        FLAG(group, "group", 0, "G", ANY, "operations of one group are sent in order"),
+        FLAG(session.group, "group", 0, "G", ANY, "operations of one group are sent in order"),
         FLAG(on_failure, "on-failure", 0, "A", WORDS("park|skip"),
              "after a final failure its group waits for a person, or goes on (default park)"),
         FLAG(lasts_us, "deadline", 0, "D", SPAN_OR("none", 1, FOREVER - 1),
@@ -497,12 +517,12 @@ const struct command command_queue_add = {
         FLAG(most, "most", 0, "N", INT(1, 100000000),
              "refuse an operation if more than N would then be waiting; concurrent adds count each "
              "other only if all use --most"),
-        FLAG_KEY_VERSION(request), FLAG_STORE(store_path)),
+        FLAG_KEY_VERSION(request), FLAG_STORE(session.store_path)),
     .exits = {{EXIT_FINAL_ERROR, "it was added before, and is dead or dropped"},
               {EXIT_USAGE, NULL},
               {EXIT_BAD_DATA, "a bad line, no JSON behind --json, or the key of another operation"},
               {NO_STORE},
               {EXIT_TRY_AGAIN, "the queue is full (--most)"}},
-    .run = queue_run,
-    .act = add_to_queue,
+    ACTS(queue_run, add_to_queue, .request = REQUEST_OPTIONS("queue add", .keeps_files = true)),
+    .fini = forget_added_request,
 };

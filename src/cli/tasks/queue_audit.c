@@ -7,6 +7,11 @@
 #include "operator/audit.h"
 #include <stdio.h>
 
+struct audit_options {
+    struct queue_session session;
+    size_t limit;
+};
+
 static void add_task_act_json(struct buf *line, const struct store_task_audit *audit,
                               struct slice reason)
 {
@@ -82,71 +87,40 @@ static int walk_task_acts(struct queue_session *session, size_t skip, size_t *re
 
 static int list_task_acts(void *given)
 {
-    struct queue_session *session = given;
+    struct audit_options *options = given;
     size_t n = 0;
-    int code = queue_open(session, STORE_COMMAND, false);
+    int code = queue_open(&options->session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
-        code = walk_task_acts(session, SIZE_MAX, &n);
-    size_t skip = n > session->limit ? n - session->limit : 0;
+        code = walk_task_acts(&options->session, SIZE_MAX, &n);
+    size_t skip = n > options->limit ? n - options->limit : 0;
     if (code == EXIT_DONE)
-        code = walk_task_acts(session, skip, &n);
+        code = walk_task_acts(&options->session, skip, &n);
     if (code == EXIT_DONE && skip > 0)
-        fprintf(stderr, "pawl %s: these are the last %zu of %zu; see --limit\n", session->command,
-                n - skip, n);
+        fprintf(stderr, "pawl %s: these are the last %zu of %zu; see --limit\n",
+                options->session.command, n - skip, n);
     return code;
 }
 
 /* ---- the rows ---- */
 
-#define OPTIONS struct queue_session
-const struct command command_queue_audit = {
-    .name = "queue audit",
-    .summary = "list who acted on queued operations by hand",
-    .synopsis = "[OPTIONS]",
-    .about = "Prints who did what to queued operations, targets and groups, oldest first; if there "
-             "are more acts than --limit, the last ones. Acts are kept for 400 days. With --json "
-             "each act is an object on a line of its own.",
-    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store_path)),
-    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = list_task_acts,
-};
-
-const struct command command_webhook_audit = {
-    .name = "webhook audit",
-    .summary = "list who acted on deliveries and endpoints by hand",
-    .synopsis = "[OPTIONS]",
-    .about = "Prints who did what to deliveries and endpoints, oldest first; if there are more "
-             "acts than --limit, the last ones. Acts are kept for 400 days. With --json each act "
-             "is an object on a line of its own.",
-    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store_path)),
-    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = list_task_acts,
-};
-
-const struct command command_inbox_audit = {
-    .name = "inbox audit",
-    .summary = "list who acted on received events and sources by hand",
-    .synopsis = "[OPTIONS]",
-    .about = "Prints who did what to received events and sources, oldest first; if there are more "
-             "acts than --limit, the last ones. Acts are kept for 400 days. With --json each act "
-             "is an object on a line of its own.",
-    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store_path)),
-    .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = list_task_acts,
-};
-
-const struct command command_store_audit = {
-    .name = "store audit",
-    .summary = "list who froze, thawed or marked a store",
-    .synopsis = "[OPTIONS]",
-    .about = "Prints who froze, thawed or marked the store, oldest first; if there are more acts "
-             "than --limit, the last ones. Acts are kept for 400 days. With --json each act is an "
-             "object on a line of its own.",
-    .flags = FLAGS(FLAG_LIMIT(limit), FLAG_JSON(json), FLAG_STORE(store_path)),
-    .exits = {{EXIT_USAGE, NULL}, {EXIT_UNAVAILABLE, "the store cannot be used"}},
-    .run = queue_run,
-    .act = list_task_acts,
-};
+#define OPTIONS struct audit_options
+#define AUDIT_ROW(id, of_name, of_summary, what)                                                   \
+    const struct command command_##id = {                                                          \
+        .name = of_name,                                                                           \
+        .summary = of_summary,                                                                     \
+        .synopsis = "[OPTIONS]",                                                                   \
+        .about = "Prints who " what                                                                \
+                 ", oldest first; if there are more acts than --limit, the last ones. Acts are "   \
+                 "kept for 400 days. With --json each act is an object on a line of its own.",     \
+        .flags =                                                                                   \
+            FLAGS(FLAG_LIMIT(limit), FLAG_JSON(session.json), FLAG_STORE(session.store_path)),     \
+        .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},                                                 \
+        ACTS(queue_run, list_task_acts, .limit = LIMIT_DEFAULT)}
+AUDIT_ROW(queue_audit, "queue audit", "list who acted on queued operations by hand",
+          "did what to queued operations, targets and groups");
+AUDIT_ROW(webhook_audit, "webhook audit", "list who acted on deliveries and endpoints by hand",
+          "did what to deliveries and endpoints");
+AUDIT_ROW(inbox_audit, "inbox audit", "list who acted on received events and sources by hand",
+          "did what to received events and sources");
+AUDIT_ROW(store_audit, "store audit", "list who froze, thawed or marked a store",
+          "froze, thawed or marked the store");

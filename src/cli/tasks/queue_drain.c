@@ -3,6 +3,7 @@
 #include "base/crypto/random.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "cli/lib/request.h"
 #include "cli/tasks/queue.h"
 #include "client/queue_send.h"
 #include "client/request.h"
@@ -19,8 +20,20 @@
 #define WATCH_US (500 * CLOCK_US_PER_MS) /* between two looks at files of headers */
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 
+#define MAX_TIME_US (30 * CLOCK_US_PER_S)
+
+struct drain_options {
+    struct queue_session session;
+    struct client_route route;
+    bool only_new; /* the exit code says nothing of what was dead before */
+    bool once;
+    bool follow;
+    size_t in_flight;    /* 0: not given */
+    int64_t max_time_us; /* of an attempt */
+};
+
 struct drain {
-    struct queue_session *session;
+    struct drain_options *options;
     struct queue_sender sender;
     const struct courier_kind *kinds[1];
     struct courier *courier;
@@ -77,7 +90,7 @@ static void show_drain_progress(void *argument)
 /* Whether nothing goes on before somebody renews credentials, or resumes what is paused. */
 static bool is_all_held_up(const struct drain *drain)
 {
-    struct tasks_source source = drain->session->source;
+    struct tasks_source source = drain->options->session.source;
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct tasks_wanted wanted = {.has_state = true, .state = TASK_WAITING};
     struct store_found paused = {0};
@@ -90,7 +103,8 @@ static bool is_all_held_up(const struct drain *drain)
         if (tasks_list(&source, &wanted, &page) != STORE_DONE)
             return false;
         for (size_t i = 0; i < page.n; i++)
-            if (!is_held_up_task(page.rows[i].stored, &paused, store_now(drain->session->store)))
+            if (!is_held_up_task(page.rows[i].stored, &paused,
+                                 store_now(drain->options->session.store)))
                 return false;
         wanted.after = page.next;
     } while (wanted.after > 0);
@@ -106,7 +120,7 @@ static void watch_credentials(void *argument)
     while (!drain->has_ended) {
         wakes = credentials_look(credentials) || wakes;
         bool is_woken =
-            wakes && credentials_wake(drain->session->store, fiber_parker()) == STORE_DONE;
+            wakes && credentials_wake(drain->options->session.store, fiber_parker()) == STORE_DONE;
         if (is_woken)
             courier_wake(drain->courier);
         bool ends = drain->mode == COURIER_UNTIL_EMPTY && !wakes && credentials_any(credentials);
@@ -120,7 +134,7 @@ static void watch_credentials(void *argument)
 static void run_drain_courier(void *argument)
 {
     struct drain *drain = argument;
-    (void)credentials_wake(drain->session->store, fiber_parker());
+    (void)credentials_wake(drain->options->session.store, fiber_parker());
     drain->end = courier_run(drain->courier, drain->mode);
     drain->counts = courier_count(drain->courier);
     drain->has_ended = true;
@@ -180,12 +194,13 @@ static void say_credentials(const struct drain *drain)
     credentials_describe(drain->sender.credentials, &lines);
     for (struct slice rest = buf_slice(&lines), line;
          rest.len > 0 && slice_next(&rest, '\n', &line);)
-        fprintf(stderr, "pawl %s: %.*s\n", drain->session->command, SLICE_ARG(line));
+        fprintf(stderr, "pawl %s: %.*s\n", drain->options->session.command, SLICE_ARG(line));
 }
 
 static int report_drain(struct drain *drain)
 {
-    struct queue_session *session = drain->session;
+    struct drain_options *options = drain->options;
+    struct queue_session *session = &options->session;
     const struct courier_counts *counts = &drain->counts;
     size_t n[TASK_STATE_COUNT] = {0};
     if (drain->end == COURIER_STORE_DEAD)
@@ -205,7 +220,7 @@ static int report_drain(struct drain *drain)
     say_credentials(drain);
     if (left && closed != STORE_DONE)
         (void)queue_complain(session, closed);
-    bool failed = counts->dead > 0 || (!session->only_new && n[TASK_DEAD] > 0);
+    bool failed = counts->dead > 0 || (!options->only_new && n[TASK_DEAD] > 0);
     return failed ? EXIT_FINAL_ERROR : left ? EXIT_TRY_AGAIN : EXIT_DONE;
 }
 
@@ -218,17 +233,18 @@ static int fail_drain(const struct queue_session *session)
 
 static int connect_sender(struct drain *drain)
 {
-    struct queue_session *session = drain->session;
+    struct drain_options *options = drain->options;
+    struct queue_session *session = &options->session;
     BUF_AUTO struct buf problem = buf_make(SIZE_MAX);
-    struct client_route *route = &session->request.route;
-    size_t at_a_time = session->in_flight > 0 ? session->in_flight : IN_FLIGHT_DEFAULT;
+    struct client_route *route = &options->route;
+    size_t at_a_time = options->in_flight > 0 ? options->in_flight : IN_FLIGHT_DEFAULT;
     route->max = ORIGINS_MOST;
     route->max_idle = at_a_time;
     drain->sender = (struct queue_sender){.store = session->store,
                                           .engine = engine_new(session->store, 0),
                                           .origins = client_connect(route, NULL, &problem),
                                           .credentials = credentials_new(),
-                                          .timeout_us = session->max_time_us,
+                                          .timeout_us = options->max_time_us,
                                           .connect_us = CONNECT_US,
                                           .in_flight = (int)at_a_time};
     queue_sender_init(&drain->sender);
@@ -240,20 +256,20 @@ static int connect_sender(struct drain *drain)
 
 static int make_courier(struct drain *drain)
 {
-    struct queue_session *session = drain->session;
+    struct drain_options *options = drain->options;
     drain->kinds[0] = &drain->sender.kind;
-    struct courier_config config = {.store = session->store,
+    struct courier_config config = {.store = options->session.store,
                                     .kinds = drain->kinds,
                                     .n_kinds = 1,
-                                    .overall = (int)session->in_flight,
+                                    .overall = (int)options->in_flight,
                                     .owner = (int64_t)(random_u64() >> 1 | 1)};
-    drain->mode = session->follow ? COURIER_FOLLOW
-                  : session->once ? COURIER_ONCE
+    drain->mode = options->follow ? COURIER_FOLLOW
+                  : options->once ? COURIER_ONCE
                                   : COURIER_UNTIL_EMPTY;
     drain->courier = courier_new(&config);
-    size_t fibers = session->in_flight > 0 ? session->in_flight : LANES_OVERALL;
+    size_t fibers = options->in_flight > 0 ? options->in_flight : LANES_OVERALL;
     drain->loop = loop_new(fibers * 2 + FIBERS_BESIDE);
-    return drain->courier && drain->loop ? EXIT_DONE : fail_drain(session);
+    return drain->courier && drain->loop ? EXIT_DONE : fail_drain(&options->session);
 }
 
 static void free_drain(struct drain *drain)
@@ -268,10 +284,9 @@ static void free_drain(struct drain *drain)
 
 static int run_drain(struct drain *drain)
 {
-    struct queue_session *session = drain->session;
     sigset_t signals = blocked_signals();
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    int code = queue_open(session, STORE_DRAINER, true);
+    int code = queue_open(&drain->options->session, STORE_DRAINER, true);
     if (code == EXIT_DONE)
         code = connect_sender(drain);
     if (code == EXIT_DONE)
@@ -279,20 +294,20 @@ static int run_drain(struct drain *drain)
     if (code != EXIT_DONE)
         return code;
     if (!thread_start(&drain->thread, "pawl-loop", run_drain_loop, drain))
-        return fail_drain(session);
+        return fail_drain(&drain->options->session);
     wait_for_end(drain, &signals);
     return report_drain(drain);
 }
 
 static int drain_queue(void *given)
 {
-    struct queue_session *session = given;
+    struct drain_options *options = given;
     struct drain *drain = mem_zalloc(1, sizeof *drain);
-    if (session->once && session->follow)
-        return command_misused(session->command, "--once and --follow exclude each other");
+    if (options->once && options->follow)
+        return command_misused(options->session.command, "--once and --follow exclude each other");
     if (!drain)
-        return fail_drain(session);
-    drain->session = session;
+        return fail_drain(&options->session);
+    drain->options = options;
     int code = run_drain(drain);
     free_drain(drain);
     return code;
@@ -300,7 +315,7 @@ static int drain_queue(void *given)
 
 /* ---- the row ---- */
 
-#define OPTIONS struct queue_session
+#define OPTIONS struct drain_options
 const struct command command_queue_drain = {
     .name = "queue drain",
     .summary = "send what is queued, until nothing waits",
@@ -317,13 +332,12 @@ const struct command command_queue_drain = {
         SWITCH(only_new, "new", 0, "the exit code says nothing of what had failed finally before"),
         FLAG(in_flight, "jobs", 'j', "N", INT(1, 256),
              "at most N operations at a time (default 4 to one target, 256 in all)"),
-        FLAG_MAX_TIME(max_time_us), ROUTE_FLAGS(request), FLAG_STORE(store_path)),
+        FLAG_MAX_TIME(max_time_us), ROUTE_FLAGS(route), FLAG_STORE(session.store_path)),
     .exits = {{EXIT_FINAL_ERROR,
                "some are dead, also from before (--new): `pawl queue list --dead`"},
               {EXIT_USAGE, NULL},
               {NO_STORE},
               {EXIT_FAIL_STOP, NULL},
               {EXIT_TRY_AGAIN, "some are left, or another drain runs"}},
-    .run = queue_run,
-    .act = drain_queue,
+    ACTS(queue_run, drain_queue, .max_time_us = MAX_TIME_US),
 };

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl queue edit`: changes what an operation sends, or with which headers. */
+#include "cli/lib/request.h"
 #include "cli/tasks/queue_lists.h"
 #include "client/fields.h"
 #include <stdio.h>
 
+struct edit_options {
+    struct queue_session session;
+    struct request_options request;
+    const char *url; /* NULL: as it is */
+    const char *to;  /* all below this URL; NULL: the ID */
+};
+
 /* The lines of the operation as it is, save those that the new ones replace, and these. */
-static bool merge_fields(const struct queue_session *session, struct slice before,
+static bool merge_fields(const struct edit_options *options, struct slice before,
                          struct buf *fields)
 {
-    const struct client_request *request = &session->request.request;
+    const struct client_request *request = &options->request.request;
     struct headers lines = {0};
     struct slice type =
         request->is_json ? SLICE("application/json") : SLICE("application/x-www-form-urlencoded");
@@ -32,21 +40,21 @@ static bool is_replaced(const struct header *line, const struct headers *given,
 }
 
 /* The same where the headers alone change. Those by which it is another operation do not. */
-static int merge_headers(struct queue_session *session, struct slice before, struct buf *fields)
+static int merge_headers(struct edit_options *options, struct slice before, struct buf *fields)
 {
     static const struct slice fixed[] = {
         {"Content-Type", 12}, {"If-Match", 8}, {"Idempotency-Key", 15}};
-    struct request_options *options = &session->request;
-    const struct headers *given = &options->request.headers;
+    struct request_options *request = &options->request;
+    const struct headers *given = &request->request.headers;
     struct headers lines = {0}, read = {0};
     struct slice problem;
     bool fits = client_fields_split(before, &lines);
     for (size_t i = 0; i < given->n; i++) {
         if (slice_eq(given->at[i].name, SLICE("@")) &&
-            !client_fields_add_file(given->at[i].value, &options->arena, &read, &problem))
-            return command_misused(session->command, "%.*s", SLICE_ARG(problem));
+            !client_fields_add_file(given->at[i].value, &request->arena, &read, &problem))
+            return command_misused(options->session.command, "%.*s", SLICE_ARG(problem));
         if (HEADERS_AMONG(given->at[i].name, fixed))
-            return command_misused(session->command,
+            return command_misused(options->session.command,
                                    "the header %.*s is part of what is sent; add another operation",
                                    SLICE_ARG(given->at[i].name));
     }
@@ -57,7 +65,7 @@ static int merge_headers(struct queue_session *session, struct slice before, str
         queue_add_field(fields, &given->at[i]);
     return fits && buf_ok(fields)
                ? EXIT_DONE
-               : command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
+               : command_failed(options->session.command, EXIT_UNAVAILABLE, "out of memory");
 }
 
 static int refuse_doubt(const struct queue_session *session, const struct store_task *stored)
@@ -100,29 +108,30 @@ static int report_edit(const struct queue_session *session, const struct tasks_w
     }
 }
 
-static int edit_whole(struct queue_session *session, const struct tasks_whole *whole)
+static int edit_whole(struct edit_options *options, const struct tasks_whole *whole)
 {
+    struct queue_session *session = &options->session;
     BUF_AUTO struct buf fields = buf_make(SIZE_MAX);
     struct queue_added added = {.end = QUEUE_NOT_FOUND};
     if (!whole->stored || !whole->request)
         return report_edit(session, whole, &added);
-    bool has_body = session->request.request.has_body;
+    bool has_body = options->request.request.has_body;
     int code = EXIT_DONE;
     if (!has_body)
-        code = merge_headers(session, whole->request->fields, &fields);
-    else if (!merge_fields(session, whole->request->fields, &fields))
+        code = merge_headers(options, whole->request->fields, &fields);
+    else if (!merge_fields(options, whole->request->fields, &fields))
         code = command_failed(session->command, EXIT_UNAVAILABLE, "out of memory");
     if (code != EXIT_DONE)
         return code;
-    struct queue_operation operation = {.url = slice_of(session->url),
-                                        .method = slice_of(session->request.request.method),
+    struct queue_operation operation = {.url = slice_of(options->url),
+                                        .method = slice_of(options->request.request.method),
                                         .fields = buf_slice(&fields),
-                                        .body = buf_slice(&session->request.data),
+                                        .body = buf_slice(&options->request.data),
                                         .has_body = has_body};
-    bool becomes_another = has_body || session->url || whole->stored->task.state == TASK_DEAD;
+    bool becomes_another = has_body || options->url || whole->stored->task.state == TASK_DEAD;
     if (whole->stored->list_id != 0 && becomes_another)
         return queue_lists_edit(session, &operation);
-    if (session->url)
+    if (options->url)
         return command_misused(session->command, "--url is for undos and steps of a list; drop the "
                                                  "operation, and add another one");
     struct queue_edit edit = {session->id, &operation, queue_actor(session)};
@@ -131,19 +140,20 @@ static int edit_whole(struct queue_session *session, const struct tasks_whole *w
     return code == EXIT_DONE ? report_edit(session, whole, &added) : code;
 }
 
-static int edit_one(struct queue_session *session, int64_t id)
+static int edit_one(struct edit_options *options, int64_t id)
 {
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
-    session->id = id;
-    int code = queue_complain(session, tasks_read(&session->source, id, &whole));
-    return code == EXIT_DONE ? edit_whole(session, &whole) : code;
+    options->session.id = id;
+    int code = queue_complain(&options->session, tasks_read(&options->session.source, id, &whole));
+    return code == EXIT_DONE ? edit_whole(options, &whole) : code;
 }
 
 /* All that wait: each an edit of its own. */
-static int edit_all(struct queue_session *session)
+static int edit_all(struct edit_options *options)
 {
+    struct queue_session *session = &options->session;
     struct tasks_wanted wanted = {
-        .has_state = true, .state = TASK_WAITING, .to = slice_of(session->to)};
+        .has_state = true, .state = TASK_WAITING, .to = slice_of(options->to)};
     int code = EXIT_DONE;
     do {
         TASKS_PAGE_AUTO struct tasks_page page = {0};
@@ -151,7 +161,7 @@ static int edit_all(struct queue_session *session)
         if (failed != EXIT_DONE)
             return failed;
         for (size_t i = 0; i < page.n; i++) {
-            failed = edit_one(session, page.rows[i].stored->row.id);
+            failed = edit_one(options, page.rows[i].stored->row.id);
             code = failed == EXIT_DONE ? code : failed;
         }
         wanted.after = page.next;
@@ -159,42 +169,48 @@ static int edit_all(struct queue_session *session)
     return code;
 }
 
-static int check_url(const struct queue_session *session)
+static int check_url(const struct edit_options *options)
 {
     BUF_AUTO struct buf problem = buf_make(SIZE_MAX);
-    const struct queue_operation operation = {.url = slice_of(session->url)};
-    if (!session->url && session->request.request.method)
-        return command_misused(session->command, "-X goes with --url");
-    if (session->url && session->to)
-        return command_misused(session->command, "--url and --to exclude each other");
-    if (session->url && !queue_check(&operation, &problem))
-        return command_misused(session->command, "%.*s", SLICE_ARG(buf_slice(&problem)));
+    const struct queue_operation operation = {.url = slice_of(options->url)};
+    if (!options->url && options->request.request.method)
+        return command_misused(options->session.command, "-X goes with --url");
+    if (options->url && options->to)
+        return command_misused(options->session.command, "--url and --to exclude each other");
+    if (options->url && !queue_check(&operation, &problem))
+        return command_misused(options->session.command, "%.*s", SLICE_ARG(buf_slice(&problem)));
     return EXIT_DONE;
 }
 
 static int edit_operation(void *given)
 {
-    struct queue_session *session = given;
-    bool has_body = session->request.request.has_body;
-    if ((session->operands.n != 1) == !session->to)
+    struct edit_options *options = given;
+    struct queue_session *session = &options->session;
+    bool has_body = options->request.request.has_body;
+    if ((session->operands.n != 1) == !options->to)
         return command_misused(session->command, "needs either an ID or --to PREFIX");
-    if (session->to && (has_body || session->to[0] == '\0'))
+    if (options->to && (has_body || options->to[0] == '\0'))
         return command_misused(session->command, "--to wants a URL, and goes with -H alone");
-    bool has_headers = session->request.request.headers.n > 0;
-    if (has_body == has_headers && (has_body || !session->url))
+    bool has_headers = options->request.request.headers.n > 0;
+    if (has_body == has_headers && (has_body || !options->url))
         return command_misused(session->command, "needs either a body (--data, --data-binary, "
                                                  "--json) or headers (-H)");
-    int code = check_url(session);
+    int code = check_url(options);
     if (code == EXIT_DONE)
         code = queue_open(session, STORE_COMMAND, false);
     if (code != EXIT_DONE)
         return code;
-    return session->to ? edit_all(session) : edit_one(session, session->id);
+    return options->to ? edit_all(options) : edit_one(options, session->id);
+}
+
+static void forget_edited_request(void *given)
+{
+    request_options_fini(&((struct edit_options *)given)->request);
 }
 
 /* ---- the row ---- */
 
-#define OPTIONS struct queue_session
+#define OPTIONS struct edit_options
 const struct command command_queue_edit = {
     .name = "queue edit",
     .summary = "change what an operation sends; it gets a new key",
@@ -206,18 +222,19 @@ const struct command command_queue_edit = {
              "what it was, under its key, and is sent with these credentials. With --url an undo "
              "becomes what is given, and a step of a list that has not begun goes elsewhere.",
     .operand = "ID",
-    .operands_most = 1,
+    .operands = {0, 1},
     .flags = FLAGS(REQUEST_FLAGS(request),
                    FLAG(to, "to", 0, "PREFIX", ANY,
                         "all that wait to be sent to this URL, or below it (with -H alone)"),
                    FLAG(url, "url", 0, "URL", ANY,
                         "of an undo, or of a step that has not begun: send it there"),
-                   FLAG_EDIT_FORCE(force), FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+                   FLAG_EDIT_FORCE(session.force), FLAG_ACT_REASON(session.reason),
+                   FLAG_STORE(session.store_path)),
     .exits = {{NO_OPERATION},
               {EXIT_USAGE, NULL},
               {NO_STORE},
               {EXIT_TRY_AGAIN, "it is being sent"},
               {EXIT_OUTCOME_UNKNOWN, "an attempt may have taken effect"}},
-    .run = queue_run,
-    .act = edit_operation,
+    ACTS(queue_run, edit_operation, .request = REQUEST_OPTIONS("queue edit", .keeps_files = true)),
+    .fini = forget_edited_request,
 };

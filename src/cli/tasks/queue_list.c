@@ -7,6 +7,14 @@
 
 #define LANES_MAX ((size_t)4 * 1024 * 1024)
 
+struct list_options {
+    struct queue_session session;
+    unsigned state; /* of TASKS_STATE_NAMES, from 1; 0: any */
+    bool dead;
+    const char *lane; /* endpoint or source; NULL: any */
+    size_t limit;
+};
+
 /* ---- list ---- */
 
 /* Behind which one it waits and, where that one fails, since when. */
@@ -90,9 +98,10 @@ static int print_page(struct queue_session *session, const struct tasks_page *pa
     return print_buf(session->command, &text);
 }
 
-static int print_pages(struct queue_session *session, struct tasks_wanted *wanted)
+static int print_pages(struct list_options *options, struct tasks_wanted *wanted)
 {
-    size_t left = session->limit;
+    struct queue_session *session = &options->session;
+    size_t left = options->limit;
     int code = EXIT_DONE;
     do {
         TASKS_PAGE_AUTO struct tasks_page page = {0};
@@ -103,7 +112,7 @@ static int print_pages(struct queue_session *session, struct tasks_wanted *wante
         left -= n;
         if (page.n > n)
             fprintf(stderr, "pawl %s: only the first %zu are shown; see --limit\n",
-                    session->command, session->limit);
+                    session->command, options->limit);
         wanted->after = page.n > n ? 0 : page.next;
     } while (code == EXIT_DONE && wanted->after != 0);
     return code;
@@ -111,20 +120,21 @@ static int print_pages(struct queue_session *session, struct tasks_wanted *wante
 
 static int list_tasks(void *given)
 {
-    struct queue_session *session = given;
+    struct list_options *options = given;
+    struct queue_session *session = &options->session;
     BUF_AUTO struct buf heading = buf_make(SIZE_MAX);
-    struct tasks_wanted wanted = {.ord = slice_of(session->group), .lane = slice_of(session->lane)};
+    struct tasks_wanted wanted = {.ord = slice_of(session->group), .lane = slice_of(options->lane)};
     int code = queue_open(session, STORE_COMMAND, false);
-    if (session->dead && session->state)
+    if (options->dead && options->state)
         return command_misused(session->command, "--dead and --state exclude each other");
-    if (session->dead || session->state)
-        tasks_want_state(&wanted, session->dead ? TASK_DEAD : session->state - 1);
+    if (options->dead || options->state)
+        tasks_want_state(&wanted, options->dead ? TASK_DEAD : options->state - 1);
     add_heading(session, &heading);
     if (code == EXIT_DONE && !session->json)
         code = print_lanes(session);
     if (code == EXIT_DONE && !session->json)
         code = print_buf(session->command, &heading);
-    return code == EXIT_DONE ? print_pages(session, &wanted) : code;
+    return code == EXIT_DONE ? print_pages(options, &wanted) : code;
 }
 
 /* ---- show ---- */
@@ -259,7 +269,7 @@ static int show_task(void *given)
     FLAG(state, "state", 0, "S", WORDS(TASKS_STATE_NAMES), "only those in this state"),            \
         SWITCH(dead, "dead", 0, "only those that failed finally, as `--state dead`")
 
-#define OPTIONS struct queue_session
+#define OPTIONS struct list_options
 const struct command command_queue_list = {
     .name = "queue list",
     .summary = "list operations, oldest first",
@@ -268,11 +278,10 @@ const struct command command_queue_list = {
         "Lists the operations of the queue, oldest first. What waits in its group behind one that "
         "is tried again is listed with that one's ID and since when; behind one that failed "
         "finally it is `parked`. With --json each one is an object on a line of its own.",
-    .flags = FLAGS(STATE_FLAGS, FLAG_LISTED_GROUP(group), FLAG_LIMIT(limit), FLAG_JSON(json),
-                   FLAG_STORE(store_path)),
+    .flags = FLAGS(STATE_FLAGS, FLAG_LISTED_GROUP(session.group), FLAG_LIMIT(limit),
+                   FLAG_JSON(session.json), FLAG_STORE(session.store_path)),
     .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = list_tasks,
+    ACTS(queue_run, list_tasks, .limit = LIMIT_DEFAULT),
 };
 
 const struct command command_queue_show = {
@@ -281,12 +290,10 @@ const struct command command_queue_show = {
     .synopsis = "ID [OPTIONS]",
     .about = "Prints everything about one operation: what is sent, and how its attempts ended.",
     .operand = "ID",
-    .operands_least = 1,
-    .operands_most = 1,
-    .flags = FLAGS(FLAG_JSON(json), FLAG_STORE(store_path)),
+    .operands = {1, 1},
+    .flags = FLAGS(FLAG_JSON(session.json), FLAG_STORE(session.store_path)),
     .exits = {{EXIT_FINAL_ERROR, "no such operation"}, {EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = show_task,
+    ACTS(queue_run, show_task),
 };
 
 const struct command command_webhook_list = {
@@ -295,11 +302,10 @@ const struct command command_webhook_list = {
     .synopsis = "[OPTIONS]",
     .about = "Lists deliveries, one for each event and endpoint, oldest first. With --json each "
              "one is an object on a line of its own.",
-    .flags = FLAGS(STATE_FLAGS, FLAG_ENDPOINT(lane), FLAG_LIMIT(limit), FLAG_JSON(json),
-                   FLAG_STORE(store_path)),
+    .flags = FLAGS(STATE_FLAGS, FLAG_ENDPOINT(lane), FLAG_LIMIT(limit), FLAG_JSON(session.json),
+                   FLAG_STORE(session.store_path)),
     .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = list_tasks,
+    ACTS(queue_run, list_tasks, .limit = LIMIT_DEFAULT),
 };
 
 const struct command command_webhook_show = {
@@ -309,12 +315,10 @@ const struct command command_webhook_show = {
     .about = "Prints everything about one delivery: its event, its endpoint, and how its attempts "
              "ended.",
     .operand = "ID",
-    .operands_least = 1,
-    .operands_most = 1,
-    .flags = FLAGS(FLAG_JSON(json), FLAG_STORE(store_path)),
+    .operands = {1, 1},
+    .flags = FLAGS(FLAG_JSON(session.json), FLAG_STORE(session.store_path)),
     .exits = {{EXIT_FINAL_ERROR, "no such delivery"}, {EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = show_task,
+    ACTS(queue_run, show_task),
 };
 
 const struct command command_inbox_list = {
@@ -323,11 +327,10 @@ const struct command command_inbox_list = {
     .synopsis = "[OPTIONS]",
     .about = "Lists received events, oldest first, with the state of their handling. With --json "
              "each one is an object on a line of its own.",
-    .flags = FLAGS(STATE_FLAGS, FLAG_SOURCE(lane), FLAG_LIMIT(limit), FLAG_JSON(json),
-                   FLAG_STORE(store_path)),
+    .flags = FLAGS(STATE_FLAGS, FLAG_SOURCE(lane), FLAG_LIMIT(limit), FLAG_JSON(session.json),
+                   FLAG_STORE(session.store_path)),
     .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = list_tasks,
+    ACTS(queue_run, list_tasks, .limit = LIMIT_DEFAULT),
 };
 
 const struct command command_inbox_show = {
@@ -337,10 +340,8 @@ const struct command command_inbox_show = {
     .about = "Prints everything about one received event: its source, its body, and how the "
              "attempts of its handler ended.",
     .operand = "ID",
-    .operands_least = 1,
-    .operands_most = 1,
-    .flags = FLAGS(FLAG_JSON(json), FLAG_STORE(store_path)),
+    .operands = {1, 1},
+    .flags = FLAGS(FLAG_JSON(session.json), FLAG_STORE(session.store_path)),
     .exits = {{EXIT_FINAL_ERROR, "no such event"}, {EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = show_task,
+    ACTS(queue_run, show_task),
 };

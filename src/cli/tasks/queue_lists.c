@@ -110,14 +110,13 @@ int queue_lists_edit(struct queue_session *session, const struct queue_operation
     return act_on_list(session, &wish, "is another one now, under a key of its own");
 }
 
-int queue_lists_drop(struct queue_session *session)
+int queue_lists_drop(struct queue_session *session, bool keep)
 {
     struct queue_steps_acted acted = {0};
     int code = queue_open(session, STORE_COMMAND, false);
     if (code != EXIT_DONE)
         return code;
-    const struct queue_steps_drop wish = {slice_of(session->lists), session->keep,
-                                          queue_actor(session)};
+    const struct queue_steps_drop wish = {slice_of(session->lists), keep, queue_actor(session)};
     enum store_status status =
         queue_steps_drop(session->store, &wish, &session->parker.parker, &acted);
     return queue_lists_report(session, status, &acted, "");

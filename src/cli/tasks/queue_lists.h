@@ -17,7 +17,7 @@ enum store_status queue_lists_try(struct queue_session *session, struct queue_st
 int queue_lists_report(const struct queue_session *session, enum store_status status,
                        const struct queue_steps_acted *acted, const char *done);
 
-/* `queue drop --list`. */
-int queue_lists_drop(struct queue_session *session);
+/* `queue drop --list`; `keep`: what is done stays. */
+int queue_lists_drop(struct queue_session *session, bool keep);
 
 #endif

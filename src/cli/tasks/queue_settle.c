@@ -6,6 +6,7 @@
 #include "client/fields.h"
 #include "client/operation.h"
 #include "client/queue_send.h"
+#include "client/request.h"
 #include "client/undo.h"
 #include "client/verdict.h"
 #include "operator/keys.h"
@@ -14,9 +15,16 @@
 #define MADE_LEASE_US (10 * CLOCK_US_PER_S)
 #define NAMING_MAX (CLIENT_BODY_MAX * 42) /* client_name_record */
 
+struct settle_options {
+    struct queue_session session;
+    bool settles_done;
+    bool settles_undone;
+    const char *response; /* NULL: none */
+};
+
 struct settling {
     struct store_saver saver; /* first */
-    struct queue_session *session;
+    struct settle_options *options;
     struct tasks_whole whole;
     struct buf response;
     struct outcome *outcome; /* NULL: it was not done */
@@ -26,8 +34,9 @@ struct settling {
 
 static enum store_status refuse_settling(struct settling *settling, int code, struct slice why)
 {
-    settling->code = command_failed(settling->session->command, code, "operation %lld: %.*s",
-                                    (long long)settling->session->id, SLICE_ARG(why));
+    settling->code =
+        command_failed(settling->options->session.command, code, "operation %lld: %.*s",
+                       (long long)settling->options->session.id, SLICE_ARG(why));
     return STORE_WITHDRAWN;
 }
 
@@ -38,7 +47,7 @@ static enum store_status refuse_settling(struct settling *settling, int code, st
 static enum store_status begin_record(struct settling *settling, struct attempt *attempt,
                                       struct arena *arena)
 {
-    struct store *store = settling->session->store;
+    struct store *store = settling->options->session.store;
     const struct tasks_whole *whole = &settling->whole;
     struct headers *headers = arena_alloc(arena, sizeof *headers);
     struct client_operation operation = {.key = whole->stored->key, .body = whole->body};
@@ -60,8 +69,9 @@ static enum store_status begin_record(struct settling *settling, struct attempt 
     attempt->begin.ttl_us = attempt->begin.doubted_us =
         queue_remembers_us(whole->stored, whole->request);
     attempt->begin.unknown = RECORD_UNKNOWN_RETRY;
-    enum engine_verdict verdict = engine_begin(engine, attempt, &settling->session->parker.parker,
-                                               clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
+    enum engine_verdict verdict =
+        engine_begin(engine, attempt, &settling->options->session.parker.parker,
+                     clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     engine_free(engine);
     settling->made = attempt->token;
     if (verdict == ENGINE_PROCEED)
@@ -86,7 +96,7 @@ static enum store_status make_record(struct settling *settling)
 
 static enum store_status find_record(struct settling *settling, struct keys_found *found)
 {
-    struct queue_session *session = settling->session;
+    struct queue_session *session = &settling->options->session;
     const struct keys_wanted wanted = {.tenant = SLICE(""),
                                        .rule = SLICE(CLIENT_RULE),
                                        .key = settling->whole.stored->key,
@@ -97,8 +107,8 @@ static enum store_status find_record(struct settling *settling, struct keys_foun
 
 static bool is_there(const struct settling *settling, const struct keys_found *found)
 {
-    return found->first &&
-           !record_is_absent(&found->first->store.record, store_now(settling->session->store));
+    return found->first && !record_is_absent(&found->first->store.record,
+                                             store_now(settling->options->session.store));
 }
 
 /* ---- one commit ---- */
@@ -107,7 +117,8 @@ static enum store_status save_settled_rows(struct settling *settling, struct tab
                                            size_t n)
 {
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    return store_run(settling->session->store, &op, &settling->session->parker.parker,
+    struct queue_session *session = &settling->options->session;
+    return store_run(session->store, &op, &session->parker.parker,
                      clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
 }
 
@@ -127,7 +138,7 @@ static enum store_status save_beside(struct settling *settling, const struct rec
 static enum store_status save_record(struct settling *settling, const struct keys_row *row,
                                      struct table_change *changes, size_t n)
 {
-    const struct store_actor actor = queue_actor(settling->session);
+    const struct store_actor actor = queue_actor(&settling->options->session);
     int64_t token = row->store.record.token;
     bool is_done = settling->outcome, is_own = settling->made != 0 && settling->made == token;
     KEYS_ACT_AUTO struct keys_act act = {.row = row,
@@ -143,7 +154,7 @@ static enum store_status save_record(struct settling *settling, const struct key
                                          .brings = changes,
                                          .n_brings = n};
     enum store_status status =
-        keys_act(settling->session->store, &act, &settling->session->parker.parker);
+        keys_act(settling->options->session.store, &act, &settling->options->session.parker.parker);
     if (status != STORE_DONE)
         return status;
     switch (act.end) {
@@ -163,7 +174,7 @@ static enum store_status save_record(struct settling *settling, const struct key
 static bool is_edited(const struct settling *settling, const struct table_change *changes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (changes[i].table == &task_table && changes[i].row->id == settling->session->id)
+        if (changes[i].table == &task_table && changes[i].row->id == settling->options->session.id)
             return !slice_eq(((const struct store_task *)changes[i].row)->key,
                              settling->whole.stored->key);
     return true;
@@ -194,22 +205,22 @@ static enum store_status save(struct store_saver *saver, struct table_change *ch
 
 static int read_settled_response(struct settling *settling)
 {
-    const struct queue_session *session = settling->session;
-    const char *given = session->response;
+    const struct settle_options *options = settling->options;
+    const char *given = options->response;
     BUF_AUTO struct buf problem = buf_make(SIZE_MAX);
     if (given && given[0] == '@') {
-        int code = input_read(session->command, given + 1, &settling->response);
+        int code = input_read(options->session.command, given + 1, &settling->response);
         if (code != EXIT_DONE)
             return code;
     } else if (given) {
         buf_add_str(&settling->response, given);
     }
     if (settling->response.len > UNDO_RESPONSE_MOST)
-        return command_misused(session->command, "--response is larger than 256 KiB");
+        return command_misused(options->session.command, "--response is larger than 256 KiB");
     const struct keys_response response = {.status = SETTLED_STATUS,
                                            .body = buf_slice(&settling->response)};
-    if (session->settles_done && !keys_make_outcome(&response, &problem, &settling->outcome))
-        return command_failed(session->command, EXIT_UNAVAILABLE, "%.*s",
+    if (options->settles_done && !keys_make_outcome(&response, &problem, &settling->outcome))
+        return command_failed(options->session.command, EXIT_UNAVAILABLE, "%.*s",
                               SLICE_ARG(buf_slice(&problem)));
     return EXIT_DONE;
 }
@@ -221,16 +232,16 @@ static int settle_list_step(struct settling *settling)
                                     .response = buf_slice(&settling->response),
                                     .saver = &settling->saver};
     struct queue_steps_acted acted = {0};
-    enum store_status status = queue_lists_try(settling->session, &wish, &acted);
+    enum store_status status = queue_lists_try(&settling->options->session, &wish, &acted);
     if (settling->code != EXIT_DONE)
         return settling->code;
-    return queue_lists_report(settling->session, status, &acted,
+    return queue_lists_report(&settling->options->session, status, &acted,
                               settling->outcome ? "is done" : "was not done");
 }
 
 static int settle_alone(struct settling *settling)
 {
-    struct queue_session *session = settling->session;
+    struct queue_session *session = &settling->options->session;
     struct tasks_acted acted = {0};
     const struct tasks_wish wish = {.id = session->id,
                                     .act = settling->outcome ? TASKS_SETTLE_DONE : TASKS_SETTLE_NOT,
@@ -249,7 +260,7 @@ static int settle_alone(struct settling *settling)
 
 static int settle_operation(struct settling *settling)
 {
-    struct queue_session *session = settling->session;
+    struct queue_session *session = &settling->options->session;
     int code = read_settled_response(settling);
     if (code == EXIT_DONE)
         code = queue_open(session, STORE_COMMAND, false);
@@ -263,13 +274,13 @@ static int settle_operation(struct settling *settling)
 
 static int settle_task(void *given)
 {
-    struct queue_session *session = given;
+    struct settle_options *options = given;
     struct settling settling = {
-        .saver = {save}, .session = session, .response = buf_make(SIZE_MAX)};
-    if (session->settles_done == session->settles_undone)
-        return command_misused(session->command, "needs either --done or --not-done");
-    if (session->response && !session->settles_done)
-        return command_misused(session->command, "--response goes with --done");
+        .saver = {save}, .options = options, .response = buf_make(SIZE_MAX)};
+    if (options->settles_done == options->settles_undone)
+        return command_misused(options->session.command, "needs either --done or --not-done");
+    if (options->response && !options->settles_done)
+        return command_misused(options->session.command, "--response goes with --done");
     int code = settle_operation(&settling);
     outcome_unref(settling.outcome);
     buf_fini(&settling.response);
@@ -279,7 +290,7 @@ static int settle_task(void *given)
 
 /* ---- the row ---- */
 
-#define OPTIONS struct queue_session
+#define OPTIONS struct settle_options
 const struct command command_queue_settle = {
     .name = "queue settle",
     .summary = "say whether an operation was done",
@@ -291,18 +302,16 @@ const struct command command_queue_settle = {
              "Of the step that parked a list: the list goes on, with its undo filled in from the "
              "response, or is undone. Of an undo: it was done by hand, or is given up.",
     .operand = "ID",
-    .operands_least = 1,
-    .operands_most = 1,
+    .operands = {1, 1},
     .flags = FLAGS(SWITCH(settles_done, "done", 0, "it was done"),
                    SWITCH(settles_undone, "not-done", 0, "it was not done"),
                    FLAG(response, "response", 0, "BODY", ANY,
                         "with --done: the body of its response: shown, replayed under its key, and "
                         "what fills in its undo; @FILE, @- from stdin"),
-                   FLAG_ACT_REASON(reason), FLAG_STORE(store_path)),
+                   FLAG_ACT_REASON(session.reason), FLAG_STORE(session.store_path)),
     .exits = {{NO_OPERATION},
               {EXIT_USAGE, NULL},
               {NO_STORE},
               {EXIT_TRY_AGAIN, "it is being sent, or may still be on its way"}},
-    .run = queue_run,
-    .act = settle_task,
+    ACTS(queue_run, settle_task),
 };

@@ -9,6 +9,11 @@
 
 #define TIMEOUT_US (10 * CLOCK_US_PER_S)
 
+struct stats_options {
+    struct queue_session session;
+    bool prometheus;
+};
+
 static void add_page(const struct counters *counters, struct buf *page)
 {
     for (size_t i = 0; counters_series[i]; i++) {
@@ -44,14 +49,14 @@ static enum store_status read_counters(struct queue_session *session, struct cou
                                                                     : op.result.status;
 }
 
-static int print_stats(struct queue_session *session, struct counters *counters)
+static int print_stats(struct stats_options *options, struct counters *counters)
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
-    int code = queue_complain(session, read_counters(session, counters));
-    if (code == EXIT_DONE && session->prometheus)
+    int code = queue_complain(&options->session, read_counters(&options->session, counters));
+    if (code == EXIT_DONE && options->prometheus)
         add_page(counters, &text);
     else if (code == EXIT_DONE)
-        add_stats_lines(counters, session->json, &text);
+        add_stats_lines(counters, options->session.json, &text);
     if (text.len > 0)
         fwrite(text.at, 1, text.len, stdout);
     return code;
@@ -59,8 +64,9 @@ static int print_stats(struct queue_session *session, struct counters *counters)
 
 static int show_stats(void *given)
 {
-    struct queue_session *session = given;
-    if (session->json && session->prometheus)
+    struct stats_options *options = given;
+    struct queue_session *session = &options->session;
+    if (session->json && options->prometheus)
         return command_misused(session->command, "--json and --prometheus exclude each other");
     struct counters *counters = mem_zalloc(1, sizeof *counters);
     if (!counters)
@@ -68,7 +74,7 @@ static int show_stats(void *given)
     counters_init(counters);
     int code = queue_open(session, STORE_COMMAND, false);
     if (code == EXIT_DONE)
-        code = print_stats(session, counters);
+        code = print_stats(options, counters);
     counters_fini(counters);
     mem_free(counters);
     return code;
@@ -76,7 +82,7 @@ static int show_stats(void *given)
 
 /* ---- the row ---- */
 
-#define OPTIONS struct queue_session
+#define OPTIONS struct stats_options
 const struct command command_stats = {
     .name = "stats",
     .summary = "print what commands counted in a store",
@@ -85,8 +91,7 @@ const struct command command_stats = {
              "operations, retries and what was given up, by retry profile. With --json each is an "
              "object on a line of its own.",
     .flags = FLAGS(SWITCH(prometheus, "prometheus", 0, "print the text format of Prometheus"),
-                   FLAG_JSON(json), FLAG_STORE(store_path)),
+                   FLAG_JSON(session.json), FLAG_STORE(session.store_path)),
     .exits = {{EXIT_USAGE, NULL}, {NO_STORE}},
-    .run = queue_run,
-    .act = show_stats,
+    ACTS(queue_run, show_stats),
 };

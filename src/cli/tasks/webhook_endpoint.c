@@ -11,6 +11,16 @@
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 
+struct endpoint_options {
+    struct queue_session session;
+    const char *name;
+    const char *url;
+    const char *types; /* divided by commas */
+    struct flag_texts secrets;
+    struct flag_texts options; /* NAME=VALUE */
+    int64_t overlap_us;
+};
+
 /* ---- list, show ---- */
 
 static void add_secrets_text(struct buf *text, struct slice secrets, int64_t now)
@@ -165,9 +175,8 @@ static int add_endpoint_option(const struct queue_session *session, struct buf *
     return EXIT_DONE;
 }
 
-static int write_map(const struct queue_session *session, struct buf *map, struct arena *arena)
+static int write_map(const struct endpoint_options *options, struct buf *map, struct arena *arena)
 {
-    const struct endpoint_options *options = &session->endpoint;
     int code = EXIT_DONE;
     buf_add_char(map, '{');
     json_add_text(map, "name", slice_of(options->name));
@@ -177,28 +186,28 @@ static int write_map(const struct queue_session *session, struct buf *map, struc
         json_open(map, "secret", '[');
     for (size_t i = 0; i < options->secrets.n && code == EXIT_DONE; i++) {
         struct slice secret;
-        code = input_read_secret(session->command, options->secrets.at[i], arena, &secret);
+        code = input_read_secret(options->session.command, options->secrets.at[i], arena, &secret);
         json_next_item(map);
         json_add_string(map, code == EXIT_DONE ? secret : SLICE(""));
     }
     if (options->secrets.n > 0)
         buf_add_char(map, ']');
     for (size_t i = 0; i < options->options.n && code == EXIT_DONE; i++)
-        code = add_endpoint_option(session, map, options->options.at[i], arena);
+        code = add_endpoint_option(&options->session, map, options->options.at[i], arena);
     buf_add_char(map, '}');
     return code;
 }
 
-static int add_endpoint(struct queue_session *session)
+static int add_endpoint(struct endpoint_options *options)
 {
+    struct queue_session *session = &options->session;
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     BUF_AUTO struct buf map = buf_make(INPUT_MAX);
-    const struct endpoint_options *options = &session->endpoint;
     const struct store_actor actor = queue_actor(session);
     struct endpoints_acted acted;
     if (session->operands.n > 1 || !options->name || !options->url || !options->types)
         return command_misused(session->command, "add needs --name, --url and --types");
-    int code = write_map(session, &map, &arena);
+    int code = write_map(options, &map, &arena);
     if (code == EXIT_DONE)
         code = queue_open(session, STORE_COMMAND, true);
     if (code != EXIT_DONE)
@@ -210,14 +219,14 @@ static int add_endpoint(struct queue_session *session)
 
 /* ---- enable, disable, rotate, remove ---- */
 
-static int act_on_endpoint(struct queue_session *session, enum endpoints_act act)
+static int act_on_endpoint(struct endpoint_options *options, enum endpoints_act act)
 {
+    struct queue_session *session = &options->session;
     static const char *const done[] = {[ENDPOINTS_ENABLE] = "enabled",
                                        [ENDPOINTS_DISABLE] = "disabled",
                                        [ENDPOINTS_ROTATE] = "rotated",
                                        [ENDPOINTS_REMOVE] = "removed"};
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
-    const struct endpoint_options *options = &session->endpoint;
     const struct endpoints_source source = endpoints_of_session(session);
     struct endpoints_wish wish = {.name = slice_of(session->operands.at[1]),
                                   .act = act,
@@ -236,12 +245,13 @@ static int act_on_endpoint(struct queue_session *session, enum endpoints_act act
 
 static int run_endpoint_act(void *given)
 {
-    struct queue_session *session = given;
+    struct endpoint_options *options = given;
+    struct queue_session *session = &options->session;
     ptrdiff_t act_at = slice_item(SLICE(ENDPOINTS_ACT_NAMES), '|', slice_of(session->operand));
     bool is_list = slice_eq(slice_of(session->operand), SLICE("list"));
     bool is_show = slice_eq(slice_of(session->operand), SLICE("show"));
     if (slice_eq(slice_of(session->operand), SLICE("add")))
-        return add_endpoint(session);
+        return add_endpoint(options);
     if (!is_list && !is_show && act_at < 0)
         return command_misused(session->command,
                                "wants add, list, show, enable, disable, rotate or remove, not `%s`",
@@ -254,12 +264,12 @@ static int run_endpoint_act(void *given)
         return code;
     if (is_list || is_show)
         return print_found(session, is_list ? SLICE("") : slice_of(session->operands.at[1]));
-    return act_on_endpoint(session, (enum endpoints_act)act_at);
+    return act_on_endpoint(options, (enum endpoints_act)act_at);
 }
 
 /* ---- the row ---- */
 
-#define OPTIONS struct queue_session
+#define OPTIONS struct endpoint_options
 const struct command command_webhook_endpoint = {
     .name = "webhook endpoint",
     .summary = "list, add, remove, enable or disable endpoints",
@@ -277,28 +287,26 @@ const struct command command_webhook_endpoint = {
              "disabled (by an operator, by a 410, or as it failed for 7 days) or removed are dead; "
              "once it is enabled, `pawl webhook replay --dead --endpoint NAME` sends them.",
     .operand = "add|list|show|enable|disable|rotate|remove",
-    .operands_least = 1,
-    .operands_most = 2,
-    .flags = FLAGS(FLAG_ACT_REASON(reason),
-                   FLAG(endpoint.name, "name", 0, "NAME", ANY, "add: what it is called"),
-                   FLAG(endpoint.url, "url", 0, "URL", ANY, "add: where events are sent"),
-                   FLAG(endpoint.types, "types", 0, "A,B", ANY,
-                        "add: types of events that it wants, such as refund.*"),
-                   FLAG(endpoint.secrets, "secret", 0, "SECRET", LIST(SIGNATURE_SECRETS_MAX),
-                        "add, rotate: the secret to sign with, or file:PATH (default: a new one, "
-                        "which is shown once); add takes several"),
-                   FLAG(endpoint.options, "option", 0, "NAME=VALUE", LIST(FLAG_TEXTS_MAX),
-                        "add: another option of an endpoint (ordered=true, timeout=5s, "
-                        "tenants=[\"m1\"]); may be repeated"),
-                   FLAG(endpoint.overlap_us, "overlap", 0, "D", SPAN(0, FOREVER - 1),
-                        "rotate: how long the secrets before still sign (default 24h)"),
-                   SWITCH(force, "force", 0,
-                          "remove: forget the name and state of one that no config has any more"),
-                   FLAG_JSON(json), FLAG_STORE(store_path)),
+    .operands = {1, 2},
+    .flags = FLAGS(
+        FLAG_ACT_REASON(session.reason),
+        FLAG(name, "name", 0, "NAME", ANY, "add: what it is called"),
+        FLAG(url, "url", 0, "URL", ANY, "add: where events are sent"),
+        FLAG(types, "types", 0, "A,B", ANY, "add: types of events that it wants, such as refund.*"),
+        FLAG(secrets, "secret", 0, "SECRET", LIST(SIGNATURE_SECRETS_MAX),
+             "add, rotate: the secret to sign with, or file:PATH (default: a new one, "
+             "which is shown once); add takes several"),
+        FLAG(options, "option", 0, "NAME=VALUE", LIST(FLAG_TEXTS_MAX),
+             "add: another option of an endpoint (ordered=true, timeout=5s, "
+             "tenants=[\"m1\"]); may be repeated"),
+        FLAG(overlap_us, "overlap", 0, "D", SPAN(0, FOREVER - 1),
+             "rotate: how long the secrets before still sign (default 24h)"),
+        SWITCH(session.force, "force", 0,
+               "remove: forget the name and state of one that no config has any more"),
+        FLAG_JSON(session.json), FLAG_STORE(session.store_path)),
     .exits = {{EXIT_FINAL_ERROR, "there is no such endpoint"},
               {EXIT_USAGE, NULL},
               {EXIT_BAD_DATA, "an invalid endpoint, or the name is taken"},
               {NO_STORE}},
-    .run = queue_run,
-    .act = run_endpoint_act,
+    ACTS(queue_run, run_endpoint_act, .overlap_us = ENDPOINTS_OVERLAP_US),
 };

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl webhook publish`. */
+#include "cli/lib/request.h"
 #include "cli/tasks/queue.h"
 #include "webhook/event.h"
 #include <stdio.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
+
+struct publish_options {
+    struct queue_session session;
+    struct request_options request; /* its data */
+    const char *event_id;           /* NULL: one is minted */
+    const char *tenant;             /* NULL: none */
+    const char *event_time;         /* NULL: now */
+};
 
 static int report_published(const struct queue_session *session,
                             const struct webhook_published *published)
@@ -21,15 +30,16 @@ static int report_published(const struct queue_session *session,
 
 static int publish_event(void *given)
 {
-    struct queue_session *session = given;
+    struct publish_options *options = given;
+    struct queue_session *session = &options->session;
     struct arena arena = arena_make(ARENA_MAX);
     struct webhook_published published;
     const char *problem;
-    const struct webhook_event event = {.id = slice_of(session->event_id),
-                                        .tenant = slice_of(session->tenant),
+    const struct webhook_event event = {.id = slice_of(options->event_id),
+                                        .tenant = slice_of(options->tenant),
                                         .type = slice_of(session->operand),
-                                        .time = slice_of(session->event_time),
-                                        .data = slice_trim(buf_slice(&session->request.data))};
+                                        .time = slice_of(options->event_time),
+                                        .data = slice_trim(buf_slice(&options->request.data))};
     bool good = webhook_event_check(&event, &arena, &problem);
     arena_fini(&arena);
     if (!good)
@@ -41,9 +51,14 @@ static int publish_event(void *given)
     return code == EXIT_DONE ? report_published(session, &published) : code;
 }
 
+static void forget_published_request(void *given)
+{
+    request_options_fini(&((struct publish_options *)given)->request);
+}
+
 /* ---- the row ---- */
 
-#define OPTIONS struct queue_session
+#define OPTIONS struct publish_options
 const struct command command_webhook_publish = {
     .name = "webhook publish",
     .summary = "publish an event, which `pawl serve` sends to the endpoints",
@@ -52,8 +67,7 @@ const struct command command_webhook_publish = {
              "prints its id. It is on disk then, and a `pawl serve` on the same store delivers it. "
              "The same id again, with the same type, tenant and data, is the same event.",
     .operand = "TYPE",
-    .operands_least = 1,
-    .operands_most = 1,
+    .operands = {1, 1},
     .flags = FLAGS(
         FLAG_BY(request, request_take_data, "data", 'd', "DATA", ANY,
                 "the event's data, JSON; @FILE reads it from a file, @- from standard input "
@@ -63,10 +77,11 @@ const struct command command_webhook_publish = {
         FLAG(tenant, "tenant", 0, "T", ANY,
              "the tenant whose event it is, where endpoints select by `tenants`"),
         FLAG(event_time, "time", 0, "TIME", ANY, "when it happened, RFC 3339 (default: now)"),
-        FLAG_STORE(store_path)),
+        FLAG_STORE(session.store_path)),
     .exits = {{EXIT_USAGE, NULL},
               {EXIT_BAD_DATA, "no event, or its id has another event"},
               {NO_STORE}},
-    .run = queue_run,
-    .act = publish_event,
+    ACTS(queue_run, publish_event,
+         .request = REQUEST_OPTIONS("webhook publish", .keeps_files = true)),
+    .fini = forget_published_request,
 };
