@@ -117,16 +117,16 @@ OPTION_READER(upstream)
     reader->config->upstream_tls.on = url.tls;
 }
 
+static bool is_authority(struct slice text)
+{
+    struct url_authority address;
+    return url_read_authority(text, 80, &address);
+}
+
 OPTION_READER(authority)
 {
-    struct slice text;
-    struct url_authority address;
-    if (!reader_scalar(reader, node, AN_AUTHORITY, &text))
-        return;
-    if (url_read_authority(text, 80, &address))
-        *(struct slice *)field = arena_copy(reader->texts, text);
-    else
-        reader_expected(reader, node, AN_AUTHORITY);
+    static const struct reader_text wanted = {is_authority, AN_AUTHORITY, AN_AUTHORITY};
+    reader_text(reader, node, &wanted, field);
 }
 
 /* ---- trust_forwarded ---- */

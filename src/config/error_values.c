@@ -10,16 +10,16 @@
 #define ERRORS "{media_type: application/json, templates: {default: '{\"error\": \"{detail}\"}'}}"
 #define A_TEMPLATE "JSON with {names} in it, such as '{\"error\": \"{detail}\"}'"
 
+static bool is_json_media(struct slice text)
+{
+    return json_is_type(text) && header_is_text(text);
+}
+
 OPTION_READER(json_type)
 {
-    struct slice text;
     static const char expected[] = "application/json, or a type that ends in +json";
-    if (!reader_scalar(reader, node, expected, &text))
-        return;
-    if (json_is_type(text) && header_is_text(text))
-        *(struct slice *)field = arena_copy(reader->texts, text);
-    else
-        reader_expected(reader, node, expected);
+    static const struct reader_text wanted = {is_json_media, expected, expected};
+    reader_text(reader, node, &wanted, field);
 }
 
 /* False: no error of pawl's has that name. */

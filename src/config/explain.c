@@ -229,14 +229,6 @@ static void add_scalar(const struct explain *explain, struct slice text, bool is
         add_quoted(explain->to, text);
 }
 
-static bool has_member(const struct node *map, struct slice name)
-{
-    for (const struct node *one = map->first; one; one = one->next)
-        if (slice_eq(one->key, name))
-            return true;
-    return false;
-}
-
 /* The parts that the map leaves out, and that have a default. */
 static void add_left_out(const struct explain *explain, const struct option *option,
                          const struct node *map)
@@ -244,7 +236,7 @@ static void add_left_out(const struct explain *explain, const struct option *opt
     size_t n;
     const struct option *part = option_parts(option, &n);
     for (size_t i = 0; i < n; i++) {
-        if (!option_is_value(part[i].fallback) || has_member(map, part[i].name))
+        if (!option_is_value(part[i].fallback) || node_member(map, part[i].name))
             continue;
         buf_add_str(explain->to, ", ");
         add_scalar(explain, part[i].name, false);

@@ -49,22 +49,6 @@ static READER_NAMED(read_text)
         *(struct slice *)field = arena_copy(reader->texts, text);
 }
 
-static READER_NAMED(read_hash)
-{
-    static const enum mac_hash hashes[] = {MAC_SHA256, MAC_SHA512, MAC_SHA1};
-    size_t index;
-    if (reader_choice(reader, node, "sha256|sha512|sha1", &index))
-        *(enum mac_hash *)field = hashes[index];
-}
-
-static READER_NAMED(read_encoding)
-{
-    static const enum signature_encoding encodings[] = {SIGNATURE_HEX, SIGNATURE_BASE64};
-    size_t index;
-    if (reader_choice(reader, node, "hex|base64", &index))
-        *(enum signature_encoding *)field = encodings[index];
-}
-
 static const struct option verify_members[] = {
     CONFIG_MEMBER(scheme, verify_draft, verify.scheme, scheme, 0, 0, "(its own)",
                   "how the sender signs: " SCHEMES),
@@ -163,14 +147,6 @@ static READER_NAMED(read_order)
     struct inbox_source *source = READER_STRUCT(field, inbox_source, order);
     read_inbox_template(reader, option, node, field);
     source->has_order = source->order.n > 0;
-}
-
-static READER_NAMED(read_inbox_mismatch)
-{
-    static const int statuses[] = {409, 200};
-    size_t index;
-    if (reader_choice(reader, node, "409|200", &index))
-        *(int *)field = statuses[index];
 }
 
 static bool is_inbox_path(struct slice text)

@@ -138,7 +138,7 @@ static struct node *add_node(struct tree *tree, enum node_kind kind, yaml_mark_t
     return node;
 }
 
-static const struct node *find_node_member(const struct node *map, struct slice key)
+const struct node *node_member(const struct node *map, struct slice key)
 {
     for (const struct node *one = map->first; one; one = one->next)
         if (slice_eq(one->key, key))
@@ -149,7 +149,7 @@ static const struct node *find_node_member(const struct node *map, struct slice 
 static void take_map_key(struct tree *tree, struct slice key, struct place place)
 {
     struct frame *top = top_of(tree);
-    const struct node *first = find_node_member(top->node, key);
+    const struct node *first = node_member(top->node, key);
     top->key = arena_copy(tree->arena, key);
     top->key_place = place;
     top->has_key = true;

@@ -46,4 +46,7 @@ struct node *node_read(struct slice text, struct arena *arena, struct complaints
 struct node *node_read_foreign(struct slice text, struct arena *arena,
                                struct complaints *complaints);
 
+/* The one of that name. NULL: there is none. */
+const struct node *node_member(const struct node *map, struct slice key);
+
 #endif

@@ -222,6 +222,18 @@ bool reader_is_name(struct slice text)
     return slice_is_word(text, "._-") && text.len <= NAME_BYTES_MAX;
 }
 
+void reader_text(struct reader *reader, const struct node *node, const struct reader_text *wanted,
+                 struct slice *field)
+{
+    struct slice text;
+    if (!reader_scalar(reader, node, wanted->a_text, &text))
+        return;
+    if (wanted->is_good(text))
+        *field = arena_copy(reader->texts, text);
+    else
+        reader_expected(reader, node, wanted->expected);
+}
+
 bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)(struct slice),
                  const char *expected, struct reader_texts *texts)
 {

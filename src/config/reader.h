@@ -92,6 +92,15 @@ const struct node *reader_only_member(struct reader *reader, const struct node *
 void reader_not_a_list(struct reader *reader, const struct node *node, size_t most,
                        const char *expected);
 
+/* A text, where the rules' texts are. */
+struct reader_text {
+    bool (*is_good)(struct slice text);
+    const char *a_text;   /* what was expected of what is no text, */
+    const char *expected; /* and of one that is not good */
+};
+void reader_text(struct reader *reader, const struct node *node, const struct reader_text *wanted,
+                 struct slice *field);
+
 /* The items of a list, each accepted by `is_good`; copied to where the rules' texts are. False: it
  * complained. */
 struct reader_texts {
@@ -143,8 +152,12 @@ int reader_delays(struct reader *reader, const struct option *option, const stru
 /* The times of an endpoint's attempts: a word, or delays. */
 OPTION_READER(schedule);
 
-/* `park` or `skip`, of what is behind a dead task of an order. */
+/* One of several words: values.c. */
 OPTION_READER(on_failure);
+OPTION_READER(hash);
+OPTION_READER(encoding);
+OPTION_READER(inbox_mismatch);
+OPTION_READER(first);
 
 /* Complains of sources of `inbox` (at `node`) that cannot be, and makes their rules, once all
  * others are there. */

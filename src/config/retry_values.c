@@ -54,14 +54,6 @@ OPTION_READER(delays)
     retry->own_delays = true;
 }
 
-static const struct node *find_retry_member(const struct node *map, struct slice name)
-{
-    const struct node *one = map->first;
-    while (one && !slice_eq(one->key, name))
-        one = one->next;
-    return one;
-}
-
 /* Complains of a member that takes `us`, of the `most_us` that `whose` is. */
 static void complain_of_span(struct reader *reader, const struct node *node, int64_t us,
                              int64_t most_us, const char *whose)
@@ -82,7 +74,7 @@ static void check_delays(struct reader *reader, const struct node *map,
     for (int i = 0; retry->own_delays && i < retry->schedule.attempts - 1; i++)
         sum = clock_after(sum, retry->schedule.list[i]);
     if (retry->own_delays && sum >= most_us)
-        complain_of_span(reader, find_retry_member(map, SLICE("schedule")), sum, most_us, whose);
+        complain_of_span(reader, node_member(map, SLICE("schedule")), sum, most_us, whose);
 }
 
 static void set_profile(struct rule_retry *retry, enum retry_profile profile)
@@ -134,7 +126,7 @@ void retry_review(struct reader *reader, const struct rule_draft *base)
     if (!node || node == base->set[OPTION_retry] || node->kind != NODE_MAP || !rule->retry.on)
         return;
     check_delays(reader, node, &rule->retry, rule->timeout_us, whose);
-    const struct node *try_timeout = find_retry_member(node, SLICE("try_timeout"));
+    const struct node *try_timeout = node_member(node, SLICE("try_timeout"));
     if (try_timeout && rule->retry.try_timeout_us >= rule->timeout_us)
         complain_of_span(reader, try_timeout, rule->retry.try_timeout_us, rule->timeout_us, whose);
 }

@@ -167,28 +167,16 @@ static void read_hold(struct reader *reader, const struct option *option, const 
         read_duration(reader, option, node, &rule->hold_us);
 }
 
-static const struct node *find_rule_member(const struct node *map, struct slice name)
-{
-    const struct node *member = map->first;
-    while (member && !slice_eq(member->key, name))
-        member = member->next;
-    return member;
-}
-
 static void read_first_probe(struct reader *reader, const struct node *node)
 {
-    static const enum record_first words[] = {RECORD_FIRST_OFF, RECORD_FIRST_RESTORED,
-                                              RECORD_FIRST_ALWAYS};
-    size_t index;
     reader->draft->says_first = true;
-    if (reader_choice(reader, node, "off|restored|always", &index))
-        reader->draft->rule.first = words[index];
+    read_first(reader, NULL, node, &reader->draft->rule.first);
 }
 
 static void read_probe_map(struct reader *reader, const struct node *map, const struct node *probe)
 {
     struct slice text;
-    const struct node *first = find_rule_member(map, SLICE("first"));
+    const struct node *first = node_member(map, SLICE("first"));
     if (map->count > (first ? 2U : 1U))
         reader_complain(reader, map, "holds %zu names (expected probe and, perhaps, first)",
                         map->count);
@@ -206,8 +194,7 @@ OPTION_READER(unknown)
     struct slice text;
     reader->draft->rule.hold_us = 0;
     reader->draft->says_first = false;
-    const struct node *probe =
-        node->kind == NODE_MAP ? find_rule_member(node, SLICE("probe")) : NULL;
+    const struct node *probe = node->kind == NODE_MAP ? node_member(node, SLICE("probe")) : NULL;
     if (probe) {
         read_probe_map(reader, node, probe);
         return;

@@ -291,11 +291,19 @@ OPTION_READER(probe_status)
     X(policy, bool, "publish|off", false, true)                                                    \
     X(log_keys, bool, "plain|hashed", false, true)                                                 \
     X(body, bool, "auto|json", false, true)                                                        \
+    X(on_failure, bool, "park|skip", false, true)                                                  \
     X(once_payload, bool, "ignore", true)                                                          \
     X(key_syntax, enum key_syntax, "lenient|strict", KEY_SYNTAX_LENIENT, KEY_SYNTAX_STRICT)        \
     X(forward_key, enum key_forward, "bare|quoted", KEY_FORWARD_BARE, KEY_FORWARD_QUOTED)          \
     X(mismatch, int, "409|422|400", 409, 422, 400)                                                 \
-    X(remember, enum remember, "final|success|all", REMEMBER_FINAL, REMEMBER_SUCCESS, REMEMBER_ALL)
+    X(inbox_mismatch, int, "409|200", 409, 200)                                                    \
+    X(remember, enum remember, "final|success|all", REMEMBER_FINAL, REMEMBER_SUCCESS,              \
+      REMEMBER_ALL)                                                                                \
+    X(first, enum record_first, "off|restored|always", RECORD_FIRST_OFF, RECORD_FIRST_RESTORED,    \
+      RECORD_FIRST_ALWAYS)                                                                         \
+    X(emit_data, enum emit_data, EMIT_DATA_NAMES, EMIT_RESPONSE, EMIT_REQUEST, EMIT_NONE)          \
+    X(hash, enum mac_hash, "sha256|sha512|sha1", MAC_SHA256, MAC_SHA512, MAC_SHA1)                 \
+    X(encoding, enum signature_encoding, "hex|base64", SIGNATURE_HEX, SIGNATURE_BASE64)
 
 #define X(name, type, words, ...)                                                                  \
     READER_NAMED(read_##name)                                                                      \
@@ -310,26 +318,17 @@ CHOICES(X)
 
 OPTION_READER(name)
 {
-    struct slice text;
-    if (!reader_scalar(reader, node, "a name such as refunds.create", &text))
-        return;
-    if (reader_is_name(text))
-        *(struct slice *)field = arena_copy(reader->texts, text);
-    else
-        reader_expected(reader, node, "1 to 100 letters, digits, '.', '_' and '-'");
+    static const struct reader_text wanted = {reader_is_name, "a name such as refunds.create",
+                                              "1 to 100 letters, digits, '.', '_' and '-'"};
+    reader_text(reader, node, &wanted, field);
 }
 
 OPTION_READER(moved)
 {
-    struct slice text;
-    if (!reader_scalar(reader, node, "the 8 digits that the message names", &text))
-        return;
-    if (identity_is_digest(text))
-        *(struct slice *)field = arena_copy(reader->texts, text);
-    else
-        reader_expected(reader, node,
-                        "8 digits 0-9 and a-f, as the message that refuses a change "
-                        "names them");
+    static const struct reader_text wanted = {
+        identity_is_digest, "the 8 digits that the message names",
+        "8 digits 0-9 and a-f, as the message that refuses a change names them"};
+    reader_text(reader, node, &wanted, field);
 }
 
 OPTION_READER(formerly)

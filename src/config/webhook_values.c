@@ -32,13 +32,9 @@ static bool is_source(struct slice text)
 
 OPTION_READER(event_source)
 {
-    struct slice text;
-    if (!reader_scalar(reader, node, "a URI such as pawl", &text))
-        return;
-    if (is_source(text))
-        *(struct slice *)field = arena_copy(reader->texts, text);
-    else
-        reader_expected(reader, node, "a URI of at most 255 bytes, such as pawl or /refunds");
+    static const struct reader_text wanted = {
+        is_source, "a URI such as pawl", "a URI of at most 255 bytes, such as pawl or /refunds"};
+    reader_text(reader, node, &wanted, field);
 }
 
 /* ---- emit ---- */
@@ -47,20 +43,9 @@ OPTION_READER(event_source)
 
 OPTION_READER(event_type)
 {
-    struct slice text;
-    if (!reader_scalar(reader, node, "a type such as refund.created", &text))
-        return;
-    if (event_type_is_good(text))
-        *(struct slice *)field = arena_copy(reader->texts, text);
-    else
-        reader_expected(reader, node, "a type such as refund.created");
-}
-
-OPTION_READER(emit_data)
-{
-    size_t index;
-    if (reader_choice(reader, node, EMIT_DATA_NAMES, &index))
-        *(enum emit_data *)field = (enum emit_data)index;
+    static const char expected[] = "a type such as refund.created";
+    static const struct reader_text wanted = {event_type_is_good, expected, expected};
+    reader_text(reader, node, &wanted, field);
 }
 
 OPTION_READER(emit)
@@ -89,34 +74,23 @@ static READER_NAMED(read_endpoint_url)
         *(struct slice *)field = arena_copy(reader->texts, text);
 }
 
-static READER_NAMED(read_types)
-{
-    struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, types);
-    struct reader_texts texts = {.max = WEBHOOK_TYPES_MAX, .at = endpoint->types};
-    (void)reader_list(reader, node, event_type_is_pattern, A_TYPE, &texts);
-    endpoint->n_types = texts.n;
-}
-
-static READER_NAMED(read_former)
-{
-    struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, former);
-    struct reader_texts texts = {.max = WEBHOOK_FORMER_MAX, .at = endpoint->former};
-    (void)reader_list(reader, node, reader_is_name, "an earlier name of the endpoint", &texts);
-    endpoint->n_former = texts.n;
-}
-
 static bool is_tenant_text(struct slice text)
 {
     return text.len > 0;
 }
 
-static READER_NAMED(read_tenants)
-{
-    struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, tenants);
-    struct reader_texts texts = {.max = WEBHOOK_TENANTS_MAX, .at = endpoint->tenants};
-    (void)reader_list(reader, node, is_tenant_text, "a tenant", &texts);
-    endpoint->n_tenants = texts.n;
-}
+#define LIST_READER(member, most, is_good, expected)                                               \
+    static READER_NAMED(read_##member)                                                             \
+    {                                                                                              \
+        struct webhook_endpoint *endpoint = READER_STRUCT(field, webhook_endpoint, member);        \
+        struct reader_texts texts = {.max = (most), .at = endpoint->member};                       \
+        (void)reader_list(reader, node, is_good, expected, &texts);                                \
+        endpoint->n_##member = texts.n;                                                            \
+    }
+LIST_READER(types, WEBHOOK_TYPES_MAX, event_type_is_pattern, A_TYPE)
+LIST_READER(former, WEBHOOK_FORMER_MAX, reader_is_name, "an earlier name of the endpoint")
+LIST_READER(tenants, WEBHOOK_TENANTS_MAX, is_tenant_text, "a tenant")
+#undef LIST_READER
 
 /* A complaint never shows what was given. */
 static void read_endpoint_secret(struct reader *reader, const struct node *node,
@@ -186,13 +160,6 @@ OPTION_READER(schedule)
     } else if (reader_choice(reader, node, "offsets|delays|[5s, 1m]", &index)) {
         given->form = forms[index];
     }
-}
-
-READER_NAMED(read_on_failure)
-{
-    size_t index;
-    if (reader_choice(reader, node, "park|skip", &index))
-        *(bool *)field = index > 0;
 }
 
 static const struct option endpoint_members[] = {
