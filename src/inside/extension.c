@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inside/extension.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/time/duration.h"
+#include <assert.h>
 #include <stdio.h>
 
 /* The program's functions, through which every other source of the extension calls SQLite. */
@@ -21,6 +23,8 @@ const char *extension_state(enum pawl_error error)
         [PAWL_OTHER] = "23505",     [PAWL_CLOSED] = "PW003",
         [PAWL_FAILED] = "failed",   [PAWL_NO_MEMORY] = "out of memory",
     };
+    static_assert(sizeof states / sizeof *states == PAWL_NO_MEMORY + 1, "a word each");
+    CHECK(states[error]); /* of PAWL_OK there is none */
     return states[error];
 }
 
@@ -49,6 +53,7 @@ void extension_connect(struct extension *extension)
 
 void extension_disconnect(struct extension *extension)
 {
+    CHECK(extension->connected > 0);
     if (--extension->connected > 0)
         return;
     pawl_free(extension->pawl);

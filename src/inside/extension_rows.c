@@ -3,8 +3,10 @@
  * arguments. A call is a scan of one row; it is made when the scan begins. */
 #include "inside/extension.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/time/timestamp.h"
+#include <assert.h>
 
 #define ARGUMENTS_MAX 10
 
@@ -44,6 +46,8 @@ struct cursor {
     struct arena texts; /* of its result: the handle's, until the next call of whatever function */
     bool is_over;
 };
+static_assert(offsetof(struct table, base) == 0 && offsetof(struct cursor, base) == 0,
+              "SQLite has pointers to what they begin with");
 
 /* ---- arguments and results ---- */
 
@@ -86,6 +90,7 @@ static void show_time(sqlite3_context *context, int64_t us)
 /* ---- pawl_begin ---- */
 
 enum { TENANT, RULE, KEY, PAYLOAD_HASH, TTL, ONCE, ONCE_TTL, DUPLICATE, TOMBSTONE, TARGET_HASH };
+static_assert(TARGET_HASH + 1 == ARGUMENTS_MAX, "no function has more arguments than pawl_begin");
 
 static enum pawl_error read_duplicate(const struct call *call, enum pawl_duplicate *ret_duplicate)
 {
@@ -300,6 +305,7 @@ static int plan(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct function *function = ((const struct table *)base)->function;
     int given[ARGUMENTS_MAX], next = 0;
+    CHECK(function->n_needed <= function->n_arguments && function->n_arguments <= ARGUMENTS_MAX);
     for (int i = 0; i < function->n_arguments; i++)
         given[i] = -1;
     for (int i = 0; i < info->nConstraint; i++) {
@@ -437,6 +443,7 @@ static const sqlite3_module module = {
 
 void extension_undeclare(struct extension *extension)
 {
+    CHECK(extension->declared > 0);
     if (--extension->declared == 0)
         mem_free(extension);
 }

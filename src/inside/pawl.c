@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inside/inside.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 enum pawl_error inside_fail(struct pawl *pawl, enum pawl_error error, const char *format, ...)
@@ -38,8 +39,11 @@ enum pawl_error pawl_install(struct pawl *pawl)
 enum pawl_error pawl_begin(struct pawl *pawl, const struct pawl_operation *operation,
                            struct pawl_begun *ret_begun)
 {
+    const struct inside_ops *ops = enter_call(pawl);
     *ret_begun = (struct pawl_begun){.token = 0};
-    return enter_call(pawl)->begin(pawl, operation, ret_begun);
+    if ((unsigned)operation->duplicate > PAWL_DUPLICATE_ACK)
+        return inside_fail(pawl, PAWL_INVALID, "duplicate must be replay, reject or ack");
+    return ops->begin(pawl, operation, ret_begun);
 }
 
 enum pawl_error pawl_complete(struct pawl *pawl, int64_t token, const struct pawl_outcome *outcome,
@@ -110,8 +114,9 @@ const char *pawl_decision_name(enum pawl_decision decision)
         [PAWL_REJECTED] = "duplicate",
         [PAWL_BEGUN_HERE] = "begun_here",
     };
-    size_t n = sizeof names / sizeof *names;
-    return (size_t)decision < n && names[decision] ? names[decision] : "none";
+    enum { N = sizeof names / sizeof *names };
+    static_assert(N == PAWL_BEGUN_HERE + 1, "the last decision has a name");
+    return (size_t)decision < N && names[decision] ? names[decision] : "none";
 }
 
 const char *pawl_move_name(enum pawl_move move)
@@ -120,6 +125,7 @@ const char *pawl_move_name(enum pawl_move move)
                                         [PAWL_CONFLICT] = "conflict",
                                         [PAWL_OUTDATED] = "stale",
                                         [PAWL_OTHER_ACTION] = "mismatch"};
-    size_t n = sizeof names / sizeof *names;
-    return (size_t)move < n && names[move] ? names[move] : "none";
+    enum { N = sizeof names / sizeof *names };
+    static_assert(N == PAWL_OTHER_ACTION + 1, "the last move has a name");
+    return (size_t)move < N && names[move] ? names[move] : "none";
 }

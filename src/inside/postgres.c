@@ -3,11 +3,13 @@
  * decides: here arguments become parameters, columns results, and SQLSTATEs errors. Numbers and
  * times come as text, bodies go and come as bytes in hex. */
 #include "base/buf.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/crypto/digest.h"
 #include "base/mem.h"
 #include "inside/inside.h"
 #include "store/postgres/libpq.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +21,8 @@ struct on_postgres {
     struct pawl pawl; /* first: the two are cast into each other */
     PGconn *connection;
 };
+static_assert(offsetof(struct on_postgres, pawl) == 0, "pawl is the first member");
+static_assert(NUMBER_SIZE >= sizeof "-9223372036854775808 ms", "the longest span has room");
 
 /* A statement's parameters, in their order, and what they borrow. */
 struct params {
@@ -36,12 +40,20 @@ static PGconn *connection_of(struct pawl *pawl)
 
 static void add_text_parameter(struct params *params, const char *text)
 {
+    CHECK(params->n < PARAMS_MAX);
     params->values[params->n++] = text;
+}
+
+/* For the text of the next one. */
+static char *number_room(struct params *params)
+{
+    CHECK(params->n < PARAMS_MAX);
+    return params->numbers[params->n];
 }
 
 static void add_number(struct params *params, int64_t number)
 {
-    char *room = params->numbers[params->n];
+    char *room = number_room(params);
     snprintf(room, NUMBER_SIZE, "%lld", (long long)number);
     add_text_parameter(params, room);
 }
@@ -49,7 +61,7 @@ static void add_number(struct params *params, int64_t number)
 /* As an interval; `otherwise`: of 0. NULL: for ever. */
 static void add_span(struct params *params, int64_t ms, const char *otherwise)
 {
-    char *room = params->numbers[params->n];
+    char *room = number_room(params);
     snprintf(room, NUMBER_SIZE, "%lld ms", (long long)ms);
     add_text_parameter(params, ms == PAWL_FOREVER ? NULL : ms == 0 ? otherwise : room);
 }
@@ -191,6 +203,8 @@ static void add_begin(struct params *params, const struct pawl_operation *operat
     static const char *const duplicates[] = {[PAWL_DUPLICATE_REPLAY] = "replay",
                                              [PAWL_DUPLICATE_REJECT] = "reject",
                                              [PAWL_DUPLICATE_ACK] = "ack"};
+    static_assert(sizeof duplicates / sizeof *duplicates == PAWL_DUPLICATE_ACK + 1, "a word each");
+    CHECK(operation->duplicate <= PAWL_DUPLICATE_ACK); /* pawl_begin refuses others */
     add_text_parameter(params, operation->tenant);
     add_text_parameter(params, operation->rule);
     add_text_parameter(params, operation->key);

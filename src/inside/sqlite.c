@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inside/sqlite.h"
 
+#include "base/check.h"
 #include "base/crypto/random.h"
 #include "base/headers.h"
 #include "base/json/json.h"
@@ -211,8 +212,11 @@ static enum pawl_decision decision_of(const struct store_op *op, int64_t self)
         [RECORD_RESULT_NOT_KEPT] = PAWL_RESULT_NOT_KEPT,
         [RECORD_DUPLICATE] = PAWL_REJECTED,
     };
-    bool own = op->result.verdict == RECORD_IN_PROGRESS && op->result.record.owner == self;
-    return own ? PAWL_BEGUN_HERE : decisions[op->result.verdict];
+    /* Operations of SQL are neither probed nor asked about, and their keys have no time. */
+    enum record_verdict verdict = op->result.verdict;
+    CHECK(verdict <= RECORD_DUPLICATE && decisions[verdict] != 0);
+    bool own = verdict == RECORD_IN_PROGRESS && op->result.record.owner == self;
+    return own ? PAWL_BEGUN_HERE : decisions[verdict];
 }
 
 /* The kept response. False: no memory. */
@@ -258,6 +262,7 @@ static void note_begun(struct inside_sqlite *on, const struct store_op *op)
         buf_add(&on->renewed, (const char *)&renewed, sizeof renewed);
     on->last = op->result.record.token;
     on->first = on->first ? on->first : on->last;
+    CHECK(on->first > 0 && on->first <= on->last);
     on->row = op->result.row;
     on->key_hash = op->key_hash;
 }
@@ -322,6 +327,7 @@ static enum pawl_error refuse_stale(struct pawl *pawl, int64_t token)
 static bool find_renewed(const struct inside_sqlite *on, int64_t token, struct store_op *op)
 {
     struct inside_renewed one;
+    CHECK(on->renewed.len % sizeof one == 0);
     for (size_t at = on->renewed.len; at > 0;) {
         at -= sizeof one;
         memcpy(&one, on->renewed.at + at, sizeof one);

@@ -6,10 +6,12 @@
 
 #include "inside/inside.h"
 #include "store/direct.h"
+#include <assert.h>
 
 /* Of calls that add a row every so many first removes rows whose time is over: twice as many. */
 #define INSIDE_SWEEP_EACH 16
 #define INSIDE_SWEEP (2 * INSIDE_SWEEP_EACH)
+static_assert(INSIDE_SWEEP > INSIDE_SWEEP_EACH, "rows whose time is over become fewer");
 
 struct backend;
 
@@ -37,6 +39,7 @@ struct inside_sqlite {
 
     unsigned added; /* calls that add a row, so far */
 };
+static_assert(offsetof(struct inside_sqlite, pawl) == 0, "pawl is the first member");
 
 /* Before the operations of a call: whether the open transaction can have them. */
 enum pawl_error inside_sqlite_enter(struct inside_sqlite *on);

@@ -246,6 +246,18 @@ static void a_second_identity(void **state)
     assert_int_equal(decision(&bed->b, &second), PAWL_PROCEED);
 }
 
+static void a_duplicate_that_is_none_is_refused(void **state)
+{
+    struct bed *bed = *state;
+    struct pawl_operation operation = of_key("k1");
+    struct pawl_begun begun;
+    operation.duplicate = (enum pawl_duplicate)(PAWL_DUPLICATE_ACK + 1);
+    RUN(bed->a.db, "BEGIN IMMEDIATE");
+    assert_int_equal(pawl_begin(bed->a.pawl, &operation, &begun), PAWL_INVALID);
+    assert_string_equal(pawl_problem(bed->a.pawl), "duplicate must be replay, reject or ack");
+    RUN(bed->a.db, "ROLLBACK");
+}
+
 static enum pawl_error claim(struct pawl *pawl, const char *key, const char *row,
                              struct pawl_claimed *ret_claimed)
 {
@@ -324,6 +336,7 @@ int main(void)
         BED_TEST(other_requests_are_told_apart),
         BED_TEST(arguments_are_checked),
         BED_TEST(a_second_identity),
+        BED_TEST(a_duplicate_that_is_none_is_refused),
         BED_TEST(a_key_expires_and_a_claim_does_not),
         BED_TEST(a_snapshot_that_is_old_starts_again),
     };
