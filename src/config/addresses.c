@@ -3,6 +3,7 @@
 #include "config/option.h"
 #include "config/reader.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #define TOKEN_LEAST 16
 #define TOKEN_MOST 512
 #define SECRET_MOST 4096 /* of a line in a file */
+static_assert(TOKEN_LEAST <= TOKEN_MOST && TOKEN_MOST <= SECRET_MOST, "a file may hold a token");
 #define A_STORE "sqlite:PATH, such as sqlite:./pawl.db, postgres://HOST/DATABASE, or file:PATH"
 
 static void keep_address(struct reader *reader, struct url_authority address, void *field)

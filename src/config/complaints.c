@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/complaints.h"
 #include "base/buf.h"
+#include "base/check.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +11,7 @@
 #define KEY_SHOWN_MAX 64
 #define ARENA_MAX (COMPLAINTS_MAX * (TEXT_MAX + 512))
 #define PRINT_MAX (256 * 1024)
+static_assert(KEY_SHOWN_MAX + 2 < TEXT_MAX, "behind the key there is room for a text");
 
 void complaints_init(struct complaints *complaints, const char *path)
 {
@@ -42,6 +45,7 @@ static void make_printable(char *text, size_t len)
 
 static void add_complaint(struct complaints *complaints, struct place place, struct slice text)
 {
+    CHECK(place.line > 0 && place.column > 0);
     if (has_complaint(complaints, place, text))
         return;
     if (complaints->n == COMPLAINTS_MAX) {
@@ -91,6 +95,7 @@ static int by_place(const void *left, const void *right)
 char *complaints_print(struct complaints *complaints)
 {
     BUF_AUTO struct buf buf = buf_make(PRINT_MAX);
+    CHECK(complaints->more == 0 || complaints->n == COMPLAINTS_MAX);
     if (complaints->arena.failed)
         return NULL;
     qsort(complaints->at, complaints->n, sizeof complaints->at[0], by_place);

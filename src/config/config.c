@@ -168,6 +168,7 @@ static void check_memory(struct reader *reader)
 static void read_sections(struct reader *reader, const struct node *root)
 {
     struct rule_draft *base = reader->draft;
+    CHECK(base == reader->base);
     options_read_map(reader, root, OPTION_TOP);
     check_upstream(reader, root);
     check_addresses(reader);
@@ -189,6 +190,7 @@ static void check_policy(struct reader *reader)
 {
     const struct node *node = reader->draft->set[OPTION_rules];
     BUF_AUTO struct buf page = buf_make(POLICY_MAX);
+    CHECK(reader->draft == reader->base); /* no rule's */
     if (!node || reader->config->gateway.policy_off || reader->errors->n > 0)
         return;
     policy_write(reader->config->gateway.rules, &page);
@@ -224,6 +226,7 @@ static void read_config_text(struct reader *reader, struct slice text)
 
 static struct config *config_new(const struct config_sections *sections)
 {
+    CHECK(!sections || sections->n <= CONFIG_SECTIONS_MAX);
     struct config *config = mem_zalloc(1, sizeof *config);
     if (!config)
         return NULL;

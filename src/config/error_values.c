@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of `errors`: the bodies of pawl's own errors in an API's own words. */
+#include "base/check.h"
 #include "base/json/json.h"
 #include "config/option.h"
 #include "config/reader.h"
 #include "core/error_text.h"
+#include <assert.h>
 
 #define FILLED_MAX ((size_t)64 * 1024)
 #define PARSED_MAX ((size_t)1024 * 1024)
 #define ERRORS "{media_type: application/json, templates: {default: '{\"error\": \"{detail}\"}'}}"
+static_assert(ERROR_COUNT <= ERROR_TEXTS_MAX, "each error and `default` may have a template");
 #define A_TEMPLATE "JSON with {names} in it, such as '{\"error\": \"{detail}\"}'"
 
 static bool is_json_media(struct slice text)
@@ -83,6 +86,7 @@ static void read_template(struct reader *reader, const struct node *node, struct
     const struct json *json = fill_example(reader, node, text);
     if (!json)
         return;
+    CHECK(texts->n < ERROR_TEXTS_MAX);
     texts->lacks_error |= is_of_conflict(node->key) && !json_at(json, SLICE("/error"));
     texts->at[texts->n++] =
         (struct error_text){arena_copy(reader->texts, node->key), arena_copy(reader->texts, text)};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `inbox:`, whose events are received, and who handles them (contract section 9): what the file
  * says of each source, and the rules that it makes of them. */
+#include "base/check.h"
 #include "base/text/ascii.h"
 #include "base/text/url.h"
 #include "config/option.h"
@@ -33,8 +34,11 @@ static READER_NAMED(read_scheme)
 {
     struct signature_scheme *scheme = field;
     size_t index;
-    if (reader_choice(reader, node, SCHEMES, &index))
-        *scheme = *signature_scheme_find(signature_scheme_name(index));
+    if (!reader_choice(reader, node, SCHEMES, &index))
+        return;
+    const struct signature_scheme *named = signature_scheme_find(signature_scheme_name(index));
+    CHECK(named && slice_item(SLICE(SCHEMES), '|', named->name) == (ptrdiff_t)index);
+    *scheme = *named;
 }
 
 static READER_NAMED(read_later)
@@ -79,6 +83,7 @@ static void read_verify_secret(struct reader *reader, const struct node *node,
 {
     struct slice text;
     const char *path, *problem;
+    CHECK(verify->n_secrets < SIGNATURE_SECRETS_MAX);
     if (!reader_scalar(reader, node, A_SECRET, &text) || !reader_secret(reader, node, &text, &path))
         return;
     if (signature_secret_read(&verify->scheme, text, reader->texts,

@@ -2,6 +2,7 @@
 #include "config/moved.h"
 
 #include "base/buf.h"
+#include "base/check.h"
 #include "config/warnings.h"
 #include "core/request/rule_index.h"
 
@@ -20,6 +21,7 @@ struct telling {
 
 static bool is_full(const struct telling *telling)
 {
+    CHECK(telling->n <= LINES_MAX);
     return telling->n == LINES_MAX;
 }
 

@@ -140,6 +140,7 @@ static struct node *add_node(struct tree *tree, enum node_kind kind, yaml_mark_t
 
 const struct node *node_member(const struct node *map, struct slice key)
 {
+    CHECK(map->kind == NODE_MAP);
     for (const struct node *one = map->first; one; one = one->next)
         if (slice_eq(one->key, key))
             return one;
@@ -317,6 +318,7 @@ static struct node *read_tree(struct slice text, struct tree *tree)
     yaml_parser_set_input_string(&parser, (const unsigned char *)(text.len ? text.at : ""),
                                  text.len);
     read_events(tree, &parser, text);
+    CHECK(tree->over || arena->failed || tree->depth == 0);
     yaml_parser_delete(&parser);
     if (!tree->over && !tree->root && !arena->failed)
         add_node(tree, NODE_MAP, (yaml_mark_t){0});

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "config/reader.h"
+#include <assert.h>
 
 #define WHERE_MAX 64
 
@@ -17,11 +18,22 @@ static const struct option options[OPTION_COUNT] = {
 #undef X
 };
 
-#define X(name, where, owner, field, ...)                                                          \
-    _Static_assert(!((where)&OPTION_RESTART) ||                                                    \
-                       OPTION_KIND(((struct owner *)0)->field) != OPTION_IS_OTHER,                 \
-                   #name ", which needs a restart, has a field that cannot be compared");
+#define X(name, where, owner, field, reader, lowest, highest, fallback, help)                      \
+    static_assert((where) & (OPTION_TOP | SHARED), #name " may stand somewhere");                  \
+    static_assert(!((where)&SHARED) || OWNER_##owner == OWNER_rule_draft, #name " is a rule's");   \
+    static_assert(!((where)&OPTION_RESTART) || OWNER_##owner == OWNER_config,                      \
+                  #name ", which needs a restart, is no rule's");                                  \
+    static_assert(!((where)&OPTION_RESTART) ||                                                     \
+                      OPTION_KIND(((struct owner *)0)->field) != OPTION_IS_OTHER,                  \
+                  #name ", which needs a restart, has a field that can be compared");              \
+    static_assert(0 <= (lowest) && (lowest) <= (highest), #name " has bounds in order");           \
+    static_assert(sizeof(fallback) > 1 && sizeof(help) > 1, #name " has a default and help");
 CONFIG_OPTIONS(X)
+#undef X
+#define X(of, name, owner, field, reader, lowest, highest, fallback, help)                         \
+    static_assert(0 <= (lowest) && (lowest) <= (highest), #name " has bounds in order");           \
+    static_assert(sizeof(fallback) > 1 && sizeof(help) > 1, #name " has a default and help");
+CONFIG_PARTS(X)
 #undef X
 
 static const struct slice later[] = {
@@ -112,6 +124,7 @@ static size_t add_names(const struct option *rows, size_t n, unsigned where, str
 static void unknown_option(struct reader *reader, const struct node *node, unsigned where)
 {
     struct slice names[OPTION_COUNT + CONFIG_SECTIONS_MAX];
+    CHECK(reader->config->sections.n <= CONFIG_SECTIONS_MAX);
     size_t n = add_names(options, OPTION_COUNT, where, names);
     for (size_t i = 0; i < reader->config->sections.n && where & OPTION_TOP; i++)
         names[n++] = reader->config->sections.at[i]->name;
@@ -154,17 +167,24 @@ static void *field_of(const struct reader *reader, const struct option *option)
     return owner + option->offset;
 }
 
+static void read_option(struct reader *reader, const struct option *option, const struct node *node,
+                        void *field)
+{
+    CHECK(option->read && option_fits_reader(option));
+    option->read(reader, option, node, field);
+}
+
 /* ---- sections ---- */
 
 /* The default of the table. */
 static void read_fallback(struct reader *reader, const struct option *option, void *field)
 {
-    const struct node *node;
     if (!option_is_value(option->fallback))
         return;
-    node = node_read(slice_of(option->fallback), reader->scratch, reader->errors);
+    const struct node *node =
+        node_read(slice_of(option->fallback), reader->scratch, reader->errors);
     if (node)
-        option->read(reader, option, node, field);
+        read_option(reader, option, node, field);
     else
         reader->scratch->failed = true;
 }
@@ -191,7 +211,7 @@ bool options_read_members(struct reader *reader, const struct option *option,
         const struct option *member = find(members, n, one->key);
         one->is_secret = member && member->where & OPTION_SECRET;
         if (member)
-            member->read(reader, member, one, (char *)into + member->offset);
+            read_option(reader, member, one, (char *)into + member->offset);
         else
             reader_unknown_name(reader, one, names, add_names(members, n, 0, names));
     }
@@ -221,7 +241,7 @@ static void read_member(struct reader *reader, struct node *node, unsigned where
     node->is_secret = option && option->where & OPTION_SECRET;
     if (option && option->where & where) {
         reader->draft->set[option - options] = node;
-        option->read(reader, option, node, field_of(reader, option));
+        read_option(reader, option, node, field_of(reader, option));
     } else if (option) {
         misplaced(reader, option, node);
     } else if (SLICE_AMONG(node->key, later)) {
@@ -245,6 +265,7 @@ void options_read_fallbacks(struct reader *reader)
         read_fallback(reader, &options[i], field_of(reader, &options[i]));
     for (size_t i = 0; i < config->sections.n; i++) {
         const struct option *section = config->sections.at[i];
+        CHECK(section->size > 0 && section->members && section->n_members > 0);
         config->section_values[i] = arena_alloc(&config->arena, section->size);
         if (!config->section_values[i])
             return;

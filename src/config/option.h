@@ -33,6 +33,9 @@ bool option_add_where(const struct option *option, struct buf *buf);
 /* What its values are, in a word: "duration", "template", .. */
 const char *option_type(const struct option *option);
 
+/* Whether its field is of the type that its reader fills in. */
+bool option_fits_reader(const struct option *option);
+
 /* Appends the bounds of its value, as "1ms to 1h". False: it has none. */
 bool option_add_range(const struct option *option, struct buf *buf);
 

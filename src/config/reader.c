@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/reader.h"
+#include "base/check.h"
 #include "base/json/json.h"
 #include "base/text/nearest.h"
 #include "config/meant.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -92,6 +94,7 @@ static size_t split_choices(const char *choices, struct slice *ret_names)
     size_t n = 0;
     while (n < NAMES_MAX && slice_next(&rest, '|', &ret_names[n]))
         n++;
+    CHECK(!rest.at); /* all of them */
     return n;
 }
 
@@ -241,6 +244,7 @@ bool reader_list(struct reader *reader, const struct node *node, bool (*is_good)
         reader_not_a_list(reader, node, texts->max, expected);
         return false;
     }
+    CHECK(texts->n == 0);
     for (const struct node *item = node->first; item; item = item->next) {
         struct slice text;
         if (!reader_scalar(reader, item, expected, &text))
@@ -260,6 +264,7 @@ static const char choices[] =
 #define X(name, text) "|" text
     CONFIG_WARNINGS(X);
 #undef X
+static_assert(WARNING_COUNT <= NAMES_MAX, "reader_choice knows them all");
 
 /* What the top allows is allowed in each rule. */
 OPTION_READER(allow)

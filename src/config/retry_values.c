@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `retry:`, the further tries of the gateway's own (contract section 6). */
+#include "base/check.h"
 #include "base/time/duration.h"
 #include "config/option.h"
 #include "config/reader.h"
+#include <assert.h>
 
 #define DELAYS_MAX (RETRY_ATTEMPTS_MAX - 1)
 #define SPAN_MAX 32
 #define PROFILES "user_facing|api|background|scheduled|webhook"
 #define A_MAP "{profile: api, try_timeout: 5s, schedule: [1s, 5s]}"
 /* Those that rules may have, in their order; `queue` has no end of its own. */
-_Static_assert(RETRY_PROFILE_webhook == 4, "in the order of core/retry/retry_profiles.h");
+static_assert(RETRY_PROFILE_webhook == 4, "in the order of core/retry/retry_profiles.h");
 
 OPTION_READER(retry_profile)
 {
@@ -79,6 +81,7 @@ static void check_delays(struct reader *reader, const struct node *map,
 
 static void set_profile(struct rule_retry *retry, enum retry_profile profile)
 {
+    CHECK(profile <= RETRY_PROFILE_webhook);
     struct retry_schedule own = retry->schedule;
     retry->on = true;
     retry->profile = profile;

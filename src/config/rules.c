@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the rules of the file to the rule set. */
 #include "base/buf.h"
+#include "base/check.h"
 #include "config/option.h"
 #include "config/reader.h"
 
@@ -180,6 +181,7 @@ static void check_answers(struct reader *reader)
 static void move_draft_statuses(struct remember_policy *policy, const struct draft_statuses *list,
                                 enum response_sort sort)
 {
+    CHECK(list->n <= DRAFT_STATUSES_MAX);
     for (size_t i = 0; i < list->n; i++)
         remember_policy_move(policy, list->at[i], sort);
 }

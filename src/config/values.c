@@ -7,11 +7,13 @@
 #include "config/option.h"
 #include "config/reader.h"
 #include "core/identity.h"
+#include <assert.h>
 
 #define BODIES_MOST ((uint64_t)256 * 1024 * 1024) /* bytes, and of a container's memory */
 #define BODIES_PERCENT 40
 #define CACHE_MOST ((uint64_t)32 * 1024 * 1024)
 #define CACHE_PERCENT 5
+static_assert(BODIES_PERCENT + CACHE_PERCENT < 100, "a container has memory for more than both");
 
 #define A_DURATION "a duration with its unit, such as 150ms, 10s, 24h or 7d"
 #define A_NUMBER "a number in digits, such as 100"
@@ -51,26 +53,27 @@ static const struct type {
     option_reader *read;
     const char *name;
     const struct quantity *quantity; /* NULL: it has no bounds */
+    enum option_kind field;          /* OPTION_IS_OTHER: not looked at */
 } types[] = {
-    {read_duration, "duration", &durations},
-    {read_tombstone, "duration", &durations},
-    {read_in_progress, "word or map", &durations},
-    {read_size, "size", &sizes},
-    {read_disk_reserve, "size", &sizes},
-    {read_bodies, "size", &sizes},
-    {read_cache, "size", &sizes},
-    {read_count, "number", &numbers},
+    {read_duration, "duration", &durations, OPTION_IS_I64},
+    {read_tombstone, "duration", &durations, OPTION_IS_I64},
+    {read_in_progress, "word or map", &durations, OPTION_IS_I64},
+    {read_size, "size", &sizes, OPTION_IS_SIZE},
+    {read_disk_reserve, "size", &sizes, OPTION_IS_SIZE},
+    {read_bodies, "size", &sizes, OPTION_IS_SIZE},
+    {read_cache, "size", &sizes, OPTION_IS_SIZE},
+    {read_count, "number", &numbers, OPTION_IS_SIZE},
     {read_probe_status, "number", &numbers},
-    {read_bool, "boolean", NULL},
-    {read_listen, "address", NULL},
-    {read_authority, "address", NULL},
-    {read_server_name, "address", NULL},
-    {read_upstream, "URL", NULL},
-    {read_public_url, "URL", NULL},
-    {read_store, "URL", NULL},
-    {read_token, "secret", NULL},
+    {read_bool, "boolean", NULL, OPTION_IS_BOOL},
+    {read_listen, "address", NULL, OPTION_IS_ADDRESS},
+    {read_authority, "address", NULL, OPTION_IS_SLICE},
+    {read_server_name, "address", NULL, OPTION_IS_SLICE},
+    {read_upstream, "URL", NULL, OPTION_IS_ADDRESS},
+    {read_public_url, "URL", NULL, OPTION_IS_SLICE},
+    {read_store, "URL", NULL, OPTION_IS_SLICE},
+    {read_token, "secret", NULL, OPTION_IS_SLICE},
     {read_pem_file, "file", NULL},
-    {read_name, "name", NULL},
+    {read_name, "name", NULL, OPTION_IS_SLICE},
     {read_match, "pattern", NULL},
     {read_tenant, "template", NULL},
     {read_key, "template", NULL},
@@ -98,13 +101,13 @@ static const struct type {
     {read_replay, "map", NULL},
     {read_retry, "word or map", NULL},
     {read_webhooks, "map", NULL},
-    {read_event_source, "URL", NULL},
+    {read_event_source, "URL", NULL, OPTION_IS_SLICE},
     {read_endpoints, "list", NULL},
     {read_emit, "map", NULL},
     {read_errors, "map", NULL},
-    {read_json_type, "word", NULL},
+    {read_json_type, "word", NULL, OPTION_IS_SLICE},
     {read_error_templates, "map", NULL},
-    {read_event_type, "name", NULL},
+    {read_event_type, "name", NULL, OPTION_IS_SLICE},
     {read_inbox, "list", NULL},
     {read_delays, "list", &durations},
     {read_schedule, "word or list", &durations},
@@ -125,6 +128,12 @@ const char *option_type(const struct option *option)
     return type ? type->name : option->members ? "map" : "word";
 }
 
+bool option_fits_reader(const struct option *option)
+{
+    const struct type *type = type_of_option(option);
+    return !type || type->field == OPTION_IS_OTHER || type->field == option->kind;
+}
+
 bool option_add_range(const struct option *option, struct buf *buf)
 {
     const struct type *type = type_of_option(option);
@@ -140,6 +149,7 @@ bool option_add_range(const struct option *option, struct buf *buf)
 
 static bool in_range(const struct option *option, uint64_t value)
 {
+    CHECK(option->lowest >= 0 && option->lowest <= option->highest);
     return value >= (uint64_t)option->lowest && value <= (uint64_t)option->highest;
 }
 
@@ -310,8 +320,10 @@ OPTION_READER(probe_status)
     {                                                                                              \
         static const type values[] = {__VA_ARGS__};                                                \
         size_t index;                                                                              \
-        if (reader_choice(reader, node, words, &index))                                            \
-            *(type *)field = values[index];                                                        \
+        if (!reader_choice(reader, node, words, &index))                                           \
+            return;                                                                                \
+        CHECK(index < sizeof values / sizeof *values);                                             \
+        *(type *)field = values[index];                                                            \
     }
 CHOICES(X)
 #undef X

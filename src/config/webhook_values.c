@@ -98,6 +98,7 @@ static void read_endpoint_secret(struct reader *reader, const struct node *node,
 {
     struct slice text;
     const char *path, *problem;
+    CHECK(endpoint->n_secrets < SIGNATURE_SECRETS_MAX);
     if (!reader_scalar(reader, node, A_SECRET, &text) || !reader_secret(reader, node, &text, &path))
         return;
     if (!signature_secret_read(signature_scheme_find(SLICE("standard")), text, reader->texts,
@@ -139,6 +140,7 @@ static READER_NAMED(read_envelope)
                         WEBHOOK_MEMBERS_MAX);
         return;
     }
+    CHECK(own->n == 0);
     envelope->form = WEBHOOK_OWN;
     for (const struct node *one = node->first; one; one = one->next) {
         if (!reader_choice(reader, one, WEBHOOK_FACTS, &index))
@@ -293,7 +295,8 @@ static size_t add_former(struct reader *reader, const struct node *node,
                          struct webhook_endpoint *all, size_t n)
 {
     size_t n_all = n;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        CHECK(all[i].n_former <= WEBHOOK_FORMER_MAX); /* for so many there is room */
         for (size_t f = 0; f < all[i].n_former; f++) {
             all[n_all] = all[i];
             all[n_all].name = all[i].former[f];
@@ -301,6 +304,7 @@ static size_t add_former(struct reader *reader, const struct node *node,
             all[n_all].heir = &all[i];
             check_endpoint_name(reader, node, all, n_all++);
         }
+    }
     return n_all;
 }
 
