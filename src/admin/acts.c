@@ -91,6 +91,7 @@ static bool is_member_of_act(const struct act *act, const struct member *member)
 static bool read_value(const struct member *member, const struct json *value, void *to)
 {
     uint64_t number;
+    CHECK(0 <= member->least && member->least <= member->most);
     switch (member->value) {
     case TEXT:
         *(struct slice *)to = value->text;
@@ -238,9 +239,9 @@ static void reply_keys_act(const struct session *session, const struct keys_act 
         return;
     }
     if (act->end == KEYS_EARLY)
-        reply_retry_after(reply, keys_seconds_left(act->now, act->record.quiet_at));
+        reply_retry_after(reply, clock_seconds_left(act->now, act->record.quiet_at));
     if (act->end == KEYS_LIVE)
-        reply_retry_after(reply, keys_seconds_left(0, act->lease_left_us));
+        reply_retry_after(reply, clock_seconds_left(0, act->lease_left_us));
     reply_problem(reply, act->end == KEYS_EARLY ? 425 : 409, "%.*s",
                   SLICE_ARG(buf_slice(&act->what)));
 }
@@ -371,7 +372,8 @@ static void reply_act(struct session *session, bool is_many, struct reply *reply
     ptrdiff_t kind = slice_item(SLICE("resolve|release|forget"), '|', session->place.act);
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     BUF_AUTO struct buf body = buf_make(ADMIN_BODY_MAX);
-    CHECK(kind >= 0);
+    CHECK(kind >= 0 && is_many == (session->place.id == 0));
+    CHECK(!is_many || kinds[kind] != KEYS_FORGET);
     struct act act = {
         .session = session, .kind = kinds[kind], .limit = MANY_DEFAULT, .is_many = is_many};
     if (!session_body_is(session, SLICE("application/json")))

@@ -48,6 +48,22 @@ static inline int64_t clock_last(int64_t a_us, int64_t b_us)
     return a_us > b_us ? a_us : b_us;
 }
 
+/* Microseconds from `now_us` until `then_us`, not below 0. */
+static inline int64_t clock_left(int64_t now_us, int64_t then_us)
+{
+    int64_t left;
+    if (then_us <= now_us)
+        return 0;
+    return __builtin_sub_overflow(then_us, now_us, &left) ? CLOCK_NEVER : left;
+}
+
+/* The same in seconds, rounded up. */
+static inline int64_t clock_seconds_left(int64_t now_us, int64_t then_us)
+{
+    int64_t left = clock_left(now_us, then_us);
+    return left / CLOCK_US_PER_S + (left % CLOCK_US_PER_S > 0);
+}
+
 /* Milliseconds from `now_us` until `deadline_us` for poll-like calls: 0 when passed, -1 for never,
  * rounded up, at most one day. */
 int clock_ms_left(int64_t now_us, int64_t deadline_us);

@@ -4,8 +4,9 @@
 #include "base/check.h"
 #include "base/crash.h"
 #include "base/mem.h"
+#include "engine/host.h"
 #include "fiber/fiber.h"
-#include "job/host.h"
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@
 #define LINE_MAX_BYTES ((size_t)64 * 1024) /* by lines: a longer one goes on in pieces */
 #define VARIABLES 4
 #define VARIABLE_MAX ((size_t)512)
+
+static_assert(offsetof(struct process, executor) == 0, "executors are cast into processes");
 
 /* ---- its environment ---- */
 
@@ -135,6 +138,7 @@ static void end_what_it_left(const struct process *process, const struct runner_
 static int run_child(struct process *process, const struct runner_attempt *attempt,
                      const char *const *argv)
 {
+    CHECK(process->pid == 0); /* no other one of it runs */
     struct child_result result = {0};
     struct environment *environment MEM_AUTO = make_environment(process, attempt);
     output_clear(&process->output);
@@ -193,6 +197,7 @@ static void judge_start(struct process *process, int error, struct runner_end *e
 static void judge_child_end(struct process *process, struct runner_end *end)
 {
     int code = process->exit_code;
+    CHECK(code >= 0 && code < PROCESS_CODES);
     bool not_run = code == PROCESS_NOT_RUN || code == PROCESS_NOT_FOUND;
     bool is_final = not_run || process->settings->final[code];
     end->class = code == 0 ? RETRY_DONE : is_final ? RETRY_FINAL : RETRY_LATER;

@@ -121,12 +121,6 @@ int64_t keys_probe_due(const struct keys_view *view);
 /* A pending record's "live", "lapsed" or "released"; of others NULL. */
 const char *keys_lease_name(const struct keys_view *view);
 
-/* Microseconds from `now` until `then`, not below 0. */
-int64_t keys_left(int64_t now, int64_t then);
-
-/* The same in seconds, rounded up. */
-int64_t keys_seconds_left(int64_t now, int64_t then);
-
 /* Appends one JSON object; `whole` adds what is shown of a single record only. */
 void keys_add_json(struct buf *buf, const struct keys_view *view, bool whole);
 

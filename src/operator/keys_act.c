@@ -3,8 +3,9 @@
 #include "base/crypto/random.h"
 #include "base/json/json.h"
 #include "core/request/payload.h"
-#include "job/host.h"
+#include "engine/host.h"
 #include "operator/keys.h"
+#include <assert.h>
 
 #define SENTENCE_MAX ((size_t)1024)
 #define CACHES_US (100 * CLOCK_US_PER_MS)
@@ -64,7 +65,7 @@ static void describe_stale(const struct keys_act *act, struct buf *what)
 
 static void describe_early(const struct keys_act *act, struct buf *what)
 {
-    int64_t left = keys_seconds_left(act->now, act->record.quiet_at);
+    int64_t left = clock_seconds_left(act->now, act->record.quiet_at);
     buf_printf(what,
                "too early: a request may still be on its way and be done later; try again in "
                "%lld s",
@@ -91,7 +92,7 @@ static enum keys_end describe_write(const struct keys_act *act, enum record_writ
         buf_printf(what,
                    "the record is in use (its lease expires in %lld s); wait, or %s if you are "
                    "certain that its owner is dead",
-                   (long long)keys_seconds_left(0, act->lease_left_us), act->insist);
+                   (long long)clock_seconds_left(0, act->lease_left_us), act->insist);
         return KEYS_LIVE;
     }
     UNREACHABLE();
@@ -104,6 +105,8 @@ const char *keys_end_name(enum keys_end end)
         [KEYS_STALE] = "stale",  [KEYS_EARLY] = "early", [KEYS_LIVE] = "live",
         [KEYS_OPEN] = "unknown", [KEYS_OTHER] = "other",
     };
+    static_assert(sizeof names / sizeof *names == KEYS_OTHER + 1, "a word for each end");
+    CHECK(end <= KEYS_OTHER);
     return names[end];
 }
 
@@ -124,6 +127,8 @@ static struct store_op op_of(const struct keys_act *act)
         [KEYS_FORGET] = STORE_FORGET,   [KEYS_FINISH] = STORE_FINISH,
         [KEYS_DOUBT] = STORE_DOUBT,
     };
+    static_assert(sizeof kinds / sizeof *kinds == KEYS_DOUBT + 1, "an operation for each act");
+    CHECK(act->kind <= KEYS_DOUBT && act->row);
     return (struct store_op){
         .kind = kinds[act->kind],
         .key_hash = act->row->store.key_hash,
@@ -166,7 +171,7 @@ static bool is_of_other_kind(const struct keys_act *act)
 }
 
 /* A job whose pawl has died, and whose command goes on, is no more settled than it is run again
- * (job/host.h). Its record is as it was listed; another token is refused anyway. */
+ * (engine/host.h). Its record is as it was listed; another token is refused anyway. */
 static bool goes_on_acting(const struct keys_act *act)
 {
     const struct store_row *row = &act->row->store;

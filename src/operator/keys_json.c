@@ -14,20 +14,6 @@ const char *keys_lease_name(const struct keys_view *view)
     return names[view->lease];
 }
 
-int64_t keys_left(int64_t now, int64_t then)
-{
-    int64_t left = 0;
-    if (then > now && __builtin_sub_overflow(then, now, &left))
-        return CLOCK_NEVER;
-    return left > 0 ? left : 0;
-}
-
-int64_t keys_seconds_left(int64_t now, int64_t then)
-{
-    int64_t left = keys_left(now, then);
-    return left / CLOCK_US_PER_S + (left % CLOCK_US_PER_S > 0);
-}
-
 int64_t keys_probe_due(const struct keys_view *view)
 {
     const struct record *record = view->record;
@@ -90,7 +76,7 @@ static void add_record_json(struct buf *buf, const struct keys_view *view)
     json_add_known_text(buf, "status", slice_of(record_status_name(record->status)));
     json_add_known_text(buf, "lease", slice_of(keys_lease_name(view)));
     json_add_i64(buf, "lease_left_ms",
-                 live ? keys_left(view->now, record->lease_until) / CLOCK_US_PER_MS : 0);
+                 live ? clock_left(view->now, record->lease_until) / CLOCK_US_PER_MS : 0);
     json_add_bool(buf, "in_doubt", record_in_doubt(record, view->lease));
     json_add_bool(buf, "provisional", record->provisional);
     json_add_i64(buf, "token", record->token);
@@ -124,7 +110,7 @@ static void add_rest(struct buf *buf, const struct keys_view *view)
 {
     const struct record *record = view->record;
     bool ended = record_is_final(record->status);
-    int64_t quiet_us = ended ? 0 : keys_left(view->now, record->quiet_at);
+    int64_t quiet_us = ended ? 0 : clock_left(view->now, record->quiet_at);
     add_digest_json(buf, "target_hash", &record->target_hash);
     json_add_text(buf, "recipe", view->row->recipe);
     /* Rows of known outcomes do not hold their policy any more. */

@@ -16,7 +16,7 @@ struct walk {
 
 static void count_act(const struct keys_act *act, struct keys_tally *tally)
 {
-    int64_t left = keys_seconds_left(act->now, act->record.quiet_at);
+    int64_t left = clock_seconds_left(act->now, act->record.quiet_at);
     if (act->end == KEYS_DONE || act->end == KEYS_SAME) {
         tally->settled++;
     } else if (act->end == KEYS_EARLY) {

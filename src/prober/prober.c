@@ -62,6 +62,7 @@ struct prober {
 static void plan_drop(void *dropped)
 {
     struct plan *plan = dropped;
+    CHECK(!plan || plan->refs > 0);
     if (!plan || --plan->refs > 0)
         return;
     http_pool_unref(plan->pool);
@@ -143,7 +144,7 @@ static void note(const struct prober *prober, const struct plan *plan, const str
     log_line_str(&line, "to_state", slice_of(record_status_name(record->status)));
     if (record->status == RECORD_UNKNOWN)
         log_line_i64(&line, "next_probe_s",
-                     keys_seconds_left(store_now(prober->config.store), probe_due(record)));
+                     clock_seconds_left(store_now(prober->config.store), probe_due(record)));
     log_line_end(prober->config.log, &line);
 }
 
@@ -248,6 +249,7 @@ static void probe_record(struct job *job, struct probe *probe)
 static void end_job(struct job *job)
 {
     struct prober *prober = job->prober;
+    CHECK(prober->running > 0 && !job->probe);
     plan_drop(job->plan);
     arena_fini(&job->arena);
     *job = (struct job){0};
@@ -297,6 +299,7 @@ static void start_job(struct prober *prober, const struct rule *rule, const stru
 static size_t share_of(const struct prober *prober, const struct rule *rule)
 {
     size_t rules = prober->plan->wanted;
+    CHECK(rules > 0); /* else nothing is probed */
     uint64_t body = rule->max_response_body > 0 ? rule->max_response_body : 1;
     uint64_t fit = BODIES_MOST / rules / body, share = AT_ONCE / rules;
     share = fit < share ? fit : share;

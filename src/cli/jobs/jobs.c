@@ -7,7 +7,7 @@
 #include "base/time/duration.h"
 #include "base/time/timestamp.h"
 #include "cli/lib/opener.h"
-#include "job/host.h"
+#include "engine/host.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -126,7 +126,7 @@ static void add_lease(struct buf *to, const struct keys_view *view)
     buf_add_str(to, name);
     if (view->lease == RECORD_LEASE_LIVE)
         buf_printf(to, ", %lld s left",
-                   (long long)keys_seconds_left(view->now, view->record->lease_until));
+                   (long long)clock_seconds_left(view->now, view->record->lease_until));
     buf_add_str(to, view->record->probing ? ", probing\n" : "\n");
 }
 
@@ -142,7 +142,7 @@ static void add_key_doubt(struct buf *to, const struct keys_view *view)
     print_fact_number(to, "settle [s]:", (record->settle_us + CLOCK_US_PER_S - 1) / CLOCK_US_PER_S);
     print_fact_moment(to, "quiet at:", record->quiet_at);
     if (record->quiet_at > view->now)
-        print_fact_number(to, "quiet in [s]:", keys_seconds_left(view->now, record->quiet_at));
+        print_fact_number(to, "quiet in [s]:", clock_seconds_left(view->now, record->quiet_at));
     if (keys_probe_due(view) > 0)
         add_due(to, keys_probe_due(view));
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store, and the engine upon it. */
 #include "store/store.h"
+#include "base/check.h"
 #include "base/crypto/digest.h"
 #include "base/mem.h"
 #include "base/time/timestamp.h"
 #include "daemon/check.h"
 #include "daemon/fail_stop.h"
 #include "daemon/parts/parts.h"
-#include "operator/keys.h"
 #include "operator/tallies.h"
 #include <math.h>
 #include <time.h>
@@ -48,6 +48,7 @@ static bool open_when_free(struct daemon *daemon, const struct store_config *wan
 static bool start(void **self, struct daemon *daemon, char **ret_problem)
 {
     struct store_config wanted = store_config_default();
+    CHECK(!daemon->store && !daemon->engine);
     wanted.path = daemon->options->store_path;
     wanted.role = STORE_SERVE;
     wanted.may_be_foreign = !config_has_gateway(daemon->config);
@@ -269,7 +270,7 @@ static void watch(void *self)
 static void write_records(struct buf *page, const struct store_counts *counts, int64_t now)
 {
     const struct page_series *records = SERIES(RECORDS);
-    int64_t oldest = counts->unknown_oldest ? keys_left(counts->unknown_oldest, now) : 0;
+    int64_t oldest = counts->unknown_oldest ? clock_left(counts->unknown_oldest, now) : 0;
     page_begin(page, records);
     page_sample(page, records, "status", "pending", (uint64_t)counts->pending);
     page_sample(page, records, "status", "released", (uint64_t)counts->released);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/host.h"
+#include "engine/host.h"
 
 #include "base/clock.h"
 #include "core/web/origin.h"

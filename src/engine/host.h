@@ -5,8 +5,8 @@
  * pawl was killed is found: before it is overtaken, on this host, nothing of it may be left
  * (contract section 7, Jobs). From another host only its lease is visible. Linux: /proc.
  */
-#ifndef PAWL_JOB_HOST_H
-#define PAWL_JOB_HOST_H
+#ifndef PAWL_ENGINE_HOST_H
+#define PAWL_ENGINE_HOST_H
 
 #include "base/buf.h"
 
