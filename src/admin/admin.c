@@ -29,7 +29,7 @@ static int listen_for_operators(struct admin *admin)
 
 struct admin *admin_start(const struct admin_config *config, int *ret_error)
 {
-    CHECK(config->token.len <= ADMIN_TOKEN_MAX);
+    CHECK(config->store && config->token.len <= ADMIN_TOKEN_MAX);
     *ret_error = -EACCES;
     if (config->token.len == 0 && !address_is_loopback(&config->listen))
         return NULL;

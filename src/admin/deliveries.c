@@ -2,11 +2,13 @@
 /* Deliveries of events, and events that were received, in the JSON of `pawl webhook --json` and
  * `pawl inbox --json`, and acts on them. */
 #include "admin/admin_priv.h"
+#include "base/check.h"
 #include "base/json/json.h"
 #include "operator/tasks.h"
 
 static struct tasks_source tasks_of_session(const struct session *session)
 {
+    CHECK(session->place.kind);
     return (struct tasks_source){session->admin->config.store, fiber_parker(),
                                  slice_of(session->place.kind->name)};
 }
@@ -86,6 +88,7 @@ void deliveries_reply_one(struct session *session, struct reply *reply)
 {
     TASKS_WHOLE_AUTO struct tasks_whole whole = {0};
     struct tasks_source source = tasks_of_session(session);
+    CHECK(session->place.id > 0);
     if (!session_enter_store(session, reply) ||
         !session_leave_store(session, tasks_read(&source, session->place.id, &whole), reply))
         return;

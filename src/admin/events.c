@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /events: events for the outbox, one as JSON or several as NDJSON, in one commit. */
 #include "admin/admin_priv.h"
+#include "base/check.h"
 #include "base/json/json.h"
 #include "webhook/event.h"
+#include <assert.h>
 
 #define ARENA_MAX ((size_t)256 * 1024 * 1024) /* understood JSON takes up to 64 times its text */
 #define MANY_MOST WEBHOOK_BATCH_MOST
@@ -76,6 +78,7 @@ static const char *word_of(enum webhook_publish_end end)
     static const char *const words[] = {[WEBHOOK_STORED] = "stored",
                                         [WEBHOOK_REPLAYED] = "replayed",
                                         [WEBHOOK_MISMATCH] = "mismatch"};
+    static_assert(sizeof words / sizeof *words == WEBHOOK_MISMATCH + 1, "a word for each end");
     return words[end];
 }
 
@@ -95,6 +98,7 @@ static void write_published(struct reply *reply, const struct batch *batch)
 
 static void publish_batch(struct session *session, struct batch *batch, struct reply *reply)
 {
+    CHECK(batch->n > 0 && batch->n <= MANY_MOST);
     enum store_status status = webhook_publish(session->admin->config.store, batch->events,
                                                batch->n, fiber_parker(), batch->published);
     if (reply_store_failure(reply, status))

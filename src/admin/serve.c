@@ -2,9 +2,12 @@
 /* Requests and replies of a connection, each read and sent as a whole. */
 #include "admin/admin_priv.h"
 #include "http/headers_out.h"
+#include <assert.h>
 
 #define FIELDS_MAX ((size_t)1024)
 #define HEAD_MAX ((size_t)4 * 1024)
+
+static_assert(offsetof(struct session, http) == 0, "sessions of http are cast into these");
 
 static struct reply reply_make(void)
 {

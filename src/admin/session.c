@@ -20,6 +20,7 @@
 /* `code` empty: it has none. */
 static void write_problem(struct reply *reply, int status, struct slice code, const char *text)
 {
+    CHECK(status >= 400 && status <= 599);
     reply->status = status;
     reply->type = "application/problem+json";
     buf_clear(&reply->body);
@@ -187,6 +188,7 @@ bool session_read_query(const struct session *session, query_taker *take, void *
 static bool wait_for_turn(struct admin *admin)
 {
     struct admin_turn turn = {.parker = fiber_parker()}, **at = &admin->turns;
+    CHECK(admin->store_busy == ADMIN_QUERIES_AT_ONCE);
     int64_t deadline = clock_after(clock_boot_us(), ADMIN_TURN_US);
     while (*at)
         at = &(*at)->next;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/check.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "client/operation.h"
@@ -10,6 +11,7 @@
 #include "job/job.h"
 #include "operator/keys.h"
 #include "store/store.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -77,9 +79,12 @@ static const struct {
     [WEAKNESS_IMAGE] = {true, WARNING_STORE_IN_IMAGE},
     [WEAKNESS_UNREAD] = {true, WARNING_DURABILITY_UNKNOWN},
 };
+static_assert(sizeof weakness_classes / sizeof *weakness_classes == WEAKNESS_UNREAD + 1,
+              "a row for each kind");
 
 bool check_weakness_is_told(const struct weakness *weakness, const struct config *config)
 {
+    CHECK(weakness->kind <= WEAKNESS_UNREAD);
     bool allowed = weakness_classes[weakness->kind].has_class &&
                    warning_is_allowed(config->allowed, weakness_classes[weakness->kind].warning);
     return weakness->kind != WEAKNESS_NONE && !allowed;
@@ -87,6 +92,7 @@ bool check_weakness_is_told(const struct weakness *weakness, const struct config
 
 void check_weakness_write(const struct weakness *weakness, struct buf *line)
 {
+    CHECK(weakness->kind != WEAKNESS_NONE && weakness->kind <= WEAKNESS_UNREAD);
     buf_add_str(line, weakness->why);
     if (weakness_classes[weakness->kind].has_class)
         buf_printf(line, " [%s]", warning_name(weakness_classes[weakness->kind].warning));
@@ -125,6 +131,7 @@ static bool is_of_a_command(const struct store_row *row)
 static bool note_name(void *argument, const struct store_row *row, enum record_lease lease)
 {
     struct lost *lost = argument;
+    CHECK(lost->n <= LOST_MAX);
     (void)lease;
     for (size_t i = 0; i < lost->n; i++)
         if (slice_eq(slice_make(lost->names[i], lost->lens[i]), row->rule))

@@ -48,7 +48,7 @@ static int block_signals(void)
 static bool start_part(struct daemon *daemon, const struct part *part, char **ret_problem)
 {
     size_t n = atomic_load(&daemon->n_started);
-    CHECK(n < PARTS_MAX);
+    CHECK(n < PARTS_MAX && part->name && part->start);
     void *self = part->size > 0 ? mem_zalloc(1, part->size) : NULL;
     if ((part->size > 0 && !self) || !part->start(&self, daemon, ret_problem)) {
         mem_free(self);
@@ -311,6 +311,7 @@ static struct config *reload_config(struct daemon *daemon)
 
 static void reload_daemon(struct daemon *daemon)
 {
+    CHECK(daemon->config == (daemon->reloaded ? daemon->reloaded : daemon->options->config));
     notify_manager("RELOADING=1");
     struct config *config = reload_config(daemon);
     metrics_reloaded(daemon->metrics, config);

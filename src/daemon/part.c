@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/part.h"
+#include "base/check.h"
 
 struct config_sections part_sections(const struct part *const *parts)
 {
     struct config_sections sections = {0};
-    for (; *parts; parts++)
-        if ((*parts)->section)
-            sections.at[sections.n++] = (*parts)->section;
+    for (; *parts; parts++) {
+        if (!(*parts)->section)
+            continue;
+        CHECK(sections.n < CONFIG_SECTIONS_MAX);
+        sections.at[sections.n++] = (*parts)->section;
+    }
     return sections;
 }
 

@@ -2,6 +2,7 @@
 #include "daemon/resolve.h"
 
 #include "base/buf.h"
+#include "base/check.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <netdb.h>
@@ -82,6 +83,7 @@ bool resolve_upstream(const struct config *config, int stop_fd, struct http_upst
     const struct http_name_config wanted = {
         .host = address->host, .port = address->port, .fresh_us = config->resolve_us};
     const char *problem;
+    CHECK(config_has_gateway(config));
     ret_upstream->name = http_name_find(&wanted, stop_fd, &problem);
     if (ret_upstream->name) {
         http_name_addresses(ret_upstream->name, &ret_upstream->addresses);

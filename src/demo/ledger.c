@@ -13,15 +13,11 @@
 
 #define LINE_MAX_LEN ((size_t)64 * 1024)
 
-#define X(name, text, prefix, subject) +1
-enum { KIND_COUNT = LEDGER_KINDS(X) };
-#undef X
-
 static const struct kind {
     struct slice name;
     struct slice prefix;
     const char *subject;
-} kinds[KIND_COUNT] = {
+} kinds[LEDGER_KIND_COUNT] = {
 #define X(name, text, prefix, subject)                                                             \
     {{text, sizeof text - 1}, {prefix, sizeof prefix - 1}, subject},
     LEDGER_KINDS(X)
@@ -35,11 +31,12 @@ struct ledger {
     struct ledger_entry *first;
     struct ledger_entry *last;
     size_t n;
-    uint64_t numbers[KIND_COUNT]; /* the last one given out */
+    uint64_t numbers[LEDGER_KIND_COUNT]; /* the last one given out */
 };
 
 struct slice ledger_subject(enum ledger_kind kind)
 {
+    CHECK(kind < LEDGER_KIND_COUNT);
     return slice_of(kinds[kind].subject);
 }
 
@@ -47,6 +44,7 @@ struct slice ledger_subject(enum ledger_kind kind)
 
 void ledger_add_id(struct buf *buf, enum ledger_kind kind, uint64_t number)
 {
+    CHECK(kind < LEDGER_KIND_COUNT);
     buf_add_slice(buf, kinds[kind].prefix);
     buf_printf(buf, "%06" PRIu64, number);
 }
@@ -83,6 +81,7 @@ static struct ledger_entry *ledger_entry_new(const struct ledger *ledger,
 
 static void enter_entry(struct ledger *ledger, struct ledger_entry *entry)
 {
+    CHECK(!ledger->first == !ledger->last && ledger->n < LEDGER_ENTRIES_MAX);
     *(ledger->last ? &ledger->last->next : &ledger->first) = entry;
     ledger->last = entry;
     ledger->n++;
@@ -95,7 +94,7 @@ static void enter_entry(struct ledger *ledger, struct ledger_entry *entry)
 static bool read_kind(const struct json *root, enum ledger_kind *ret_kind)
 {
     const struct json *kind = json_at_as(root, SLICE("/kind"), JSON_STRING);
-    for (int i = 0; kind && i < KIND_COUNT; i++) {
+    for (int i = 0; kind && i < (int)LEDGER_KIND_COUNT; i++) {
         if (slice_eq(kind->text, kinds[i].name)) {
             *ret_kind = (enum ledger_kind)i;
             return true;
@@ -244,6 +243,7 @@ static void write_json(struct buf *buf, const struct ledger_order *order, uint64
 /* All of the line or nothing. */
 static bool write_ledger_line(struct ledger *ledger, struct slice line)
 {
+    CHECK(line.len > 0 && line.at[line.len - 1] == '\n');
     if (ledger->torn || (size_t)ledger->size + line.len > LEDGER_FILE_MAX)
         return false;
     ssize_t wrote = write(ledger->fd, line.at, line.len);
@@ -258,6 +258,7 @@ static bool write_ledger_line(struct ledger *ledger, struct slice line)
 
 const struct ledger_entry *ledger_append(struct ledger *ledger, const struct ledger_order *order)
 {
+    CHECK(order->subject.len > 0 && order->amount > 0 && order->amount <= LEDGER_AMOUNT_MAX);
     BUF_AUTO struct buf line = buf_make(LINE_MAX_LEN);
     struct ledger_entry made = {
         .kind = order->kind, .number = ledger->numbers[order->kind] + 1, .key = order->key};

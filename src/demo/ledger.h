@@ -26,6 +26,7 @@ enum ledger_kind {
 #define X(name, text, prefix, subject) LEDGER_##name,
     LEDGER_KINDS(X)
 #undef X
+        LEDGER_KIND_COUNT
 };
 
 struct ledger_entry {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "demo/service.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/json/json.h"
 #include "base/text/percent.h"
@@ -16,6 +17,7 @@ struct service_response service_response_make(void)
 
 void service_refuse(struct service_response *response, int status, const char *error)
 {
+    CHECK(status >= 400 && status <= 599);
     response->status = status;
     buf_clear(&response->fields);
     buf_clear(&response->body);

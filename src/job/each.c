@@ -94,6 +94,7 @@ void each_wake_worker(struct each *each)
     struct each_worker *worker = each->idle;
     if (!worker)
         return;
+    CHECK(worker->is_idle && !worker->item);
     each->idle = worker->next_idle;
     worker->is_idle = false;
     parker_wake(worker->parker);
@@ -118,6 +119,7 @@ static void drop(struct each *each, struct each_item *item)
 
 void each_end_item(struct each *each, const struct each_end *end)
 {
+    CHECK(end->result < EACH_RESULTS && (end->item || end->result == EACH_BAD));
     each->counts[end->result]++;
     each->kind->report(each->argument, end);
     if (end->item)
@@ -210,6 +212,7 @@ static void end_run(struct each_worker *worker, struct runner *runner, enum runn
 static void run_item(struct each_worker *worker, struct each_item *item)
 {
     struct each *each = worker->each;
+    CHECK(!worker->item);
     struct runner *runner = each->kind->prepare(worker->own, item);
     worker->item = item;
     if (!runner) {
@@ -310,6 +313,7 @@ void each_fiber_ended(struct each *each)
     if (++each->ended < each->n_workers + 1)
         return;
     end_left(each);
+    CHECK(each->held == 0 && each->held_bytes == 0); /* each item has ended, once */
     if (!each->store_is_down && !each->store_is_dead)
         each_count_skipped(each, fiber_parker());
     each->done(each->argument);
@@ -328,6 +332,7 @@ static void work(void *argument)
         run_item(worker, item);
         each->busy--;
     }
+    CHECK(!worker->item);
     each_fiber_ended(each);
 }
 
@@ -345,6 +350,7 @@ size_t each_fibers(size_t jobs)
 
 bool each_start(struct each *each, struct loop *loop)
 {
+    CHECK(each->kind && !each->workers);
     each->n_workers = count_workers(each->jobs);
     each->workers = mem_zalloc(each->n_workers, sizeof *each->workers);
     each->budget = retry_budget_make(clock_boot_us());

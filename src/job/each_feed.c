@@ -67,6 +67,7 @@ static bool name_item(struct reading *reading, const struct item *read)
         end_bad(reading);
         return true;
     }
+    CHECK(reading->batch.n < EACH_LOOKED_UP);
     each->held++;
     each->held_bytes += item->bytes;
     reading->batch.items[reading->batch.n++] = item;

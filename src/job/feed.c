@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/feed.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <poll.h>
@@ -96,6 +97,7 @@ enum feed_result feed_take(struct feed *feed, struct parker *parker, struct slic
 {
     enum feed_result result = FEED_BYTES;
     mutex_lock(&feed->mutex);
+    CHECK(!feed->is_abandoned && (!feed->parker || feed->parker == parker)); /* one takes */
     if (feed->len > 0) {
         *ret_bytes = slice_make(feed->halves[feed->at], feed->len);
         feed->at = 1 - feed->at;

@@ -61,6 +61,7 @@ static struct groups_item *take_next_item(struct groups *groups, struct group **
         mem_free(group);
         return NULL;
     }
+    CHECK(groups->waiting > 0 && group->last);
     group->first = next->next;
     if (!group->first)
         group->last = NULL;

@@ -49,6 +49,7 @@ void items_fini(struct items *items)
  * what is left may be long, and the taken items short. */
 static void drop_taken(struct items *items)
 {
+    CHECK(items->start <= items->scanned && items->scanned <= items->input.len);
     if (items->start < items->input.len - items->start)
         return;
     buf_drop(&items->input, items->start);

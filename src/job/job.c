@@ -6,6 +6,7 @@
 #include "base/text/shell.h"
 #include "core/request/payload.h"
 #include "core/web/origin.h"
+#include <assert.h>
 
 #define ORIGIN_BYTES ((size_t)16 * 1024)
 #define COMMAND_SHOWN ((size_t)1024)      /* bytes of a command line, for people, */
@@ -33,6 +34,7 @@ static void write_origin(struct job *job, const struct job_settings *settings)
 
 static const struct retry_schedule *schedule_of(enum retry_profile profile)
 {
+    CHECK(profile <= RETRY_PROFILE_COUNT);
     static const struct retry_schedule once = {
         .form = RETRY_BACKOFF, .attempts = 1, .total_us = CLOCK_NEVER, .cap_us = CLOCK_NEVER};
     return profile == RETRY_PROFILE_COUNT ? &once : retry_profile_schedule(profile);
@@ -59,6 +61,7 @@ void job_fill_runner(struct runner *runner, const struct job_settings *settings)
 
 bool job_prepare(struct job *job, const struct job_settings *settings, struct digest payload)
 {
+    CHECK(settings->engine && settings->ttl_us > 0);
     struct runner *runner = &job->runner;
     job->process.settings = &settings->process;
     process_init(&job->process);
@@ -120,6 +123,8 @@ int job_exit_code(const struct job *job, enum runner_result result)
     UNREACHABLE();
 }
 
+static_assert(offsetof(struct job_parker, parker) == 0, "parkers are cast into job_parkers");
+
 static bool park(struct parker *parker, int64_t deadline_us)
 {
     const struct job_parker *own = (const struct job_parker *)parker;
@@ -136,6 +141,7 @@ void job_parker_init(struct job_parker *parker, struct parker *fiber,
 
 void job_count(struct store *store, enum tally_event event, int64_t n, struct parker *parker)
 {
+    CHECK(n > 0);
     struct tally tally;
     tally_init(&tally, RETRY_PROFILE_COUNT, (int64_t)(random_u64() >> 1));
     tally_add(&tally, event, n);

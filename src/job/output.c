@@ -2,15 +2,18 @@
 #include "job/output.h"
 
 #include "base/check.h"
+#include <assert.h>
 
 #define HEAD_SIZE ((size_t)5)
 #define FIELDS_MAX ((size_t)16 * 1024)
 #define CODE_MOST 255
 
 static const char *const names[OUTPUT_STREAMS] = {"stdout", "stderr"};
+static_assert(CHILD_OUTPUT == 0 && CHILD_ERROR == OUTPUT_STREAMS - 1, "in that order");
 
 void output_init(struct output *output, size_t max)
 {
+    CHECK(max <= UINT32_MAX);             /* so long a frame may become */
     size_t heads = HEAD_SIZE * (1 + max); /* streams may take turns with every byte */
     *output = (struct output){.frames = buf_make(OUTPUT_STREAMS * (max + heads)), .max = max};
 }
@@ -62,8 +65,8 @@ static void add_output_bytes(struct output *output, enum child_stream stream, st
 
 void output_add(struct output *output, enum child_stream stream, struct slice bytes)
 {
+    CHECK(stream < OUTPUT_STREAMS && output->kept[stream] <= output->max);
     struct slice kept = slice_first(bytes, output->max - output->kept[stream]);
-    CHECK(output->kept[stream] <= output->max);
     if (kept.len > 0)
         add_output_bytes(output, stream, kept);
     output->kept[stream] += kept.len;
@@ -96,6 +99,7 @@ static bool lacks(const struct output *output, enum child_stream stream)
 struct outcome *output_keep(const struct output *output, int exit_code, struct slice command,
                             struct compress *compress)
 {
+    CHECK(exit_code >= 0 && exit_code <= CODE_MOST); /* output_exit_code reads it again */
     BUF_AUTO struct buf fields = buf_make(FIELDS_MAX);
     bool cut_output = lacks(output, CHILD_OUTPUT), cut_error = lacks(output, CHILD_ERROR);
     buf_printf(&fields, "Content-Type: application/vnd.pawl.output\r\nExit-Code: %d\r\n",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/printer.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <poll.h>
@@ -106,6 +107,7 @@ static void write_next(struct printer *printer)
     erase_status(printer);
     int error = write_piece(printer, piece);
     mutex_lock(&printer->mutex);
+    CHECK(printer->n_bytes >= piece->len);
     printer->n_bytes -= piece->len;
     if (printer->error == 0)
         printer->error = error;
@@ -207,6 +209,7 @@ void printer_show_status(struct printer *printer, struct slice line)
 
 void printer_add(struct printer *printer, enum child_stream stream, struct slice bytes)
 {
+    CHECK(stream < STREAMS);
     struct piece *piece = mem_alloc(sizeof *piece + bytes.len);
     mutex_lock(&printer->mutex);
     if (piece && wake_thread(printer)) {

@@ -2,12 +2,15 @@
 #include "job/slots.h"
 
 #include "base/check.h"
+#include <assert.h>
 
 /* On the stack of the fiber that waits. */
 struct slots_waiter {
     struct parker *parker;
     struct slots_waiter *next;
 };
+
+static_assert(offsetof(struct slots, gate) == 0, "gates are cast into slots");
 
 static void wake_first(const struct slots *slots)
 {
@@ -17,6 +20,7 @@ static void wake_first(const struct slots *slots)
 
 static void join_slots(struct slots *slots, struct slots_waiter *waiter)
 {
+    CHECK(!slots->first == !slots->last);
     if (slots->last)
         slots->last->next = waiter;
     else
@@ -55,6 +59,7 @@ static bool enter(struct runner_gate *gate, struct parker *parker)
     }
     if (!gate->closed) {
         slots->taken++;
+        CHECK(slots->taken <= slots->most);
         slots->next_at = clock_after(clock_boot_us(), slots->apart_us);
     }
     quit(slots, &waiter);
@@ -71,7 +76,7 @@ static void leave(struct runner_gate *gate)
 
 void slots_init(struct slots *slots, size_t most, int64_t apart_us)
 {
-    CHECK(most > 0);
+    CHECK(most > 0 && apart_us >= 0);
     *slots = (struct slots){
         .gate = {.enter = enter, .leave = leave}, .most = most, .apart_us = apart_us};
 }

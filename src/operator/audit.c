@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/audit.h"
 
+#include "base/check.h"
 #include "base/json/json.h"
 
 #define PAGE_BYTES ((size_t)16 * 1024 * 1024)
@@ -24,6 +25,7 @@ static void keep_reason(struct audit_page *page, const struct store_reason *reas
 static enum store_status read_reasons(struct store *store, struct parker *parker,
                                       struct audit_page *page)
 {
+    CHECK(page->acts.n > 0);
     int64_t after = page->acts.rows[0]->id, act = 0;
     struct store_found found;
     enum store_status status;
@@ -48,6 +50,7 @@ enum store_status audit_read(struct store *store, struct parker *parker, struct 
     const struct table_query query = {
         .table = page->table, .after = page->next, .limit = page->limit};
     struct store_found *acts = &page->acts;
+    CHECK(page->table && page->limit > 0);
     audit_page_fini(page);
     page->arena = arena_make(PAGE_BYTES);
     struct rows rows = {.store = store, .parker = parker, .arena = &page->arena};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/counters.h"
+#include "base/check.h"
 
 #define ARENA_MAX ((size_t)1024 * 1024)
 
@@ -30,6 +31,7 @@ static void add_counted_row(void *argument, const struct table_row *row)
     const struct store_counter *counter = (const struct store_counter *)row;
     struct counter_sum *sum = counters->at;
     struct counter_sum *end = counters->at + counters->n;
+    CHECK(counters->n <= COUNTERS_MOST);
     if (!slice_starts(counter->name, SLICE("pawl_")))
         return; /* what nobody counts: client/queue.c bounds adds by one */
     while (sum < end &&

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/check.h"
 #include "base/text/percent.h"
 #include "operator/keys.h"
+#include <assert.h>
 
 #define FOUND_MAX ((size_t)256 * 1024 * 1024)
 #define SLICE_ROWS 20000 /* looked at while the store is held: a few milliseconds */
@@ -71,6 +73,7 @@ static bool is_wanted_record(const struct keys_found *found, const struct store_
 static bool add_found_row(void *argument, const struct store_row *row, enum record_lease lease)
 {
     struct keys_found *found = argument;
+    CHECK(found->n < found->wanted->limit); /* else it had ended the list */
     if (!is_wanted_record(found, row, lease))
         return true;
     struct keys_row *copy = arena_alloc(&found->arena, sizeof *copy);
@@ -151,6 +154,7 @@ static struct store_list make_list(struct keys_found *found)
                                         [KEYS_COMPLETE] = 1U << RECORD_COMPLETE,
                                         [KEYS_FAILED] = 1U << RECORD_FAILED,
                                         [KEYS_UNKNOWN] = 1U << RECORD_UNKNOWN};
+    static_assert(sizeof statuses / sizeof *statuses == KEYS_UNKNOWN + 1, "each has its own");
     const unsigned in_doubt = 1U << RECORD_PENDING | 1U << RECORD_UNKNOWN;
     const struct keys_wanted *wanted = found->wanted;
     bool loose = found->digest_key;
@@ -191,6 +195,7 @@ static enum store_status list_named(struct store *store, struct keys_found *foun
 {
     struct store_list list = make_list(found);
     int64_t seen;
+    CHECK(id > 0);
     list.after = id - 1;
     list.most = 1;
     return keys_scan(store, &list, parker, &seen);
@@ -228,6 +233,7 @@ static enum store_status list_all(struct store *store, struct keys_found *found,
 enum store_status keys_list(struct store *store, const struct keys_wanted *wanted,
                             struct parker *parker, struct keys_found *ret_found)
 {
+    CHECK(wanted->limit > 0 && wanted->after >= 0 && wanted->status <= KEYS_UNKNOWN);
     *ret_found = (struct keys_found){.arena = arena_make(FOUND_MAX), .wanted = wanted};
     enum store_status status = list_all(store, ret_found, parker);
     ret_found->wanted = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/tallies.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "operator/counters.h"
@@ -96,6 +97,7 @@ static void ask_for_tasks(struct tallies *tallies, struct asked *asked, bool cou
 
 static void ask_all(struct tallies *tallies)
 {
+    CHECK(!tallies->waits); /* what was asked for before is done with */
     for (size_t kind = 0; kind < TASKS_KIND_COUNT; kind++) {
         struct tally_of_kind *found = &tallies->found[kind];
         for (size_t state = 0; state < TASK_STATE_COUNT; state++) {
@@ -143,6 +145,7 @@ static void show_counters(struct tallies *tallies)
 static void take_tallies(struct tallies *tallies)
 {
     bool done = true;
+    CHECK(tallies->waits);
     bool ended = has_ended(&tallies->counting[0][0], TASKS_KIND_COUNT * TASK_STATE_COUNT, &done) &&
                  has_ended(&tallies->looking[0][0], TASKS_KIND_COUNT * UNFINISHED, &done) &&
                  has_ended(&tallies->summing, 1, &done);

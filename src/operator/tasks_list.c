@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/check.h"
 #include "base/mem.h"
 #include "operator/tasks.h"
 #include "store/tables/orders.h"
@@ -85,6 +86,7 @@ int64_t tasks_held_since(const struct store_task *head)
 void tasks_want_state(struct tasks_wanted *wanted, size_t state)
 {
     bool is_parked = state == TASKS_STATE_PARKED;
+    CHECK(state <= TASKS_STATE_PARKED);
     wanted->has_state = true;
     wanted->state = is_parked ? TASK_WAITING : (enum task_state)state;
     wanted->parked = is_parked ? TASKS_PARKED_ONLY : TASKS_PARKED_NOT;
@@ -175,6 +177,7 @@ static void keep_shown(const struct tasks_wanted *wanted, struct tasks_page *pag
 static struct table_query query_page(const struct tasks_source *source,
                                      const struct tasks_wanted *wanted, struct store_task *like)
 {
+    CHECK(wanted->after >= 0 && wanted->state < TASK_STATE_COUNT);
     *like = (struct store_task){
         .row.id = wanted->after, .kind = source->kind, .task = {.state = wanted->state}};
     struct table_query query = {
@@ -217,6 +220,7 @@ enum store_status tasks_list(const struct tasks_source *source, const struct tas
             ret_page->rows[ret_page->n++] = (struct tasks_row){.stored = stored};
         ret_page->next = found.n == TASKS_PAGE_MOST ? stored->row.id : 0;
     }
+    CHECK(ret_page->n <= found.n && found.n <= TASKS_PAGE_MOST);
     status = read_requests(source, ret_page);
     if (status == STORE_DONE)
         status = find_heads(source, ret_page);

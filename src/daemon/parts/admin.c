@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The admin listener. */
 #include "admin/admin.h"
+#include "base/check.h"
 #include "config/webhook_values.h"
 #include "daemon/daemon.h"
 #include "daemon/parts/parts.h"
@@ -55,6 +56,7 @@ static bool start(void **self, struct daemon *daemon, char **ret_problem)
         .argument = daemon,
     };
     int error = 0;
+    CHECK(daemon->store);
     if (!resolve_address(&config->admin, &wanted.listen, ret_problem))
         return false;
     part->admin = admin_start(&wanted, &error);

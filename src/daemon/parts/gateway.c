@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the daemon that starts, reloads and stops the gateway. */
 #include "gateway/gateway.h"
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/time/timestamp.h"
 #include "core/request/trial.h"
@@ -171,6 +172,7 @@ static bool start(void **self, struct daemon *daemon, char **ret_problem)
         .argument = daemon,
     };
     int error = 0;
+    CHECK(daemon->store && daemon->engine);
     if (!resolve_address(&config->listen, &wanted.listen, ret_problem) ||
         !resolve_upstream(config, -1, &upstream, ret_problem) ||
         !check_settle_identities(daemon->store, config, NULL, ret_problem))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the daemon that probes unknown records in the background. */
 #include "prober/prober.h"
+#include "base/check.h"
 #include "base/mem.h"
 #include "daemon/parts/parts.h"
 #include "daemon/resolve.h"
@@ -25,6 +26,7 @@ static bool start(void **self, struct daemon *daemon, char **ret_problem)
                                    .engine = daemon->engine,
                                    .log = daemon->log,
                                    .metrics = daemon->metrics};
+    CHECK(daemon->store && daemon->engine);
     if (fill_settings(daemon->config, -1, &settings, ret_problem))
         *self = prober_start(&wanted, &settings);
     http_upstream_drop(&settings.upstream);

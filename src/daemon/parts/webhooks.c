@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the daemon that delivers events, and has received ones handled (webhook/service.h).
  * What `pawl queue` keeps is sent by its own command alone. */
+#include "base/check.h"
 #include "base/thread.h"
 #include "config/webhook_values.h"
 #include "daemon/parts/parts.h"
@@ -78,6 +79,7 @@ static bool check_names(const struct daemon *daemon, const struct config *config
 static bool start(void **self, struct daemon *daemon, char **ret_problem)
 {
     struct webhook_wanted wanted = {0};
+    CHECK(daemon->store && !atomic_load(&daemon->webhooks));
     if (check_names(daemon, daemon->config, ret_problem) &&
         fill(daemon->config, -1, &wanted, ret_problem))
         *self = webhook_service_start(daemon->store, daemon->log, &wanted);
