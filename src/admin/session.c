@@ -18,9 +18,12 @@
 /* ---- replies ---- */
 
 /* `code` empty: it has none. */
-static void write_problem(struct reply *reply, int status, struct slice code, const char *text)
+static void write_problem(struct reply *reply, int status, struct slice code, const char *detail,
+                          va_list arguments)
 {
+    char text[DETAIL_MAX];
     CHECK(status >= 400 && status <= 599);
+    vsnprintf(text, sizeof text, detail, arguments);
     reply->status = status;
     reply->type = "application/problem+json";
     buf_clear(&reply->body);
@@ -36,23 +39,19 @@ static void write_problem(struct reply *reply, int status, struct slice code, co
 
 void reply_problem(struct reply *reply, int status, const char *detail, ...)
 {
-    char text[DETAIL_MAX];
     va_list arguments;
     va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
+    write_problem(reply, status, SLICE(""), detail, arguments);
     va_end(arguments);
-    write_problem(reply, status, SLICE(""), text);
 }
 
 void reply_coded(struct reply *reply, enum error error, const char *detail, ...)
 {
     const struct error_row *row = error_row(error);
-    char text[DETAIL_MAX];
     va_list arguments;
     va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
+    write_problem(reply, row->status, slice_of(row->code), detail, arguments);
     va_end(arguments);
-    write_problem(reply, row->status, slice_of(row->code), text);
     buf_printf(&reply->fields, "Error-Code: %s\r\n", row->code);
 }
 

@@ -191,13 +191,8 @@ OPTION_READER(pem_file)
 OPTION_READER(server_name)
 {
     static const char expected[] = "a host name or an address, such as api.example.com";
-    struct slice text;
-    if (!reader_scalar(reader, node, expected, &text))
-        return;
-    if (url_is_host(text))
-        *(struct slice *)field = arena_copy(&reader->config->arena, text);
-    else
-        reader_expected(reader, node, expected);
+    static const struct reader_text wanted = {url_is_host, expected, expected};
+    reader_text(reader, node, &wanted, field);
 }
 
 OPTION_READER(upstream_tls)

@@ -44,6 +44,13 @@ static void add_text_parameter(struct params *params, const char *text)
     params->values[params->n++] = text;
 }
 
+#define ADD_TEXTS(params, ...)                                                                     \
+    do {                                                                                           \
+        const char *const texts[] = {__VA_ARGS__};                                                 \
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)                                  \
+            add_text_parameter(params, texts[i]);                                                  \
+    } while (0)
+
 /* For the text of the next one. */
 static char *number_room(struct params *params)
 {
@@ -205,10 +212,7 @@ static void add_begin(struct params *params, const struct pawl_operation *operat
                                              [PAWL_DUPLICATE_ACK] = "ack"};
     static_assert(sizeof duplicates / sizeof *duplicates == PAWL_DUPLICATE_ACK + 1, "a word each");
     CHECK(operation->duplicate <= PAWL_DUPLICATE_ACK); /* pawl_begin refuses others */
-    add_text_parameter(params, operation->tenant);
-    add_text_parameter(params, operation->rule);
-    add_text_parameter(params, operation->key);
-    add_text_parameter(params, operation->payload_hash);
+    ADD_TEXTS(params, operation->tenant, operation->rule, operation->key, operation->payload_hash);
     add_span(params, operation->ttl_ms, "24 hours");
     add_text_parameter(params, operation->once);
     add_span(params, operation->once_ttl_ms ? operation->once_ttl_ms : operation->ttl_ms,
@@ -304,9 +308,7 @@ static enum pawl_error postgres_lock(struct pawl *pawl, const char *tenant, cons
     write_keys(keys, n, &array);
     if (!buf_ok(&array))
         return PAWL_NO_MEMORY;
-    add_text_parameter(&params, tenant);
-    add_text_parameter(&params, rule);
-    add_text_parameter(&params, array.at);
+    ADD_TEXTS(&params, tenant, rule, array.at);
     enum pawl_error error = call(pawl, "SELECT pawl.lock($1, $2, $3::text[])", &params, &row);
     return error ? error : end_postgres_call(pawl, row);
 }
@@ -318,10 +320,7 @@ static enum pawl_error postgres_claim(struct pawl *pawl, const struct pawl_claim
 {
     struct params params = {0};
     PGresult *row;
-    add_text_parameter(&params, claim->tenant);
-    add_text_parameter(&params, claim->rule);
-    add_text_parameter(&params, claim->key);
-    add_text_parameter(&params, claim->row);
+    ADD_TEXTS(&params, claim->tenant, claim->rule, claim->key, claim->row);
     enum pawl_error error =
         call(pawl, "SELECT claimed, existing, " US("at") " FROM pawl.claim($1, $2, $3, $4::jsonb)",
              &params, &row);
@@ -345,11 +344,8 @@ static enum pawl_error postgres_transition(struct pawl *pawl, const struct pawl_
 {
     struct params params = {0};
     PGresult *row;
-    add_text_parameter(&params, action->tenant);
-    add_text_parameter(&params, action->machine);
-    add_text_parameter(&params, action->id);
-    add_text_parameter(&params, action->action);
-    add_text_parameter(&params, action->action_id);
+    ADD_TEXTS(&params, action->tenant, action->machine, action->id, action->action,
+              action->action_id);
     if (action->has_seq)
         add_number(&params, action->seq);
     else
@@ -373,10 +369,7 @@ static enum pawl_error postgres_publish(struct pawl *pawl, const struct pawl_eve
 {
     struct params params = {0};
     PGresult *row;
-    add_text_parameter(&params, event->type);
-    add_text_parameter(&params, event->id);
-    add_text_parameter(&params, event->data);
-    add_text_parameter(&params, event->tenant);
+    ADD_TEXTS(&params, event->type, event->id, event->data, event->tenant);
     enum pawl_error error = call(pawl, "SELECT pawl.publish($1, $2, $3::jsonb, $4)", &params, &row);
     if (error)
         return error;
@@ -389,9 +382,7 @@ static enum pawl_error postgres_receive(struct pawl *pawl, const struct pawl_inc
 {
     struct params params = {0};
     PGresult *row;
-    add_text_parameter(&params, incoming->source);
-    add_text_parameter(&params, incoming->event_id);
-    add_text_parameter(&params, incoming->payload_hash);
+    ADD_TEXTS(&params, incoming->source, incoming->event_id, incoming->payload_hash);
     add_span(&params, incoming->keep_ms, "7 days");
     enum pawl_error error =
         call(pawl,

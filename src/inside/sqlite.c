@@ -21,11 +21,6 @@
 static const struct table *const tables[] = {
     &event_table, &machine_table, &machine_state_table, &machine_told_table, &inbox_table, NULL};
 
-static struct inside_sqlite *on_of(struct pawl *pawl)
-{
-    return (struct inside_sqlite *)pawl;
-}
-
 /* ---- a call ---- */
 
 static void use_secret(struct inside_sqlite *on)
@@ -102,7 +97,7 @@ static const char *keep_text(struct pawl *pawl, struct slice text)
 
 static enum pawl_error sqlite_install(struct pawl *pawl)
 {
-    return inside_sqlite_enter(on_of(pawl));
+    return inside_sqlite_enter(inside_sqlite_of(pawl));
 }
 
 /* ---- begin: what it brings ---- */
@@ -297,7 +292,7 @@ static enum pawl_error show_begun_operation(struct inside_sqlite *on, const stru
 static enum pawl_error sqlite_begin(struct pawl *pawl, const struct pawl_operation *operation,
                                     struct pawl_begun *ret_begun)
 {
-    struct inside_sqlite *on = on_of(pawl);
+    struct inside_sqlite *on = inside_sqlite_of(pawl);
     struct asked asked;
     enum pawl_error error = inside_sqlite_enter(on);
     if (!error)
@@ -407,7 +402,7 @@ static struct outcome *make_inside_outcome(struct pawl *pawl, const struct pawl_
 static enum pawl_error sqlite_complete(struct pawl *pawl, int64_t token,
                                        const struct pawl_outcome *outcome, bool *ret_already)
 {
-    struct inside_sqlite *on = on_of(pawl);
+    struct inside_sqlite *on = inside_sqlite_of(pawl);
     struct store_op op = {
         .kind = STORE_FINISH, .writing.keeps = true, .writing.http_status = outcome->http_code};
     enum pawl_error error = inside_sqlite_enter(on);
@@ -425,7 +420,7 @@ static enum pawl_error sqlite_complete(struct pawl *pawl, int64_t token,
 
 static enum pawl_error sqlite_release(struct pawl *pawl, int64_t token, bool *ret_already)
 {
-    struct inside_sqlite *on = on_of(pawl);
+    struct inside_sqlite *on = inside_sqlite_of(pawl);
     struct store_op op = {.kind = STORE_RELEASE};
     enum pawl_error error = inside_sqlite_enter(on);
     if (!error)
@@ -436,7 +431,7 @@ static enum pawl_error sqlite_release(struct pawl *pawl, int64_t token, bool *re
 static enum pawl_error sqlite_lock(struct pawl *pawl, const char *tenant, const char *rule,
                                    const char *const *keys, size_t n)
 {
-    enum pawl_error error = inside_sqlite_enter(on_of(pawl));
+    enum pawl_error error = inside_sqlite_enter(inside_sqlite_of(pawl));
     for (size_t i = 0; i < n && !error; i++) {
         const char *problem = names_problem(tenant, rule, keys[i]);
         error = problem ? inside_fail(pawl, PAWL_MALFORMED, "%s", problem) : PAWL_OK;
@@ -487,7 +482,7 @@ static enum pawl_error sqlite_claim(struct pawl *pawl, const struct pawl_claim *
 
 static void sqlite_free(struct pawl *pawl)
 {
-    struct inside_sqlite *on = on_of(pawl);
+    struct inside_sqlite *on = inside_sqlite_of(pawl);
     direct_close(on->direct);
     arena_fini(&pawl->texts);
     buf_fini(&on->renewed);

@@ -41,6 +41,11 @@ struct inside_sqlite {
 };
 static_assert(offsetof(struct inside_sqlite, pawl) == 0, "pawl is the first member");
 
+static inline struct inside_sqlite *inside_sqlite_of(struct pawl *pawl)
+{
+    return (struct inside_sqlite *)pawl;
+}
+
 /* Before the operations of a call: whether the open transaction can have them. */
 enum pawl_error inside_sqlite_enter(struct inside_sqlite *on);
 

@@ -11,11 +11,6 @@
 
 #define KEEP_MS (INT64_C(7) * 86400 * 1000)
 
-static struct inside_sqlite *rows_on_of(struct pawl *pawl)
-{
-    return (struct inside_sqlite *)pawl;
-}
-
 /* ---- rows ---- */
 
 /* One row at most, which lies in pawl->texts; NULL: none. `*ret_now` (may be NULL): store time. */
@@ -53,12 +48,6 @@ static enum pawl_error bring_rows(struct inside_sqlite *on, struct table_change 
     return !error && op.result.status == STORE_CONFLICT
                ? inside_fail(&on->pawl, PAWL_AGAIN, "another transaction was faster")
                : error;
-}
-
-/* With a NUL behind it. */
-static const char *text_of_row_value(struct pawl *pawl, struct slice text)
-{
-    return arena_copy(&pawl->texts, text).at;
 }
 
 /* ---- state machines ---- */
@@ -164,7 +153,7 @@ static enum pawl_error store_move(struct inside_sqlite *on, struct moving *movin
 enum pawl_error inside_sqlite_transition(struct pawl *pawl, const struct pawl_action *action,
                                          struct pawl_transition *ret_transition)
 {
-    struct inside_sqlite *on = rows_on_of(pawl);
+    struct inside_sqlite *on = inside_sqlite_of(pawl);
     struct moving moving = {.action = action};
     const struct store_machine_told *told = &moving.told;
     enum pawl_error error = inside_sqlite_enter(on);
@@ -182,8 +171,8 @@ enum pawl_error inside_sqlite_transition(struct pawl *pawl, const struct pawl_ac
     *ret_transition = (struct pawl_transition){
         .decision = same ? (enum pawl_move)told->decision : PAWL_OTHER_ACTION,
         .replayed = moving.was_told,
-        .from_state = text_of_row_value(pawl, told->from),
-        .to_state = text_of_row_value(pawl, told->to),
+        .from_state = arena_copy(&pawl->texts, told->from).at,
+        .to_state = arena_copy(&pawl->texts, told->to).at,
         .at_us = told->at,
     };
     return pawl->texts.failed ? PAWL_NO_MEMORY : PAWL_OK;
@@ -225,7 +214,7 @@ static enum pawl_error insert_event(struct inside_sqlite *on, const struct webho
 enum pawl_error inside_sqlite_publish(struct pawl *pawl, const struct pawl_event *published,
                                       bool *ret_already)
 {
-    struct inside_sqlite *on = rows_on_of(pawl);
+    struct inside_sqlite *on = inside_sqlite_of(pawl);
     const struct webhook_event event = {.id = slice_of(published->id),
                                         .tenant = slice_of(published->tenant),
                                         .type = slice_of(published->type),
@@ -300,7 +289,7 @@ static void show_received_event(const struct store_inbox *met, const struct stor
 enum pawl_error inside_sqlite_receive(struct pawl *pawl, const struct pawl_incoming *incoming,
                                       struct pawl_received *ret_received)
 {
-    struct inside_sqlite *on = rows_on_of(pawl);
+    struct inside_sqlite *on = inside_sqlite_of(pawl);
     struct digest digest;
     int64_t keep_us = 0, now = 0;
     const struct table_row *row = NULL;

@@ -4,6 +4,7 @@
  * child, which writes each call down. Of the product's parts only what they all need is there: a
  * store, the toy's.
  */
+#include "base/mem.h"
 #include "daemon/daemon.h"
 #include "store/store.h"
 #include "toy/toy.h"
@@ -187,6 +188,7 @@ static void run_daemon(void)
     const struct daemon_options options = {.parts = parts, .config_path = path, .config = config};
     int code = daemon_run(&options);
     config_free(config);
+    mem_free(complaints);
     exit(code);
 }
 
