@@ -32,7 +32,7 @@ static enum store_status commit(struct acting *acting, struct store_saver *saver
     struct rows *rows = &acting->rows;
     acting->acted->end = QUEUE_STEPS_ACTED;
     acting->acted->after = acting->walk.list->state;
-    return saver ? saver->save(saver, rows->changes, rows->n) : rows_save(rows);
+    return saver ? saver->save(saver, rows) : rows_save(rows);
 }
 
 /* ---- one of its tasks ---- */

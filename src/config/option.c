@@ -27,12 +27,12 @@ static const struct option options[OPTION_COUNT] = {
                       OPTION_KIND(((struct owner *)0)->field) != OPTION_IS_OTHER,                  \
                   #name ", which needs a restart, has a field that can be compared");              \
     static_assert(0 <= (lowest) && (lowest) <= (highest), #name " has bounds in order");           \
-    static_assert(sizeof(fallback) > 1 && sizeof(help) > 1, #name " has a default and help");
+    static_assert(sizeof fallback > 1 && sizeof help > 1, #name " has a default and help");
 CONFIG_OPTIONS(X)
 #undef X
 #define X(of, name, owner, field, reader, lowest, highest, fallback, help)                         \
     static_assert(0 <= (lowest) && (lowest) <= (highest), #name " has bounds in order");           \
-    static_assert(sizeof(fallback) > 1 && sizeof(help) > 1, #name " has a default and help");
+    static_assert(sizeof fallback > 1 && sizeof help > 1, #name " has a default and help");
 CONFIG_PARTS(X)
 #undef X
 

@@ -337,8 +337,7 @@ void task_drop(struct task *task, const struct task_terms *terms, int64_t now)
 void task_retry(struct task *task, bool is_replay, int64_t due_at)
 {
     CHECK(task_allows(task->state, is_replay ? TASK_REPLAY : TASK_RETRY));
-    bool is_held = task->state == TASK_WAITING && task->due_at == CLOCK_NEVER;
-    wait_until(task, is_held ? CLOCK_NEVER : due_at, TASK_REASON_NONE);
+    wait_until(task, task_is_held(task) ? CLOCK_NEVER : due_at, TASK_REASON_NONE);
     task->attempts = 0;
     task->busy_since = 0;
     task->first_at = 0;

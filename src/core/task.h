@@ -143,6 +143,12 @@ bool task_allows(enum task_state state, enum task_event event);
 /* Whether it is due: waiting, and not held behind another one. */
 bool task_is_due(const struct task *task, int64_t now);
 
+/* Whether it waits for one before it in its order, and so has no time. */
+static inline bool task_is_held(const struct task *task)
+{
+    return task->state == TASK_WAITING && task->due_at == CLOCK_NEVER;
+}
+
 /* Whether those behind it in its order wait for it. */
 bool task_is_open(const struct task *task);
 

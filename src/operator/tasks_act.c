@@ -152,7 +152,7 @@ static enum store_status act_on_task(struct rows *rows, struct acting *acting,
     acting->audit =
         store_audit_task(&wish->actor, act_names[wish->act], whole->stored, &stored, whole->now);
     store_audit_put(&acting->audit, &wish->actor, rows);
-    return wish->saver ? wish->saver->save(wish->saver, rows->changes, rows->n) : rows_save(rows);
+    return wish->saver ? wish->saver->save(wish->saver, rows) : rows_save(rows);
 }
 
 static enum store_status try_task_act(struct rows *rows, struct acting *acting)

@@ -94,8 +94,7 @@ void tasks_want_state(struct tasks_wanted *wanted, size_t state)
 
 static bool is_held(const struct store_task *stored)
 {
-    return stored->task.state == TASK_WAITING && stored->task.due_at == CLOCK_NEVER &&
-           stored->ord.len > 0;
+    return task_is_held(&stored->task) && stored->ord.len > 0;
 }
 
 static enum store_status find_head(const struct tasks_source *source,

@@ -192,7 +192,7 @@ static void add_state(const struct tasks_kind *kind, struct buf *buf,
     print_own_fact(buf, kind->lane, stored->lane);
     if (stored->ord.len > 0)
         print_own_fact(buf, kind->order, stored->ord);
-    if (task->state == TASK_WAITING && task->due_at == CLOCK_NEVER)
+    if (task_is_held(task))
         print_fact(buf, "due:", SLICE("when those before it in its group have ended"));
     else if (task->state == TASK_WAITING)
         print_fact_moment(buf, "due:", task->due_at);

@@ -113,18 +113,9 @@ static bool is_there(const struct settling *settling, const struct keys_found *f
 
 /* ---- one commit ---- */
 
-static enum store_status save_settled_rows(struct settling *settling, struct table_change *changes,
-                                           size_t n)
-{
-    struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = n};
-    struct queue_session *session = &settling->options->session;
-    return store_run(session->store, &op, &session->parker.parker,
-                     clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
-}
-
 /* A record that has ended is left as it is, unless it says that what was not done was. */
 static enum store_status save_beside(struct settling *settling, const struct record *record,
-                                     struct table_change *changes, size_t n)
+                                     struct rows *rows)
 {
     bool was_done = record->status == RECORD_COMPLETE && !client_is_refusal(record);
     if (was_done && !settling->outcome)
@@ -132,11 +123,11 @@ static enum store_status save_beside(struct settling *settling, const struct rec
             settling, EXIT_FINAL_ERROR,
             SLICE("its key is remembered as done; nothing was changed (`pawl keys list "
                   "--rule send --key`)"));
-    return save_settled_rows(settling, changes, n);
+    return rows_save(rows);
 }
 
 static enum store_status save_record(struct settling *settling, const struct keys_row *row,
-                                     struct table_change *changes, size_t n)
+                                     struct rows *rows)
 {
     const struct store_actor actor = queue_actor(&settling->options->session);
     int64_t token = row->store.record.token;
@@ -151,8 +142,8 @@ static enum store_status save_record(struct settling *settling, const struct key
                                          .actor = actor.name,
                                          .reason = actor.reason,
                                          .insist = "wait",
-                                         .brings = changes,
-                                         .n_brings = n};
+                                         .brings = rows->changes,
+                                         .n_brings = rows->n};
     enum store_status status =
         keys_act(settling->options->session.store, &act, &settling->options->session.parker.parker);
     if (status != STORE_DONE)
@@ -162,7 +153,7 @@ static enum store_status save_record(struct settling *settling, const struct key
         return STORE_DONE;
     case KEYS_SAME:
     case KEYS_LATE:
-        return save_beside(settling, &act.record, changes, n);
+        return save_beside(settling, &act.record, rows);
     case KEYS_STALE:
         return STORE_CONFLICT;
     default:
@@ -171,20 +162,22 @@ static enum store_status save_record(struct settling *settling, const struct key
 }
 
 /* Whether it is still the operation that was read. */
-static bool is_edited(const struct settling *settling, const struct table_change *changes, size_t n)
+static bool is_edited(const struct settling *settling, const struct rows *rows)
 {
-    for (size_t i = 0; i < n; i++)
-        if (changes[i].table == &task_table && changes[i].row->id == settling->options->session.id)
-            return !slice_eq(((const struct store_task *)changes[i].row)->key,
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct table_change *change = &rows->changes[i];
+        if (change->table == &task_table && change->row->id == settling->options->session.id)
+            return !slice_eq(((const struct store_task *)change->row)->key,
                              settling->whole.stored->key);
+    }
     return true;
 }
 
-static enum store_status save(struct store_saver *saver, struct table_change *changes, size_t n)
+static enum store_status save(struct store_saver *saver, struct rows *rows)
 {
     struct settling *settling = (struct settling *)saver;
     KEYS_FOUND_AUTO struct keys_found found = {0};
-    if (is_edited(settling, changes, n))
+    if (is_edited(settling, rows))
         return refuse_settling(settling, EXIT_TRY_AGAIN,
                                SLICE("it was edited meanwhile; nothing was changed"));
     enum store_status status = find_record(settling, &found);
@@ -197,8 +190,7 @@ static enum store_status save(struct store_saver *saver, struct table_change *ch
     }
     if (status != STORE_DONE)
         return status;
-    return is_there(settling, &found) ? save_record(settling, found.first, changes, n)
-                                      : save_settled_rows(settling, changes, n);
+    return is_there(settling, &found) ? save_record(settling, found.first, rows) : rows_save(rows);
 }
 
 /* ---- the command ---- */

@@ -15,9 +15,10 @@ struct store_actor {
     struct slice reason; /* as they say it; may be empty */
 };
 
-/* Saves an act with what its caller brings, in one commit; STORE_CONFLICT: it is decided again. */
+/* Saves what an act puts with what is the caller's, in one commit; STORE_CONFLICT: it is decided
+ * again. */
 struct store_saver {
-    enum store_status (*save)(struct store_saver *saver, struct table_change *changes, size_t n);
+    enum store_status (*save)(struct store_saver *saver, struct rows *rows);
 };
 
 /* An act on a task that was found as `before`, and is `after` from now on. */

@@ -11,7 +11,7 @@ bool order_hold(struct store_task *task)
 
 bool order_free(struct store_task *task, int64_t now)
 {
-    bool was_held = task->task.state == TASK_WAITING && task->task.due_at == CLOCK_NEVER;
+    bool was_held = task_is_held(&task->task);
     if (was_held)
         task->task.due_at = now;
     return was_held;

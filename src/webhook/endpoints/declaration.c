@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "fiber/fiber.h"
+#include "webhook/endpoints/endpoint.h"
 #include "webhook/handler.h"
 #include <assert.h>
 
@@ -278,14 +279,6 @@ enum store_status declaration_beat(struct declaration *declaration)
 
 /* ---- what is declared no more ---- */
 
-static bool has_endpoint(const struct webhook_plan *plan, struct slice name)
-{
-    for (size_t i = 0; i < plan->wanted.webhooks.n_endpoints; i++)
-        if (slice_eq(plan->wanted.webhooks.endpoints[i].name, name))
-            return true;
-    return false;
-}
-
 static enum store_status retire_one(struct declaration *declaration, struct slice name)
 {
     CENSUS_AUTO struct census census = census_make();
@@ -312,7 +305,7 @@ enum store_status declaration_retire(struct declaration *declaration,
     const struct webhook_settings *webhooks = &old->wanted.webhooks;
     enum store_status status = STORE_DONE;
     for (size_t i = 0; i < webhooks->n_endpoints && status == STORE_DONE; i++)
-        if (!has_endpoint(plan, webhooks->endpoints[i].name))
+        if (!webhook_is_configured(&plan->wanted.webhooks, webhooks->endpoints[i].name))
             status = retire_one(declaration, webhooks->endpoints[i].name);
     return status;
 }

@@ -21,6 +21,14 @@ static const struct webhook_members named[] = {
 
 static_assert(sizeof named / sizeof *named == WEBHOOK_OWN, "own members are the last form");
 
+bool webhook_is_configured(const struct webhook_settings *settings, struct slice name)
+{
+    for (size_t i = 0; i < settings->n_endpoints; i++)
+        if (slice_eq(settings->endpoints[i].name, name))
+            return true;
+    return false;
+}
+
 bool webhook_endpoint_wants(const struct webhook_endpoint *endpoint,
                             const struct store_event *event, bool of_any_type)
 {

@@ -7,6 +7,9 @@
 #include "store/tables/events.h"
 #include "webhook/envelope.h"
 
+/* Whether a config has one of that name. */
+bool webhook_is_configured(const struct webhook_settings *settings, struct slice name);
+
 /* `of_any_type`: where its tenant is what counts. */
 bool webhook_endpoint_wants(const struct webhook_endpoint *endpoint,
                             const struct store_event *event, bool of_any_type);

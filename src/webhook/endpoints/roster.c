@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "webhook/endpoints/endpoint.h"
 #include "webhook/endpoints/held.h"
 #include <stdlib.h>
 
@@ -57,14 +58,6 @@ static void add_stored(struct roster *roster, const struct registry_entry *entry
         add_held_entry(roster, entry);
 }
 
-static bool is_in(const struct webhook_settings *settings, struct slice name)
-{
-    for (size_t i = 0; i < settings->n_endpoints; i++)
-        if (slice_eq(settings->endpoints[i].name, name))
-            return true;
-    return false;
-}
-
 struct roster *roster_new(const struct webhook_settings *settings, const struct registry *registry,
                           webhook_reader *read)
 {
@@ -91,7 +84,7 @@ struct roster *roster_new(const struct webhook_settings *settings, const struct 
         if (!entry->settings)
             continue;
         roster->stored[roster->n_stored++] = entry->settings->row;
-        if (!is_in(settings, entry->state->name))
+        if (!webhook_is_configured(settings, entry->state->name))
             add_stored(roster, entry, registry->now, read);
     }
     CHECK(roster->n_stored == n_stored && roster->n_held <= n_stored);
