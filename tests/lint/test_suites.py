@@ -41,6 +41,14 @@ def test_every_suite_of_meson_runs_in_the_build_with_hooks():
     assert {f"{name} hooks" for name in named} <= {suite.name for suite in SUITES}
 
 
+def test_units_that_tsan_leaves_out_start_no_thread():
+    listed = (TESTS / "unit/meson.build").read_text("utf-8").split("of_one_thread = [")[1]
+    names = re.findall(r"\['(\w+)', ", listed.split("\n]\n")[0])
+    assert len(names) > 50
+    assert [name for name in names if re.search(
+        r"base/thread\.h|pthread", (TESTS / f"unit/test_{name}.c").read_text("utf-8"))] == []
+
+
 def test_every_suite_has_a_name_of_its_own_and_a_build_that_is_there():
     assert len({suite.name for suite in SUITES}) == len(SUITES)
     assert {suite.build for suite in SUITES} == {"", *(build.name for build in BUILDS)}
