@@ -8,14 +8,6 @@
 
 /* ---- tenants ---- */
 
-static bool is_optional(const struct template *template)
-{
-    for (size_t i = 0; i < template->n; i++)
-        if (template->parts[i].optional)
-            return true;
-    return false;
-}
-
 static void refuse_reserved_tenant(struct reader *reader, const struct rule_draft *draft)
 {
     const struct node *node = draft->set[OPTION_tenant];
@@ -42,7 +34,7 @@ static void warn_of_tenant(struct reader *reader, const struct rule_draft *draft
         reader_warn(reader, WARNING_TENANT_COOKIE, node,
                     "any cookie that is added or changed makes a new tenant, so its retries run "
                     "again; use {cookie:NAME} with the session's cookie");
-    if (is_optional(&rule->tenant))
+    if (template_has_optional(&rule->tenant))
         reader_warn(reader, WARNING_TENANT_OPTIONAL, node,
                     "all callers without it are one tenant and share their records");
     if (!rule->trust_tenant && !rule->authorizes && !rule_hides_tenant(rule))

@@ -377,10 +377,7 @@ bool rule_hides_tenant(const struct rule *rule)
 
 bool rule_names_callers(const struct rule *rule)
 {
-    for (size_t i = 0; i < rule->tenant.n; i++)
-        if (rule->tenant.parts[i].optional)
-            return false;
-    return !rule->tenant_none;
+    return !rule->tenant_none && !template_has_optional(&rule->tenant);
 }
 
 /* Whether it takes every segment that `narrow` takes. */

@@ -229,6 +229,14 @@ bool template_has_part(const struct template *template, const struct template_pa
     return false;
 }
 
+bool template_has_optional(const struct template *template)
+{
+    for (size_t i = 0; i < template->n; i++)
+        if (template->parts[i].optional)
+            return true;
+    return false;
+}
+
 const struct template_part *template_key_header(const struct template *template)
 {
     const struct template_part *first = NULL;

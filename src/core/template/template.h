@@ -135,8 +135,9 @@ bool template_uses(const struct template *template, enum template_source source)
 /* Whether any part is that header. */
 bool template_reads_header(const struct template *template, struct slice name);
 
-/* Whether one of its parts takes the same value of the request. */
+/* Whether one of its parts takes the same value of the request; may be absent. */
 bool template_has_part(const struct template *template, const struct template_part *part);
+bool template_has_optional(const struct template *template);
 
 /* The header that holds the client's key: {header:Idempotency-Key}, else the first header source.
  * NULL: the client does not choose this key. */

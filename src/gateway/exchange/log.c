@@ -8,14 +8,6 @@
 
 #define MATCH_MAX ((size_t)64 * 1024)
 
-static bool path_has_tenant(const struct rule *rule)
-{
-    for (size_t i = 0; i < rule->tenant.n; i++)
-        if (rule->tenant.parts[i].source == TEMPLATE_PATH)
-            return true;
-    return false;
-}
-
 /* With the beginning of a window, which is not known yet: digits are digits. */
 static enum key_forward spelling_of(const struct exchange *x)
 {
@@ -35,7 +27,7 @@ bool exchange_note_origin(struct exchange *x)
     char room[1024];
     BUF_AUTO struct buf text = buf_on(room, sizeof room, ORIGIN_MAX);
     const struct headers *headers = &x->request->headers;
-    bool hidden = rule_hides_tenant(x->rule) && path_has_tenant(x->rule);
+    bool hidden = rule_hides_tenant(x->rule) && template_uses(&x->rule->tenant, TEMPLATE_PATH);
     struct origin origin = {
         .method = slice_first(x->request->method, METHOD_SHOWN),
         .path = hidden ? slice_of(NULL) : slice_first(x->request->path, PATH_SHOWN),
@@ -91,7 +83,8 @@ static void add_route(struct log_line *line, const struct exchange *x)
     struct slice method;
     rule_match_write(&x->rule->match, &match);
     struct slice route = slice_cut(buf_slice(&match), ' ', &method);
-    bool open = !x->plan->settings.log_keys_hashed && !path_has_tenant(x->rule);
+    bool open =
+        !x->plan->settings.log_keys_hashed && !template_uses(&x->rule->tenant, TEMPLATE_PATH);
     log_line_str(line, "method", slice_first(x->request->method, METHOD_SHOWN));
     log_line_str(line, "route", route);
     if (open && !slice_eq(route, x->request->path))
