@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Callable
 
@@ -143,3 +144,13 @@ def test_what_changes_under_a_bulk_act_of_the_queue_is_left_and_said(
     assert queue.show(third)["state"] == "sending"
     gate.open()
     assert queue.end(drains[0])[0] == 1
+
+
+def test_what_is_retried_in_bulk_is_due_at_most_ten_times_a_second(queue, upstream):
+    refuse_all(upstream)
+    add_groups(queue, 4, 1)
+    queue.drain(code=1)
+    queue.did("retry", "--dead")
+    due = sorted(datetime.fromisoformat(row["due_at"]) for row in queue.list())
+    assert [(at - due[0]).total_seconds() for at in due] == pytest.approx([0, 0.1, 0.2, 0.3],
+                                                                          abs=0.05)

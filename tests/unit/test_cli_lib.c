@@ -7,7 +7,7 @@
 #include "cli/lib/store_path.h"
 #include "core/errors.h"
 
-#include <limits.h>
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,12 +36,16 @@ static int make_place(void **state)
     return 0;
 }
 
+static int remove_one(const char *path, const struct stat *stat, int flag, struct FTW *at)
+{
+    (void)stat, (void)flag, (void)at;
+    return remove(path);
+}
+
 static int remove_place(void **state)
 {
     struct place *place = *state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf '%s'", place->folder);
-    int code = system(command);
+    int code = nftw(place->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(place);
     return code;
 }

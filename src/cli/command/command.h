@@ -182,7 +182,7 @@ struct flag {
 /* How a room runs a command: by `act`, on OPTIONS that begin as the rest says. */
 #define ACTS(room, act_of_room, ...)                                                               \
     .run = room, .act = act_of_room, .options = &(const OPTIONS){__VA_ARGS__},                     \
-    .size = sizeof OPTIONS
+    .size = sizeof(OPTIONS)
 
 /* Those of a command; --help goes without saying. */
 #define FLAGS(...) ((const struct flag[]){__VA_ARGS__, {NULL}})

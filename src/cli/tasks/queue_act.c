@@ -115,7 +115,7 @@ static int act_on_many(struct many_options *options, enum tasks_act act, const c
                                          .since = options->since,
                                          .until = options->until},
                               .wish = {.act = act, .actor = queue_actor(session)},
-                              .rate = retries ? options->rate : 0,
+                              .rate = retries ? RATE_DEFAULT : 0,
                               .holding = retries && options->parked,
                               .dry_run = options->dry_run,
                               .each = shows ? show_acts_progress : NULL};
