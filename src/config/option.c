@@ -55,7 +55,7 @@ static const struct option parts[] = {
     CONFIG_PARTS(X)
 #undef X
 };
-#define N_PARTS (sizeof parts / sizeof *parts)
+#define N_PARTS COUNT_OF(parts)
 
 const struct option *option_parts(const struct option *option, size_t *ret_n)
 {

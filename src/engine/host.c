@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/host.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "core/web/origin.h"
 #include <dirent.h>
@@ -104,6 +105,7 @@ size_t host_signal(struct slice key, int64_t token, int number)
     DIR *processes = opendir("/proc");
     const struct dirent *entry;
     size_t n = 0;
+    CHECK(token > 0 && number >= 0);
     int len = snprintf(digits, sizeof digits, "%lld", (long long)token);
     struct slice value = slice_make(digits, (size_t)len);
     while (processes && (entry = readdir(processes))) {
