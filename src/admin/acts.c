@@ -79,7 +79,7 @@ static const struct member {
     {"force", ALWAYS, TRUTH, AT(force), 0, 0, "true or false"},
 #undef AT
 };
-#define N_MEMBERS (sizeof members / sizeof *members)
+#define N_MEMBERS COUNT_OF(members)
 
 static bool is_member_of_act(const struct act *act, const struct member *member)
 {

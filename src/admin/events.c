@@ -78,7 +78,7 @@ static const char *word_of(enum webhook_publish_end end)
     static const char *const words[] = {[WEBHOOK_STORED] = "stored",
                                         [WEBHOOK_REPLAYED] = "replayed",
                                         [WEBHOOK_MISMATCH] = "mismatch"};
-    static_assert(sizeof words / sizeof *words == WEBHOOK_MISMATCH + 1, "a word for each end");
+    static_assert(COUNT_OF(words) == WEBHOOK_MISMATCH + 1, "a word for each end");
     return words[end];
 }
 

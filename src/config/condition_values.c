@@ -87,7 +87,7 @@ static void read_values(struct reader *reader, const struct node *node, struct c
 static const struct slice members[] = {
     {"body", 4}, {"is", 2}, {"absent", 6}, {"status", 6}, {"and", 3}};
 #define N_OF_PART 3
-static_assert(N_OF_PART < sizeof members / sizeof *members, "a whole condition has more");
+static_assert(N_OF_PART < COUNT_OF(members), "a whole condition has more");
 
 /* {body, is | absent}; of a whole condition `status` and `and` besides, which are not read here. */
 static void read_condition_part(struct reader *reader, const struct node *map, size_t n_members,

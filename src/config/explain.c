@@ -58,7 +58,7 @@ static const struct value {
     CONFIG_VALUES(X)
 #undef X
 };
-#define N_VALUES (sizeof values / sizeof *values)
+#define N_VALUES COUNT_OF(values)
 
 /* Those of an option are in a row. */
 static const struct value *values_of(const struct option *option, size_t *ret_n)
@@ -80,7 +80,7 @@ static bool add_related(const struct option *option, struct buf *buf)
         CONFIG_GROUPS(X)
 #undef X
     };
-    size_t i = 0, n = sizeof groups / sizeof *groups, before = buf->len;
+    size_t i = 0, n = COUNT_OF(groups), before = buf->len;
     while (i < n && slice_item(slice_of(groups[i]), '|', option->name) < 0)
         i++;
     struct slice rest = slice_of(i < n ? groups[i] : ""), name;
@@ -203,7 +203,7 @@ static void add_quoted(struct buf *buf, struct slice text)
                                              {"\xe2\x80\xa9", "\\P"}, {"\xef\xbb\xbf", "\\uFEFF"}};
     buf_add_char(buf, '"');
     while (text.len > 0) {
-        size_t i = 0, n = sizeof escapes / sizeof *escapes;
+        size_t i = 0, n = COUNT_OF(escapes);
         while (i < n && !slice_starts(text, slice_of(escapes[i][0])))
             i++;
         if (i < n)
@@ -307,7 +307,7 @@ static bool add_path(const struct explain *explain, const struct reader *reader,
         return option == option_at(OPTION_upstream_tls) &&
                !slice_eq(node->key, SLICE("server_name")) &&
                explain_file(explain, reader, SLICE(""), node->written);
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+    for (size_t i = 0; i < COUNT_OF(prefixes); i++)
         if (slice_starts(node->written, prefixes[i]))
             return explain_file(explain, reader, prefixes[i],
                                 slice_skip(node->written, prefixes[i].len));

@@ -74,8 +74,8 @@ static const struct option verify_members[] = {
         timestamp, verify_draft, verify.scheme.timestamp, text, 0, 0, "\"\"",
         "the header that has the time, in seconds; t= where it is among the signature's members"),
 };
-static const struct option verify_option = {
-    .members = verify_members, .n_members = sizeof verify_members / sizeof *verify_members};
+static const struct option verify_option = {.members = verify_members,
+                                            .n_members = COUNT_OF(verify_members)};
 
 /* A complaint never shows what was given. */
 static void read_verify_secret(struct reader *reader, const struct node *node,
@@ -217,8 +217,8 @@ static const struct option source_members[] = {
                   "time for an attempt of the handler"),
     CONFIG_MEMBER(in_flight, inbox_source, in_flight, count, 1, 256, "4", "attempts at a time"),
 };
-static const struct option source_option = {
-    .members = source_members, .n_members = sizeof source_members / sizeof *source_members};
+static const struct option source_option = {.members = source_members,
+                                            .n_members = COUNT_OF(source_members)};
 
 /* Where its senders put the id. */
 static void fill_id(struct reader *reader, const struct node *node, struct inbox_source *source)
@@ -231,7 +231,7 @@ static void fill_id(struct reader *reader, const struct node *node, struct inbox
                {{"github", 6}, {"{header:X-GitHub-Delivery}", 26}},
                {{"slack", 5}, {"{body:/event_id}", 16}},
                {{"shopify", 7}, {"{header:X-Shopify-Webhook-Id}", 29}}};
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+    for (size_t i = 0; i < COUNT_OF(ids); i++)
         if (slice_eq(source->verify.scheme.name, ids[i].scheme))
             (void)reader_template(reader, node, ids[i].id, TEMPLATE_FOR_KEY, &source->id);
 }

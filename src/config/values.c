@@ -116,7 +116,7 @@ static const struct type {
 
 static const struct type *type_of_option(const struct option *option)
 {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    for (size_t i = 0; i < COUNT_OF(types); i++)
         if (types[i].read == option->read)
             return &types[i];
     return NULL;
@@ -322,7 +322,7 @@ OPTION_READER(probe_status)
         size_t index;                                                                              \
         if (!reader_choice(reader, node, words, &index))                                           \
             return;                                                                                \
-        CHECK(index < sizeof values / sizeof *values);                                             \
+        CHECK(index < COUNT_OF(values));                                                           \
         *(type *)field = values[index];                                                            \
     }
 CHOICES(X)

@@ -192,8 +192,8 @@ static const struct option endpoint_members[] = {
     CONFIG_MEMBER(formerly, webhook_endpoint, former, former, 0, 0, "[]",
                   "names that it had before: what is still to be sent under them is sent to it"),
 };
-static const struct option endpoint_option = {
-    .members = endpoint_members, .n_members = sizeof endpoint_members / sizeof *endpoint_members};
+static const struct option endpoint_option = {.members = endpoint_members,
+                                              .n_members = COUNT_OF(endpoint_members)};
 
 /* ---- all of them ---- */
 

@@ -79,8 +79,7 @@ static const struct {
     [WEAKNESS_IMAGE] = {true, WARNING_STORE_IN_IMAGE},
     [WEAKNESS_UNREAD] = {true, WARNING_DURABILITY_UNKNOWN},
 };
-static_assert(sizeof weakness_classes / sizeof *weakness_classes == WEAKNESS_UNREAD + 1,
-              "a row for each kind");
+static_assert(COUNT_OF(weakness_classes) == WEAKNESS_UNREAD + 1, "a row for each kind");
 
 bool check_weakness_is_told(const struct weakness *weakness, const struct config *config)
 {

@@ -62,7 +62,7 @@ static bool secure(const struct config *config, struct http_upstream *upstream, 
     upstream->tls = tls->on ? tls_client_new(&wanted, &complaint) : NULL;
     if (!tls->on || upstream->tls)
         return true;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
         if (!complaint.file || files[i]->path.at != complaint.file)
             continue;
         struct buf text = buf_make(PROBLEM_MAX);

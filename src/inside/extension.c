@@ -23,7 +23,7 @@ const char *extension_state(enum pawl_error error)
         [PAWL_OTHER] = "23505",     [PAWL_CLOSED] = "PW003",
         [PAWL_FAILED] = "failed",   [PAWL_NO_MEMORY] = "out of memory",
     };
-    static_assert(sizeof states / sizeof *states == PAWL_NO_MEMORY + 1, "a word each");
+    static_assert(COUNT_OF(states) == PAWL_NO_MEMORY + 1, "a word each");
     CHECK(states[error]); /* of PAWL_OK there is none */
     return states[error];
 }
@@ -246,7 +246,7 @@ static int declare_functions(sqlite3 *db, struct extension *extension)
                      {"pawl_payload_hash", 1, 1, payload_hash_in_sql},
                      {"pawl_install", 0, 0, install}};
     int code = SQLITE_OK;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    for (size_t i = 0; i < COUNT_OF(functions); i++)
         for (int n = functions[i].least; n <= functions[i].most && code == SQLITE_OK; n++) {
             extension->declared++;
             code = sqlite3_create_function_v2(db, functions[i].name, n,

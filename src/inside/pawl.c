@@ -114,7 +114,7 @@ const char *pawl_decision_name(enum pawl_decision decision)
         [PAWL_REJECTED] = "duplicate",
         [PAWL_BEGUN_HERE] = "begun_here",
     };
-    enum { N = sizeof names / sizeof *names };
+    enum { N = COUNT_OF(names) };
     static_assert(N == PAWL_BEGUN_HERE + 1, "the last decision has a name");
     return (size_t)decision < N && names[decision] ? names[decision] : "none";
 }
@@ -125,7 +125,7 @@ const char *pawl_move_name(enum pawl_move move)
                                         [PAWL_CONFLICT] = "conflict",
                                         [PAWL_OUTDATED] = "stale",
                                         [PAWL_OTHER_ACTION] = "mismatch"};
-    enum { N = sizeof names / sizeof *names };
+    enum { N = COUNT_OF(names) };
     static_assert(N == PAWL_OTHER_ACTION + 1, "the last move has a name");
     return (size_t)move < N && names[move] ? names[move] : "none";
 }

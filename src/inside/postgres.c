@@ -47,7 +47,7 @@ static void add_text_parameter(struct params *params, const char *text)
 #define ADD_TEXTS(params, ...)                                                                     \
     do {                                                                                           \
         const char *const texts[] = {__VA_ARGS__};                                                 \
-        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)                                  \
+        for (size_t i = 0; i < COUNT_OF(texts); i++)                                               \
             add_text_parameter(params, texts[i]);                                                  \
     } while (0)
 
@@ -96,7 +96,7 @@ static enum pawl_error error_of_state(const char *state)
     } errors[] = {{"PW001", PAWL_STALE},  {"PW004", PAWL_MALFORMED}, {"PW003", PAWL_CLOSED},
                   {"PW005", PAWL_CLOSED}, {"22023", PAWL_INVALID},   {"23505", PAWL_OTHER},
                   {"40001", PAWL_AGAIN},  {"40P01", PAWL_AGAIN},     {"53200", PAWL_NO_MEMORY}};
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+    for (size_t i = 0; i < COUNT_OF(errors); i++)
         if (state && strcmp(state, errors[i].state) == 0)
             return errors[i].error;
     return PAWL_FAILED;
@@ -210,7 +210,7 @@ static void add_begin(struct params *params, const struct pawl_operation *operat
     static const char *const duplicates[] = {[PAWL_DUPLICATE_REPLAY] = "replay",
                                              [PAWL_DUPLICATE_REJECT] = "reject",
                                              [PAWL_DUPLICATE_ACK] = "ack"};
-    static_assert(sizeof duplicates / sizeof *duplicates == PAWL_DUPLICATE_ACK + 1, "a word each");
+    static_assert(COUNT_OF(duplicates) == PAWL_DUPLICATE_ACK + 1, "a word each");
     CHECK(operation->duplicate <= PAWL_DUPLICATE_ACK); /* pawl_begin refuses others */
     ADD_TEXTS(params, operation->tenant, operation->rule, operation->key, operation->payload_hash);
     add_span(params, operation->ttl_ms, "24 hours");

@@ -105,7 +105,7 @@ const char *keys_end_name(enum keys_end end)
         [KEYS_STALE] = "stale",  [KEYS_EARLY] = "early", [KEYS_LIVE] = "live",
         [KEYS_OPEN] = "unknown", [KEYS_OTHER] = "other",
     };
-    static_assert(sizeof names / sizeof *names == KEYS_OTHER + 1, "a word for each end");
+    static_assert(COUNT_OF(names) == KEYS_OTHER + 1, "a word for each end");
     CHECK(end <= KEYS_OTHER);
     return names[end];
 }
@@ -127,7 +127,7 @@ static struct store_op op_of(const struct keys_act *act)
         [KEYS_FORGET] = STORE_FORGET,   [KEYS_FINISH] = STORE_FINISH,
         [KEYS_DOUBT] = STORE_DOUBT,
     };
-    static_assert(sizeof kinds / sizeof *kinds == KEYS_DOUBT + 1, "an operation for each act");
+    static_assert(COUNT_OF(kinds) == KEYS_DOUBT + 1, "an operation for each act");
     CHECK(act->kind <= KEYS_DOUBT && act->row);
     return (struct store_op){
         .kind = kinds[act->kind],

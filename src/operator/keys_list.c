@@ -154,7 +154,7 @@ static struct store_list make_list(struct keys_found *found)
                                         [KEYS_COMPLETE] = 1U << RECORD_COMPLETE,
                                         [KEYS_FAILED] = 1U << RECORD_FAILED,
                                         [KEYS_UNKNOWN] = 1U << RECORD_UNKNOWN};
-    static_assert(sizeof statuses / sizeof *statuses == KEYS_UNKNOWN + 1, "each has its own");
+    static_assert(COUNT_OF(statuses) == KEYS_UNKNOWN + 1, "each has its own");
     const unsigned in_doubt = 1U << RECORD_PENDING | 1U << RECORD_UNKNOWN;
     const struct keys_wanted *wanted = found->wanted;
     bool loose = found->digest_key;

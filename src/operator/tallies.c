@@ -12,7 +12,7 @@
 
 /* What waits or is sent has not arrived: the first of either is the oldest. */
 static const enum task_state unfinished[] = {TASK_WAITING, TASK_SENDING};
-enum { UNFINISHED = sizeof unfinished / sizeof *unfinished };
+enum { UNFINISHED = COUNT_OF(unfinished) };
 
 struct tally_of_kind {
     int64_t n[TASK_STATE_COUNT];
