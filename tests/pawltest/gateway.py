@@ -246,11 +246,14 @@ class Gateway:
         self.process.send_signal(number)
 
     def reload(self, config: str) -> None:
-        """Until the log says that the config is in force."""
+        """Until the log says that the config is in force; fails with why it was refused."""
         begin = len(self.log)
         self.configure(config)
         self.signal(signal.SIGHUP)
-        eventually(lambda: self.lines("config_reloaded", begin), "the reload")
+        eventually(lambda: self.process.poll() is not None or self.lines("config_refused", begin)
+                   or self.lines("config_reloaded", begin), "the reload")
+        refused = self.lines("config_refused", begin)
+        assert not refused and self.process.poll() is None, refused or "pawl died"
 
     def accept(self, config: str) -> str:
         """The config with the line that accepts the identity its one rule moves to."""
