@@ -39,7 +39,8 @@ class Participant:
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         with closing(psycopg2.connect(database.url)) as connection, connection:
-            connection.cursor().execute(SCHEMA.read_text("utf-8"))
+            # Not into the schema that has the name of the tests' role.
+            connection.cursor().execute("SET search_path = public;" + SCHEMA.read_text("utf-8"))
 
     def start(self) -> Participant:
         self.reap()

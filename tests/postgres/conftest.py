@@ -21,6 +21,12 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def database(server: Server) -> Database:
+    """One with the schema: a gateway's first start finds it. Another test's, once it is over."""
+    return server.add_fleeting_database()
+
+
+@pytest.fixture
+def empty_database(server: Server) -> Database:
     return server.add_database()
 
 

@@ -55,6 +55,48 @@ FLEETING = {"autovacuum": "off"}
 NO_SYNC = Path(__file__).with_name("no_sync.c")
 
 
+# What a test may change of a database besides rows of pawl's tables: emptied, these are as new.
+SHAPE = """
+    SELECT md5(string_agg(thing, '|' ORDER BY thing)) FROM (
+        SELECT concat_ws(' ', 'class', oid, relname, relkind, relnatts, relowner, relacl,
+                         reloptions)
+        FROM pg_class WHERE oid >= 16384 AND relkind <> 't' AND relpersistence <> 't'
+        UNION ALL SELECT concat_ws(' ', 'schema', oid, xmin) FROM pg_namespace
+        WHERE nspname !~ '^pg_(toast_)?temp_'
+        UNION ALL SELECT concat_ws(' ', 'proc', oid, xmin) FROM pg_proc WHERE oid >= 16384
+        UNION ALL SELECT concat_ws(' ', 'trigger', oid, xmin) FROM pg_trigger
+        UNION ALL SELECT concat_ws(' ', 'constraint', oid, xmin) FROM pg_constraint
+        WHERE oid >= 16384
+        UNION ALL SELECT concat_ws(' ', 'default', oid, xmin) FROM pg_attrdef
+        UNION ALL SELECT concat_ws(' ', 'index', indexrelid, xmin) FROM pg_index
+        WHERE indexrelid >= 16384
+        UNION ALL SELECT concat_ws(' ', 'statistic', starelid) FROM pg_statistic
+        WHERE starelid >= 16384
+        UNION ALL SELECT concat_ws(' ', 'setting', setconfig) FROM pg_db_role_setting s
+        JOIN pg_database d ON d.oid = s.setdatabase WHERE datname = current_database()
+        UNION ALL SELECT concat_ws(' ', 'database', datdba, datacl, datconnlimit) FROM pg_database
+        WHERE datname = current_database()) AS thing(thing)"""
+# All of pawl's tables that have ever had a row; `store` has the one of a new store.
+WRITTEN = """
+    SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'pawl'::regnamespace
+    AND relkind = 'r' AND relname <> 'store' AND pg_relation_size(oid) > 0"""
+STRANGE = """
+    SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace
+    AND relkind = 'r'"""
+SEQUENCES = """
+    SELECT setval(seqrelid, seqstart, false) FROM pg_sequence JOIN pg_class c ON c.oid = seqrelid
+    WHERE relnamespace = 'pawl'::regnamespace"""
+GIVEN = """
+    SELECT string_agg(attname, ', ') FROM pg_attribute
+    WHERE attrelid = 'pawl.store'::regclass AND attnum > 0 AND NOT attisdropped
+    AND attgenerated = ''"""
+OTHER_SESSIONS = """
+    SELECT FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+NEW_SECRET = "UPDATE pawl.store SET secret = sha256(gen_random_uuid()::text::bytea)"
+FLEETING_MOST = 12  # databases that wait for their tests to end, and to be another's
+
+
 def find_programs() -> Path:
     """Where Debian keeps the newest version's, else where PATH has them."""
     found = [path for path in Path("/usr/lib/postgresql").glob("*/bin")
@@ -176,6 +218,8 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
         self._names = (f"test_{n}" for n in itertools.count(1))
         self._installed: Database | None = None
+        self._new: tuple[Any, ...] = ()  # of it: SHAPE, GIVEN, and the row of `store`
+        self._fleeting: list[Database] = []  # in the order in which tests got them
 
     def _without_syncs(self) -> dict[str, str]:
         library = self.directory / "no_sync.so"
@@ -310,18 +354,51 @@ class Server:
             self._installed = self.add_database(name="installed")
             run_schema(self._installed)
         made = self.add_database(self._installed.name)
-        made.sql("UPDATE pawl.store SET secret = sha256(gen_random_uuid()::text::bytea)")
+        made.sql(NEW_SECRET)
         return made
 
     def add_fleeting_database(self) -> Database:
-        """An installed one that goes once a dozen others were made and nobody is connected to
-        it."""
-        for (name,) in self.sql(
-                "SELECT datname FROM pg_database d WHERE datname LIKE 'test%'"
-                " AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid)"
-                " ORDER BY oid DESC OFFSET 12"):
-            self.sql(f"DROP DATABASE IF EXISTS {name}")
-        return self.add_installed_database()
+        """An installed one, which is another test's once a dozen others were asked for and nobody
+        is connected to it: emptied, at a third of a new one's cost."""
+        for made in self._fleeting[:-FLEETING_MOST]:
+            try:
+                is_as_new = self._empty(made)
+            except psycopg2.Error:  # its schema is gone, say
+                is_as_new = False
+            if is_as_new is None:
+                continue
+            self._fleeting.remove(made)
+            if is_as_new:
+                break
+            self.sql(f"DROP DATABASE IF EXISTS {made.name}")
+        else:
+            made = self.add_installed_database()
+        self._fleeting.append(made)
+        return made
+
+    def _empty(self, database: Database) -> bool | None:
+        """Makes it as new; false where more has changed than rows of pawl's and tables of an
+        application, None where others are connected to it."""
+        if not self._new:
+            assert not self._installed.sql(WRITTEN), "a new store has rows of its own"
+            (self._new,) = self._installed.sql(f"SELECT ({SHAPE}), ({GIVEN}), s::text"
+                                               " FROM pawl.store s")
+        shape, given, row = self._new
+        with closing(database.connect()) as connection, connection:
+            execute(connection, "SET TRANSACTION READ WRITE", ())  # whatever is the default
+            if execute(connection, OTHER_SESSIONS, ()):
+                return None
+            execute(connection, "SET session_replication_role = replica", ())  # no trigger
+            for verb, tables in (("DROP TABLE", STRANGE), ("TRUNCATE", WRITTEN)):
+                names = ", ".join(name for (name,) in execute(connection, tables, ()))
+                if names:
+                    execute(connection, f"{verb} {names}", ())
+            for statement in (SEQUENCES, "SELECT pg_stat_reset()", "DELETE FROM pawl.store"):
+                execute(connection, statement, ())
+            execute(connection, f"INSERT INTO pawl.store ({given})"
+                                f" SELECT {given} FROM (SELECT (%s::pawl.store).*) AS new", (row,))
+            execute(connection, NEW_SECRET, ())
+            return execute(connection, SHAPE, ()) == [(shape,)]
 
     def end_backends(self, database: Database) -> int:
         """As an administrator, or a failover, does; how many there were."""

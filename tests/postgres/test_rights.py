@@ -33,6 +33,11 @@ TRAP = """
 """
 
 
+@pytest.fixture
+def database(empty_database: Database) -> Database:
+    return empty_database
+
+
 def add_role(server: Server, name: str) -> None:
     server.sql(f"DO $$ BEGIN CREATE ROLE {name} LOGIN PASSWORD '{name}';"
                " EXCEPTION WHEN duplicate_object THEN NULL; END $$")

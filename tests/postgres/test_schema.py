@@ -27,6 +27,11 @@ FORMAT_1 = Path(__file__).with_name("format_1.sql").read_text("utf-8")
 AN_ANSWER = b'{"id": 1}'
 
 
+@pytest.fixture
+def database(empty_database: Database) -> Database:
+    return empty_database
+
+
 def psql(database: Database, script: str) -> subprocess.CompletedProcess[str]:
     """As the owner of the database."""
     return subprocess.run([find_programs() / "psql", "--no-psqlrc", "--quiet", database.url],
