@@ -30,6 +30,7 @@ PORTS = ("8080", "8081", "9000", "9001")
 PATIENCE = 60
 END = "\001"
 NO_LISTENER = "pawl: ready, delivering webhooks only"
+KILLS = re.compile(r"kill (?:-9 )?((?:%\d ?|\$!|\$\(jobs -p\))+)")
 KILLED = re.compile(r"bash: line \d+: +\d+ Killed ")
 
 
@@ -103,8 +104,10 @@ class Shell:
         return text
 
     def run(self, command: str) -> tuple[int, list[str]]:
-        # A reader types slower than a killed process ends.
-        rest = "; wait $!; true" if command.startswith("kill -9") else ""
+        # A reader types slower than a process ends, whose port the next one may take.
+        killed = KILLS.fullmatch(command)
+        rest = (f" && {{ wait {killed[1]}; true; }}" if killed
+                else "; true" if command.startswith("kill -9") else "")
         self.process.stdin.write(f"{self.place(command)}{rest}\n"
                                  f"__=$?; printf '\\n{END}%d\\n' $__; (exit $__)\n")
         self.process.stdin.flush()
