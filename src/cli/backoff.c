@@ -24,6 +24,7 @@ static const char *format_of(const struct backoff_options *options)
 static void print_delays(const struct retry_schedule *schedule,
                          const struct backoff_options *options)
 {
+    CHECK(schedule->attempts > 0 && schedule->attempts <= RETRY_ATTEMPTS_MAX);
     uint64_t seed = options->seed == NO_SEED ? random_u64() : (uint64_t)options->seed;
     if (options->csv)
         puts("attempt,delay_ms");

@@ -490,6 +490,8 @@ static int prepare_send(struct send *send)
 
 static int send_operation(struct send *send)
 {
+    CHECK(send->max_time_us > 0 && send->connect_us > 0 && send->deadline_us > 0);
+    CHECK(send->remember_us > 0 && send->profile < RETRY_PROFILE_COUNT);
     send->http.operation = &send->made.operation;
     send->http.connect_us = send->connect_us;
     send->http.max_body = CLIENT_BODY_MAX;

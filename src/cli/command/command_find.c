@@ -52,6 +52,7 @@ const char *command_word(const struct command *command)
 
 bool command_is_in(const struct command *command, const struct command *group)
 {
+    CHECK(!group || group->is_group);
     size_t before = (size_t)(command_word(command) - command->name);
     if (!group || before == 0)
         return !group && before == 0;

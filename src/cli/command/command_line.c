@@ -9,6 +9,7 @@
 #include "cli/command/help.h"
 #include "cli/command/profile.h"
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -37,6 +38,53 @@ static void add_grammar_flag(struct grammar *grammar, size_t i, const struct fla
     if (flag->letter && flag->argument)
         *end++ = ':';
     *end = '\0';
+}
+
+/* What command.h promises of a flag: a member that fits its form, and bounds that fit the member.
+ */
+static void check_flag(const struct flag *flag)
+{
+    enum flag_kind kind = flag->kind;
+    bool is_taken = kind == FLAG_IS_TAKEN;
+    CHECK(flag->help && strlen(flag->name) > 1);
+    CHECK(is_taken == (flag->take != NULL));
+    CHECK(!flag->argument == (kind == FLAG_IS_SET));
+    CHECK(flag->least >= 0 && flag->least <= flag->most);
+    CHECK(flag->form == TAKES_SPAN || !flag_is_optional(flag));
+    switch (flag->form) {
+    case TAKES_ANY:
+        CHECK(is_taken || kind == FLAG_IS_SET || kind == FLAG_IS_TEXT || kind == FLAG_IS_SLICE);
+        return;
+    case TAKES_LIST:
+        CHECK(is_taken || kind == FLAG_IS_TEXTS || kind == FLAG_IS_HEADERS);
+        CHECK(kind != FLAG_IS_TEXTS || (flag->most > 0 && flag->most <= FLAG_TEXTS_MAX));
+        return;
+    case TAKES_INT:
+        CHECK(kind == FLAG_IS_INT || kind == FLAG_IS_I64 || kind == FLAG_IS_SIZE);
+        CHECK(kind != FLAG_IS_INT || flag->most <= INT_MAX);
+        return;
+    case TAKES_WORD:
+    case TAKES_PROFILE:
+        CHECK(kind == FLAG_IS_CHOICE && (flag->words != NULL) == (flag->form == TAKES_WORD));
+        return;
+    case TAKES_SPAN:
+    case TAKES_SECONDS:
+    case TAKES_TIME:
+        CHECK(kind == FLAG_IS_I64);
+        return;
+    }
+    UNREACHABLE();
+}
+
+static void check_row(const struct command *command)
+{
+    CHECK(!command->is_group);
+    CHECK(command->operands.least >= 0 && command->operands.least <= command->operands.most);
+    CHECK(!command->operand == (command->operands.most == 0));
+    CHECK(!command->needs_first || (command->flags && command->flags[0].argument));
+    CHECK(!command->options == (command->size == 0));
+    for (const struct flag *flag = command->flags; flag && flag->name; flag++)
+        check_flag(flag);
 }
 
 static void make_grammar(const struct command *command, struct grammar *ret_grammar)
@@ -72,6 +120,7 @@ static size_t find_flag(const struct grammar *grammar, int c)
 int command_failed(const char *command, enum exit_code code, const char *format, ...)
 {
     va_list arguments;
+    CHECK(code != EXIT_DONE);
     fprintf(stderr, "pawl %s: ", command);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
@@ -348,6 +397,8 @@ int command_read(const struct command *command, struct operands *at, void *optio
     struct grammar grammar;
     bool seen[COMMAND_FLAGS_MAX + 1] = {false};
     int c;
+    CHECK(at->n > 0);
+    check_row(command);
     make_grammar(command, &grammar);
     opterr = 0;
     while ((c = getopt_long(at->n, at->at, grammar.letters, grammar.longs, NULL)) != -1) {

@@ -2,6 +2,7 @@
 #include "cli/command/help.h"
 
 #include "base/buf.h"
+#include "base/check.h"
 #include "base/text/nearest.h"
 
 #define COLUMNS 79
@@ -55,6 +56,7 @@ static size_t flag_text(const struct flag *flag, char text[FLAG_TEXT_MAX])
     int n = snprintf(text, FLAG_TEXT_MAX, "  %-3s --%s%s%s", flag->letter ? letter : "", flag->name,
                      flag->argument && !flag_is_optional(flag) ? " " : "",
                      flag->argument ? flag->argument : "");
+    CHECK(n > 0 && n < FLAG_TEXT_MAX);
     return (size_t)n;
 }
 
@@ -152,6 +154,7 @@ static int no_such_option(const char *word)
 
 int help_no_such_command(const struct command *group, const char *word)
 {
+    CHECK(!group || group->is_group);
     const char *of = group ? group->name : "", *space = group ? " " : "";
     struct nearest nearest = {.given = slice_of(word)};
     if (!group && *word == '-')

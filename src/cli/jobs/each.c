@@ -2,6 +2,7 @@
 /* `pawl each`: a command or a request for each item of an input, each once per key (src/job). */
 #include "cli/jobs/each.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "fiber/fiber.h"
 #include "job/signals.h"
@@ -158,6 +159,7 @@ static void end_beside(void *argument)
 static int run_each_loop(struct each_session *session)
 {
     struct each *each = &session->each;
+    CHECK(each->kind && session->how && session->printer);
     struct loop *loop = loop_new(each_fibers(each->jobs) + FIBERS_BESIDE);
     struct beside beside = {.session = session,
                             .signals = {.got = end_each_by_signal, .argument = session}};
@@ -227,6 +229,8 @@ static void explain_each_end(struct each_session *session)
 static int fill_each(struct each_session *session)
 {
     struct each *each = &session->each;
+    CHECK(session->options.store && session->options.job.engine);
+    CHECK(session->n_jobs > 0 && session->apart_us >= 0 && !session->printer);
     each->kind = session->send ? &each_of_requests : &each_of_commands;
     session->how = session->send ? each_request_how : each_command_how;
     each->argument = session;
@@ -252,6 +256,7 @@ static int fill_each(struct each_session *session)
 
 static int connect_send(struct each_session *session)
 {
+    CHECK(!session->origins);
     BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
     if (!session->send)
         return EXIT_DONE;

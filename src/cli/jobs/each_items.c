@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From an item to its key, group and texts. */
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/text/nearest.h"
 #include "cli/jobs/each.h"
@@ -71,6 +72,7 @@ static int compile_texts(struct each_session *session, const char *const *words,
 
 int each_compile(struct each_session *session, const char *const *words, size_t n)
 {
+    CHECK(!session->texts && session->n_texts == 0);
     int code = jobs_prepare(&session->options, TEMPLATE_FOR_ITEM);
     if (code == EXIT_DONE)
         code = check_form(session, &session->options.key_template);

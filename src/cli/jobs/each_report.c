@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl each`: what is written of each item, and of all of them. */
+#include "base/check.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text/shell.h"
@@ -76,6 +77,7 @@ static int open_file(const struct each_session *session, const char *path, FILE 
 
 int each_open_files(struct each_session *session)
 {
+    CHECK(!session->joblog && !session->failed);
     int code = open_file(session, session->joblog_path, &session->joblog);
     if (code == EXIT_DONE)
         code = open_file(session, session->failed_path, &session->failed);

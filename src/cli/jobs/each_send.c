@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl each --send`: a request for each item. */
+#include "base/check.h"
 #include "base/mem.h"
 #include "cli/jobs/each.h"
 #include "cli/lib/input.h"
@@ -275,6 +276,7 @@ static int try_request(struct each_session *session)
 
 int each_prepare_send(struct each_session *session)
 {
+    CHECK(session->send && session->max_time_us > 0 && session->connect_us > 0);
     const char *url = NULL;
     int code = read_each_body(session);
     if (code == EXIT_DONE)

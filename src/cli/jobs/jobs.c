@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/jobs/jobs.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/text/nearest.h"
 #include "base/text/shell.h"
@@ -165,6 +166,8 @@ static void lengthen_ttl(struct jobs_options *options)
 int jobs_prepare(struct jobs_options *options, enum template_use use)
 {
     struct slice problem;
+    CHECK(options->key && options->key_template.n == 0);
+    CHECK(options->job.timeout_us > 0 && options->job.wait_us >= 0 && options->ttl_us >= 0);
     if (!template_compile(slice_of(options->key), use, &options->arena, &options->key_template,
                           &problem))
         return command_misused(options->command, "--key: %.*s", SLICE_ARG(problem));
@@ -227,6 +230,7 @@ int jobs_make_key(const struct jobs_options *options, struct template_facts *fac
 
 int jobs_open(struct jobs_options *options)
 {
+    CHECK(!options->store && !options->job.engine);
     struct store_config config = store_config_default();
     char *problem MEM_AUTO = NULL;
     config.path = options->store_path;
@@ -287,6 +291,7 @@ void jobs_add_settling(const struct jobs_options *options, struct slice key, int
                        struct buf *buf)
 {
     char verb[VERB_MAX];
+    CHECK(key.at);
     (void)snprintf(verb, sizeof verb, "resolve --token %lld --exit-code 0", (long long)token);
     buf_add_str(buf, "pawl:   it did:      ");
     jobs_add_keys_command(options, verb, key, buf);

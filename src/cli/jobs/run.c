@@ -380,6 +380,7 @@ static int code_of_run(const struct run *run)
 
 static int run_prepared(struct run *run)
 {
+    CHECK(run->options.store && run->options.job.engine && run->job.process.key.at);
     run->options.job.gate = &run->gate;
     run->options.job.process.printer = printer_new();
     run->options.job.process.group = is_in_foreground() ? CHILD_GROUP_SHARED : CHILD_GROUP_OWN;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/keys/keys.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "cli/command/command.h"
 #include "cli/lib/print.h"
@@ -42,6 +43,7 @@ static int list_keys(void *given)
     const struct list_keys_options *options = given;
     const struct keys_wanted wanted = {
         .status = options->status, .lapsed = options->lapsed, .limit = options->limit + 1};
+    CHECK(options->limit > 0);
     KEYS_SESSION_AUTO struct keys_session session = {0};
     KEYS_FOUND_AUTO struct keys_found found = {0};
     int code = keys_open(&session, &options->keys);
@@ -168,6 +170,7 @@ static int succeeded_by_rule(struct keys_session *session)
 static int tell_if_succeeded(void *given)
 {
     struct keys_options *options = given;
+    CHECK(options->key.at);
     KEYS_SESSION_AUTO struct keys_session session = {0};
     enum exit_code told = EXIT_FINAL_ERROR;
     if (!options->rule.at)
@@ -203,6 +206,7 @@ static int show_key_counts(void *given)
 
 int keys_run(const struct command *command, struct operands at)
 {
+    CHECK(command->act && command->size >= sizeof(struct keys_options));
     struct keys_options *options = mem_zalloc(1, command->size);
     if (!options)
         return command_failed(command->name, EXIT_UNAVAILABLE, "out of memory");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who did what to records by hand. */
+#include "base/check.h"
 #include "base/time/timestamp.h"
 #include "cli/command/command.h"
 #include "cli/keys/keys.h"
@@ -61,6 +62,7 @@ static int walk_keys_acts(struct keys_session *session, size_t skip, size_t *ret
 static int list_key_acts(void *given)
 {
     const struct keys_audit_options *options = given;
+    CHECK(options->limit > 0);
     KEYS_SESSION_AUTO struct keys_session session = {0};
     size_t n = 0;
     int code = keys_open(&session, &options->keys);

@@ -4,6 +4,7 @@
  * operation. As in the gateway a probe is an acquisition: it has a token of its own, and what it
  * finds counts only while nobody has acquired since.
  */
+#include "base/check.h"
 #include "base/mem.h"
 #include "cli/command/command.h"
 #include "cli/keys/keys.h"
@@ -308,6 +309,7 @@ static int run_on(const struct keys_settle_options *options, const struct config
 
 int keys_probe(const struct keys_settle_options *options)
 {
+    CHECK(options->config && options->probe && !options->unknown && options->token > 0);
     char *complaints MEM_AUTO = NULL;
     struct keys_settle_options *with_store MEM_AUTO = mem_alloc(sizeof *with_store);
     struct config_sections sections = part_sections(product_parts);

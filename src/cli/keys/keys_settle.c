@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator does to a record. core/record.h decides whether it may be done. */
+#include "base/check.h"
 #include "cli/command/command.h"
 #include "cli/keys/keys.h"
 #include "cli/lib/actor.h"
@@ -7,6 +8,7 @@
 #include "cli/lib/print.h"
 #include "core/errors.h"
 #include "job/output.h"
+#include <assert.h>
 
 #define PROBLEM_MAX ((size_t)1024)
 
@@ -22,6 +24,7 @@ static const int codes[] = {
     [KEYS_OPEN] = EXIT_OUTCOME_UNKNOWN,
     [KEYS_OTHER] = EXIT_USAGE,
 };
+static_assert(sizeof codes / sizeof *codes == KEYS_OTHER + 1, "an exit code for each end");
 
 static int report_act_json(struct keys_session *session, const struct keys_act *act)
 {
@@ -79,6 +82,7 @@ static void sign_keys_act(const struct keys_session *session, struct keys_act *a
 
 int keys_settle(struct keys_session *session, const struct keys_row *row, struct keys_act act)
 {
+    CHECK(session->store && row && !act.row);
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     sign_keys_act(session, &act, &actor);
     act.row = row;
@@ -148,6 +152,7 @@ static int know_rule(struct keys_session *session)
 static int settle_all(struct keys_session *session, const struct keys_settle_options *options,
                       struct keys_act act)
 {
+    CHECK(options->unknown && options->before > 0 && options->token == 0);
     BUF_AUTO struct buf actor = buf_make(STORE_ACTOR_MAX);
     sign_keys_act(session, &act, &actor);
     act.force = options->force;
@@ -235,6 +240,7 @@ static int make_exit(const struct keys_settle_options *options, const struct buf
 static int make_settled_outcome(const struct keys_settle_options *options,
                                 struct outcome **ret_outcome)
 {
+    CHECK(has_exit_code(options) == (options->http_status == 0));
     BUF_AUTO struct buf body = buf_make(0);
     BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
     int code = read_settle_body(options, &body);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/check.h"
 #include "cli/command/command.h"
 #include "cli/keys/keys.h"
 #include "cli/lib/opener.h"
@@ -8,6 +9,7 @@
 
 int keys_open(struct keys_session *session, const struct keys_options *options)
 {
+    CHECK(!session->store && options->command);
     struct store_config config = store_config_default();
     config.path = options->store;
     config.read_only_file = true;
@@ -38,6 +40,8 @@ int keys_collect(struct keys_session *session, struct keys_wanted wanted,
                  struct keys_found *ret_found)
 {
     const struct keys_options *options = session->options;
+    CHECK(session->store && wanted.limit > 0);
+    CHECK(!wanted.tenant.at && !wanted.rule.at && !wanted.key.at && !wanted.once.at);
     wanted.tenant = options->tenant;
     wanted.rule = options->rule;
     wanted.key = options->key;

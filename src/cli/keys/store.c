@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl store`: freezes a store, thaws it, and says how it is (operator/freeze.h). */
+#include "base/check.h"
 #include "base/json/json.h"
 #include "base/time/timestamp.h"
 #include "cli/command/command.h"
@@ -119,6 +120,7 @@ static int freeze(void *given)
 {
     struct keys_session *session = given;
     const struct store_options *options = (const struct store_options *)session->options;
+    CHECK(options->wait_us >= 0);
     struct freeze_view view = {0};
     bool changed;
     int code = set(session, true, &changed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl store restored`: an operator says that a store lacks what it had acknowledged. */
+#include "base/check.h"
 #include "base/time/timestamp.h"
 #include "cli/command/command.h"
 #include "cli/keys/keys.h"
@@ -75,6 +76,8 @@ static void report_restored(const struct restored_options *options)
 
 static int mark(struct keys_session *session, const struct restored_options *options)
 {
+    CHECK(options->clear == (options->since == 0));
+    CHECK(!options->until || options->until > options->since);
     BUF_AUTO struct buf name = buf_make(STORE_ACTOR_MAX);
     const struct store_actor actor = actor_of(options->keys.reason, &name);
     const struct restored_mark mark = {options->since, options->until, options->above};

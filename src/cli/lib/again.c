@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/lib/again.h"
 
+#include "base/check.h"
 #include "cli/command/command.h"
 #include "cli/lib/actor.h"
 #include "operator/keys.h"
@@ -48,6 +49,7 @@ static enum store_status find_and_forget(struct again *again, struct parker *par
 
 int again_forget(struct again *again)
 {
+    CHECK(again->store && again->command && again->key.len > 0 && again->rule.len > 0);
     struct thread_parker parker;
     thread_parker_init(&parker);
     enum store_status status = find_and_forget(again, &parker.parker);

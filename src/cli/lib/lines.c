@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/lib/lines.h"
 
+#include "base/check.h"
 #include <errno.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ static bool fill_lines(struct lines *lines)
 
 bool lines_next(struct lines *lines, struct slice *ret_line)
 {
+    CHECK(lines->fd >= 0 && lines->at <= lines->bytes.len);
     size_t seen = 0; /* bytes of the line that hold no line end */
     for (;;) {
         struct slice rest = slice_skip(buf_slice(&lines->bytes), lines->at);

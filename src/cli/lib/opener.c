@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/lib/opener.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "cli/command/command.h"
 #include "cli/lib/store_path.h"
@@ -11,6 +12,7 @@
 int opener_try_store(const char *command, struct store_config config, struct store **ret_store,
                      char **ret_problem)
 {
+    CHECK(config.role != STORE_SERVE && (config.role != STORE_DRAINER || !config.read_only_file));
     char *path MEM_AUTO = store_path_find(config.path, !config.read_only_file);
     if (!path)
         return command_misused(command, "no store: use --store or $PAWL_STORE");

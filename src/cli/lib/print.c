@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/lib/print.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/headers.h"
 #include "base/text/utf8.h"
@@ -42,6 +43,7 @@ void print_moment(struct buf *buf, int64_t us)
 
 void print_label(struct buf *buf, const char *label)
 {
+    CHECK(strlen(label) < 14);
     buf_printf(buf, "%-14s", label);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/lib/request.h"
 
+#include "base/check.h"
 #include "cli/lib/input.h"
 #include "client/fields.h"
 #include <errno.h>
@@ -16,6 +17,7 @@ void request_options_fini(struct request_options *options)
 
 void request_options_end(struct request_options *options, const char *url)
 {
+    CHECK(options->command && options->data.max > 0 && !options->request.url);
     options->request.url = url;
     options->request.dated = request_dates_key(options);
     options->request.body = buf_slice(&options->data);
@@ -78,6 +80,7 @@ static void add_data_text(struct buf *data, struct slice text)
 static int add_data(struct request_options *options, const char *text, const char *between,
                     void (*add)(struct buf *data, struct slice text))
 {
+    CHECK(options->data.max > 0);
     BUF_AUTO struct buf file = buf_make(0);
     bool is_file = text[0] == '@';
     int code = is_file ? input_read(options->command, text + 1, &file) : EXIT_DONE;
@@ -124,6 +127,7 @@ int request_take_user(void *to, const char *text)
 
 static int keep_answer(struct request_options *options, const char *flag, const char *text)
 {
+    CHECK(options->answers.max > 0);
     buf_printf(&options->answers, "%s=%s\n", flag, text);
     if (buf_ok(&options->answers))
         return EXIT_DONE;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl inbox remove`: a source that no config has any more. */
+#include "base/check.h"
 #include "cli/lib/print.h"
 #include "cli/tasks/queue.h"
 #include "operator/sources.h"
@@ -7,6 +8,7 @@
 
 static int report_removed(const struct queue_session *session, enum sources_end end)
 {
+    CHECK(session->operand);
     BUF_AUTO struct buf name = buf_make(SIZE_MAX);
     print_escaped(&name, slice_of(session->operand));
     struct slice shown = buf_slice(&name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/tasks/queue.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "cli/lib/actor.h"
 #include "cli/lib/opener.h"
@@ -13,6 +14,7 @@
 
 int queue_open(struct queue_session *session, enum store_role role, bool create)
 {
+    CHECK(!session->store && session->kind);
     struct store_config config = store_config_default();
     bool adds_requests = create && session->kind == &tasks_kinds[TASKS_KIND_QUEUE];
     config.path = session->store_path;
@@ -81,6 +83,7 @@ static void close_session(struct queue_session *session)
 
 int queue_run(const struct command *command, struct operands at)
 {
+    CHECK(command->act && command->size >= sizeof(struct queue_session));
     struct queue_session *session = mem_zalloc(1, command->size);
     if (!session)
         return command_failed(command->name, EXIT_UNAVAILABLE, "out of memory");

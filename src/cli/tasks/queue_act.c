@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator does to queued operations, and to where they go. */
+#include "base/check.h"
 #include "base/text/url.h"
 #include "cli/lib/print.h"
 #include "cli/tasks/queue_lists.h"
@@ -28,6 +29,7 @@ struct many_options {
 int queue_report_act(const struct queue_session *session, const struct tasks_acted *acted,
                      const char *done)
 {
+    CHECK(session->id > 0);
     const char *noun = session->kind->noun;
     long long id = (long long)session->id;
     switch (acted->end) {
@@ -76,6 +78,7 @@ static int act_open(struct queue_session *session, enum tasks_act act, const cha
 
 static int act_on_one(struct queue_session *session, enum tasks_act act, const char *done)
 {
+    CHECK(session->id > 0);
     int code = queue_open(session, STORE_COMMAND, false);
     return code == EXIT_DONE ? act_open(session, act, done) : code;
 }
@@ -109,6 +112,7 @@ static int act_on_many(struct many_options *options, enum tasks_act act, const c
     struct queue_session *session = &options->session;
     size_t n[TASKS_END_COUNT] = {0};
     bool retries = act == TASKS_RETRY, shows = isatty(STDERR_FILENO);
+    CHECK(options->dead != options->parked && session->operands.n == 0);
     struct tasks_many many = {.wanted = {.ord = slice_of(session->group),
                                          .lane = slice_of(options->lane),
                                          .to = slice_of(options->to),
@@ -195,6 +199,7 @@ static int replay_given(struct queue_session *session)
 static int replay_dead(struct many_options *options)
 {
     struct queue_session *session = &options->session;
+    CHECK(options->dead && options->rate > 0);
     struct tasks_wanted wanted = {.has_state = true,
                                   .state = TASK_DEAD,
                                   .lane = slice_of(options->lane),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who did what by hand to the tasks of a kind, to where they go, and to endpoints. */
+#include "base/check.h"
 #include "base/json/json.h"
 #include "base/time/timestamp.h"
 #include "cli/lib/print.h"
@@ -88,6 +89,7 @@ static int walk_task_acts(struct queue_session *session, size_t skip, size_t *re
 static int list_task_acts(void *given)
 {
     struct audit_options *options = given;
+    CHECK(options->limit > 0);
     size_t n = 0;
     int code = queue_open(&options->session, STORE_COMMAND, false);
     if (code == EXIT_DONE)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl queue drain`: the courier in the foreground, with the caller's network and credentials. */
+#include "base/check.h"
 #include "base/crypto/random.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -302,6 +303,7 @@ static int run_drain(struct drain *drain)
 static int drain_queue(void *given)
 {
     struct drain_options *options = given;
+    CHECK(options->max_time_us > 0);
     struct drain *drain = mem_zalloc(1, sizeof *drain);
     if (options->once && options->follow)
         return command_misused(options->session.command, "--once and --follow exclude each other");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queued operations for people and programs. Whatever came from outside is escaped. */
+#include "base/check.h"
 #include "cli/lib/print.h"
 #include "cli/tasks/queue.h"
 #include "webhook/fanout.h"
@@ -121,6 +122,7 @@ static int print_pages(struct list_options *options, struct tasks_wanted *wanted
 static int list_tasks(void *given)
 {
     struct list_options *options = given;
+    CHECK(options->limit > 0);
     struct queue_session *session = &options->session;
     BUF_AUTO struct buf heading = buf_make(SIZE_MAX);
     struct tasks_wanted wanted = {.ord = slice_of(session->group), .lane = slice_of(options->lane)};

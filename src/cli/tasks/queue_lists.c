@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator does to lists of the queue, and to their steps and undos. */
 #include "cli/tasks/queue_lists.h"
+
+#include "base/check.h"
 #include "cli/lib/print.h"
 #include <stdio.h>
 
@@ -85,6 +87,7 @@ int queue_lists_report(const struct queue_session *session, enum store_status st
 enum store_status queue_lists_try(struct queue_session *session, struct queue_steps_wish *wish,
                                   struct queue_steps_acted *ret_acted)
 {
+    CHECK(session->id > 0 && wish->id == 0);
     wish->id = session->id;
     wish->actor = queue_actor(session);
     return queue_steps_act(session->store, wish, &session->parker.parker, ret_acted);
@@ -112,6 +115,7 @@ int queue_lists_edit(struct queue_session *session, const struct queue_operation
 
 int queue_lists_drop(struct queue_session *session, bool keep)
 {
+    CHECK(session->lists && session->operands.n == 0);
     struct queue_steps_acted acted = {0};
     int code = queue_open(session, STORE_COMMAND, false);
     if (code != EXIT_DONE)

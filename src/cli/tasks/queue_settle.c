@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl queue settle`: what a person found out of an operation, or of a step or an undo of a list.
  * The record that `pawl send` looks at is written in the commit of the act. */
+#include "base/check.h"
 #include "cli/lib/input.h"
 #include "cli/tasks/queue_lists.h"
 #include "client/fields.h"
@@ -260,6 +261,7 @@ static int settle_operation(struct settling *settling)
         code = queue_complain(session, tasks_read(&session->source, session->id, &settling->whole));
     if (code != EXIT_DONE)
         return code;
+    CHECK((settling->outcome != NULL) == settling->options->settles_done);
     const struct store_task *stored = settling->whole.stored;
     return stored && stored->list_id != 0 ? settle_list_step(settling) : settle_alone(settling);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl webhook endpoint`: who is told of events, beside those of a config, and how it goes. */
+#include "base/check.h"
 #include "base/json/json.h"
 #include "base/time/timestamp.h"
 #include "cli/lib/input.h"
@@ -7,6 +8,7 @@
 #include "cli/tasks/queue.h"
 #include "config/webhook_values.h"
 #include "operator/endpoints.h"
+#include <assert.h>
 #include <stdio.h>
 
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
@@ -226,6 +228,8 @@ static int act_on_endpoint(struct endpoint_options *options, enum endpoints_act 
                                        [ENDPOINTS_DISABLE] = "disabled",
                                        [ENDPOINTS_ROTATE] = "rotated",
                                        [ENDPOINTS_REMOVE] = "removed"};
+    static_assert(sizeof done / sizeof *done == ENDPOINTS_REMOVE + 1, "a word for each act");
+    CHECK(options->session.operands.n == 2 && options->overlap_us >= 0);
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     const struct endpoints_source source = endpoints_of_session(session);
     struct endpoints_wish wish = {.name = slice_of(session->operands.at[1]),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pawl webhook publish`. */
+#include "base/check.h"
 #include "cli/lib/request.h"
 #include "cli/tasks/queue.h"
 #include "webhook/event.h"
@@ -32,6 +33,7 @@ static int publish_event(void *given)
 {
     struct publish_options *options = given;
     struct queue_session *session = &options->session;
+    CHECK(session->operand && options->request.data.max > 0);
     struct arena arena = arena_make(ARENA_MAX);
     struct webhook_published published;
     const char *problem;
