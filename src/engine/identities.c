@@ -539,7 +539,7 @@ enum store_status identities_learn(struct store *store, struct rule_set *set, st
 
 bool identities_name(const struct rule_set *set, const struct rule *rule, struct attempt *attempt)
 {
-    attempt->has_epoch = rule >= set->rules && rule < set->rules + set->n;
+    attempt->has_epoch = set->n > 0 && rule >= set->rules && rule < set->rules + set->n;
     attempt->epoch = attempt->has_epoch ? atomic_load(&set->epoch) : 0;
     return !attempt->has_epoch || !atomic_load(&set->moved[rule - set->rules]);
 }
