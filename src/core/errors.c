@@ -63,7 +63,12 @@ const char *exit_code_text(enum exit_code code)
 
 bool error_is_by_policy(const struct error_row *row)
 {
-    return row == &rows[ERROR_OUTCOME_UNKNOWN] || error_is_lost_answer((enum error)(row - rows));
+    static const enum error by_policy[] = {ERROR_OUTCOME_UNKNOWN, ERROR_UPSTREAM_BROKE,
+                                           ERROR_UPSTREAM_MALFORMED, ERROR_UPSTREAM_TIMEOUT};
+    for (size_t i = 0; i < COUNT_OF(by_policy); i++)
+        if (row == &rows[by_policy[i]])
+            return true;
+    return false;
 }
 
 bool error_is_lost_answer(enum error error)

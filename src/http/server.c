@@ -240,8 +240,10 @@ static int open_door(struct http_server *server, size_t i)
         return door->listener.fd;
     http_slots_init(door);
     door->loop = loop_new(config->max_connections + FIBERS_SPARE);
-    bool ok = door->loop && fiber_spawn(door->loop, "accept", run_accept, door);
-    return ok ? 0 : -ENOMEM;
+    if (door->loop && fiber_spawn(door->loop, "accept", run_accept, door))
+        return 0;
+    close(door->listener.fd);
+    return -ENOMEM;
 }
 
 static int open_doors(struct http_server *server)

@@ -495,6 +495,7 @@ static void near_names_differ_in_few_letters(void **state)
     struct nearest nearest = {.given = SLICE("tlt")};
     (void)state;
     assert_int_equal(nearness("tlt", "ttl"), 1);
+    assert_int_equal(nearness("tlt", "TTL"), 1);
     assert_int_equal(nearness("tenat", "tenant"), 1);
     assert_int_equal(nearness("forwrad_keys", "forward_key"), 2);
     assert_int_equal(nearness("abcdefgh", "sxcdxfgh"), 3);

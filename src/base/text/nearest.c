@@ -10,6 +10,11 @@ static size_t least_of_three(size_t a, size_t b, size_t c)
     return ab < c ? ab : c;
 }
 
+static bool is_same_letter(char a, char b)
+{
+    return ascii_lower(a) == ascii_lower(b);
+}
+
 /* How many letters differ, in whatever case. Optimal string alignment: three rows of the edit
  * matrix are enough to see swapped neighbours. */
 static size_t distance_of(struct slice a, struct slice b)
@@ -23,10 +28,10 @@ static size_t distance_of(struct slice a, struct slice b)
         size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *higher = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= b.len; j++) {
-            bool same = ascii_lower(a.at[i - 1]) == ascii_lower(b.at[j - 1]);
+            bool same = is_same_letter(a.at[i - 1], b.at[j - 1]);
             row[j] = least_of_three(above[j] + 1, row[j - 1] + 1, above[j - 1] + !same);
-            if (i > 1 && j > 1 && a.at[i - 1] == b.at[j - 2] && a.at[i - 2] == b.at[j - 1] &&
-                higher[j - 2] + 1 < row[j])
+            if (i > 1 && j > 1 && is_same_letter(a.at[i - 1], b.at[j - 2]) &&
+                is_same_letter(a.at[i - 2], b.at[j - 1]) && higher[j - 2] + 1 < row[j])
                 row[j] = higher[j - 2] + 1;
         }
     }

@@ -47,7 +47,7 @@ static void check_flag(const struct flag *flag)
     enum flag_kind kind = flag->kind;
     bool is_taken = kind == FLAG_IS_TAKEN;
     CHECK(flag->help && strlen(flag->name) > 1);
-    CHECK(is_taken == (flag->take != NULL));
+    CHECK(!flag->take == !is_taken);
     CHECK(!flag->argument == (kind == FLAG_IS_SET));
     CHECK(flag->least >= 0 && flag->least <= flag->most);
     CHECK(flag->form == TAKES_SPAN || !flag_is_optional(flag));
@@ -65,7 +65,7 @@ static void check_flag(const struct flag *flag)
         return;
     case TAKES_WORD:
     case TAKES_PROFILE:
-        CHECK(kind == FLAG_IS_CHOICE && (flag->words != NULL) == (flag->form == TAKES_WORD));
+        CHECK(kind == FLAG_IS_CHOICE && !flag->words == (flag->form != TAKES_WORD));
         return;
     case TAKES_SPAN:
     case TAKES_SECONDS:

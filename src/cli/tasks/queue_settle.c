@@ -261,7 +261,7 @@ static int settle_operation(struct settling *settling)
         code = queue_complain(session, tasks_read(&session->source, session->id, &settling->whole));
     if (code != EXIT_DONE)
         return code;
-    CHECK((settling->outcome != NULL) == settling->options->settles_done);
+    CHECK(!settling->outcome == !settling->options->settles_done);
     const struct store_task *stored = settling->whole.stored;
     return stored && stored->list_id != 0 ? settle_list_step(settling) : settle_alone(settling);
 }

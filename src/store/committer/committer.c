@@ -393,8 +393,10 @@ enum backend_status committer_register(struct store *c)
     note_highest(c, &read);
     atomic_store(&c->seen_at, read.boot);
     status = c->backend->ops->save(c->backend, &save);
+    mutex_lock(&c->mutex);
     c->counts = save.counts;
     c->terms = read.terms;
+    mutex_unlock(&c->mutex);
     committer_note_epoch(c, read.terms.epoch);
     if (status == BACKEND_FULL) {
         move_state(c, COMMITTER_NO_SPACE);
