@@ -159,7 +159,7 @@ static const char *what_is_missing(const struct act *act)
     return NULL;
 }
 
-static bool parse(struct act *act, struct arena *arena, struct slice body, struct reply *reply)
+static bool read_act(struct act *act, struct arena *arena, struct slice body, struct reply *reply)
 {
     struct json *root = NULL;
     enum json_error error = json_parse(arena, body, &root, NULL);
@@ -379,7 +379,7 @@ static void reply_act(struct session *session, bool is_many, struct reply *reply
     if (!session_body_is(session, SLICE("application/json")))
         reply_problem(reply, 415, "send a JSON object as Content-Type: application/json");
     else if (session_read_body(session, &body, reply) &&
-             parse(&act, &arena, buf_slice(&body), reply))
+             read_act(&act, &arena, buf_slice(&body), reply))
         run_act(&act, reply);
 }
 

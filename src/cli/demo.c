@@ -35,7 +35,7 @@ static bool is_listening(const struct sockaddr_storage *address)
 }
 
 /* It outlives a killed gateway, and its terminal. */
-static bool spawn(const char *listen, const char *ledger)
+static bool spawn_demo(const char *listen, const char *ledger)
 {
     struct child_spec spec = {
         .program = "/proc/self/exe",
@@ -86,7 +86,7 @@ bool demo_ensure(const struct config *config, const char *store_path)
     buf_add_char(&listen, '\0');
     buf_add_str(&ledger, store_is_url(store_path) ? "pawl-demo" : store_path);
     buf_add(&ledger, ".ledger", sizeof ".ledger");
-    bool started = buf_ok(&listen) && buf_ok(&ledger) && spawn(listen.at, ledger.at) &&
+    bool started = buf_ok(&listen) && buf_ok(&ledger) && spawn_demo(listen.at, ledger.at) &&
                    wait_until_listening(&where.addresses.at[0]);
     if (!started)
         fputs("pawl serve: the demo upstream did not start\n", stderr);

@@ -12,7 +12,7 @@ static const char *yes_no(bool yes)
 }
 
 /* What precedes the first dot. */
-static struct slice category(const struct error_row *row)
+static struct slice error_category(const struct error_row *row)
 {
     struct slice category;
     slice_cut(slice_of(row->code), '.', &category);
@@ -24,7 +24,7 @@ static void print_error_json(const struct error_row *row)
     BUF_AUTO struct buf line = buf_make(ROW_MAX);
     buf_add_char(&line, '{');
     json_add_text(&line, "error_code", slice_of(row->code));
-    json_add_text(&line, "category", category(row));
+    json_add_text(&line, "category", error_category(row));
     json_add_i64(&line, "status", row->status);
     json_add_text(&line, "code", slice_of(row->short_code));
     json_add_bool(&line, "retryable", row->retryable);
@@ -36,14 +36,14 @@ static void print_error_json(const struct error_row *row)
     printf("%.*s\n", SLICE_ARG(buf_slice(&line)));
 }
 
-static const char *retryable(const struct error_row *row)
+static const char *retryable_word(const struct error_row *row)
 {
     return error_is_by_policy(row) ? "policy" : yes_no(row->retryable);
 }
 
 static void print_row(const struct error_row *row)
 {
-    printf("%-42s %-6d %-9s %-8s %-4d %s\n", row->code, row->status, retryable(row),
+    printf("%-42s %-6d %-9s %-8s %-4d %s\n", row->code, row->status, retryable_word(row),
            yes_no(row->safe_new_key), row->exit_code, row->hint);
 }
 
@@ -95,7 +95,7 @@ static int print_one(const char *code, bool json)
     }
     printf("%s: %s\n\n", row->code, row->title);
     printf("  HTTP status   %d\n", row->status);
-    printf("  retryable     %s\n", retryable(row));
+    printf("  retryable     %s\n", retryable_word(row));
     printf("  safe new key  %s\n", yes_no(row->safe_new_key));
     printf("  exit code     %d\n\n%s\n", row->exit_code, row->hint);
     if (error_is_by_policy(row))

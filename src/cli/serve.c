@@ -39,7 +39,7 @@ static int serve_config(const struct options *options, const struct config *conf
     return daemon_run(&(struct daemon_options){product_parts, options->config, config, path});
 }
 
-static void warn(void *argument, struct slice line)
+static void print_config_warning(void *argument, struct slice line)
 {
     struct options *options = argument;
     options->warned = true;
@@ -47,7 +47,7 @@ static void warn(void *argument, struct slice line)
 }
 
 /* All that can be said without starting. The store of no name is made by whoever starts. */
-static int test(struct options *options, const struct config *config)
+static int test_config(struct options *options, const struct config *config)
 {
     bool named = options->store || config->store.len > 0 || getenv("PAWL_STORE");
     char *path MEM_AUTO = named ? store_path(options, config) : NULL;
@@ -57,7 +57,7 @@ static int test(struct options *options, const struct config *config)
     if (path && !check_identities_of(path, config, &problem))
         return command_failed("serve", EXIT_UNAVAILABLE, "%s", problem ? problem : "out of memory");
     if (path)
-        check_store_of(path, config, warn, options);
+        check_store_of(path, config, print_config_warning, options);
     daemon_say_notes(config);
     if (options->strict && options->warned)
         return command_failed("serve", EXIT_FINAL_ERROR,
@@ -83,7 +83,7 @@ static int run_serve(const struct command *command, struct operands at)
         fprintf(stderr, "%s%s", config ? "pawl serve: warnings:\n" : "", complaints);
     if (!config)
         return EXIT_USAGE;
-    code = options.test ? test(&options, config) : serve_config(&options, config);
+    code = options.test ? test_config(&options, config) : serve_config(&options, config);
     config_free(config);
     return code;
 }

@@ -68,7 +68,7 @@ static bool has_header_line(struct slice lines, struct slice wanted)
     return false;
 }
 
-static bool dedupes(const struct walk *walk, struct slice lane)
+static bool lane_dedupes(const struct walk *walk, struct slice lane)
 {
     return has_header_line(walk->list->deduping, SLICE(QUEUE_LIST_DEDUPES)) ||
            has_header_line(walk->list->deduping, lane);
@@ -89,7 +89,7 @@ static bool tells_that_it_dedupes(const struct undo_response *response)
 static void note_that_it_dedupes(struct walk *walk, struct slice lane)
 {
     BUF_AUTO struct buf lines = buf_make(SIZE_MAX);
-    if (dedupes(walk, lane))
+    if (lane_dedupes(walk, lane))
         return;
     buf_add_slice(&lines, walk->list->deduping);
     if (lines.len > 0)
@@ -111,7 +111,7 @@ static struct steps_task describe_task(const struct walk *walk, const struct sto
     const struct task *task = &stored->task;
     enum task_reason reason = store_task_reason(stored);
     bool is_held = reason == TASK_REASON_ODD_ROW;
-    bool is_refused = steps_is_refusal(task, reason, dedupes(walk, stored->lane));
+    bool is_refused = steps_is_refusal(task, reason, lane_dedupes(walk, stored->lane));
     return (struct steps_task){
         .step = stored->step,
         .state = task->state,

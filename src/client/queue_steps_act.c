@@ -27,7 +27,7 @@ static bool refuse_steps_act(struct acting *acting, enum steps_answer answer)
     return answer != STEPS_MAY;
 }
 
-static enum store_status commit(struct acting *acting, struct store_saver *saver)
+static enum store_status commit_steps(struct acting *acting, struct store_saver *saver)
 {
     struct rows *rows = &acting->rows;
     acting->acted->end = QUEUE_STEPS_ACTED;
@@ -38,8 +38,8 @@ static enum store_status commit(struct acting *acting, struct store_saver *saver
 /* ---- one of its tasks ---- */
 
 /* It sends something else from now on, under another key. */
-static enum store_status edit(struct acting *acting, const struct queue_operation *operation,
-                              struct store_task *task, struct store_request *request)
+static enum store_status edit_step(struct acting *acting, const struct queue_operation *operation,
+                                   struct store_task *task, struct store_request *request)
 {
     struct url url;
     const char *problem;
@@ -97,7 +97,7 @@ static enum store_status apply_steps_wish(struct acting *acting,
     case STEPS_SETTLE_DONE:
         return settle_done(acting, wish, task, request);
     case STEPS_EDIT:
-        return edit(acting, wish->operation, task, request);
+        return edit_step(acting, wish->operation, task, request);
     }
     UNREACHABLE();
 }
@@ -145,7 +145,7 @@ static enum store_status act_at(struct acting *acting, const struct queue_steps_
     store_audit_put(&acting->audit, &wish->actor, &acting->rows);
     if (status == STORE_DONE)
         status = walk_go_on(walk);
-    return status == STORE_DONE ? commit(acting, wish->saver) : status;
+    return status == STORE_DONE ? commit_steps(acting, wish->saver) : status;
 }
 
 static enum store_status try_steps_act(struct acting *acting, const void *argument)
@@ -213,7 +213,7 @@ static enum store_status drop_list(struct acting *acting, const struct queue_ste
                                               .to = steps_state_name(walk->list->state),
                                               .force = wish->actor.force};
     store_audit_put(&acting->audit, &wish->actor, &acting->rows);
-    return commit(acting, NULL);
+    return commit_steps(acting, NULL);
 }
 
 static enum store_status try_drop(struct acting *acting, const void *argument)

@@ -94,7 +94,7 @@ static bool text_of_json(const struct json *value, struct slice *ret_text)
 }
 
 /* Where the placeholder at the beginning of `text` ends; 0: there is none. */
-static size_t placeholder(struct slice text, struct slice *ret_pointer)
+static size_t placeholder_end(struct slice text, struct slice *ret_pointer)
 {
     *ret_pointer = SLICE("");
     if (slice_starts(text, LOCATION))
@@ -153,7 +153,7 @@ static void add_place_value(struct filling *filling, struct slice named, struct 
 static void add_next_place(struct filling *filling, struct slice *text, struct place *place)
 {
     struct slice pointer;
-    size_t len = placeholder(*text, &pointer);
+    size_t len = placeholder_end(*text, &pointer);
     struct slice named = slice_first(*text, len > 0 ? len : 1);
     *text = slice_skip(*text, named.len);
     if (len == 0 && place->in_url)
@@ -183,7 +183,7 @@ static struct slice fill_text(struct filling *filling, struct slice text, bool i
 static bool take_filled_value(struct filling *filling, struct json *at)
 {
     struct slice pointer;
-    size_t len = placeholder(at->text, &pointer);
+    size_t len = placeholder_end(at->text, &pointer);
     if (filling->is_check || len != at->text.len || !slice_starts(at->text, RESPONSE))
         return false;
     const struct json *value = filling->root ? json_at(filling->root, pointer) : NULL;

@@ -152,7 +152,7 @@ OPTION_READER(networks)
 }
 
 /* Paths are relative to the file that names them. */
-static struct slice resolve(struct reader *reader, struct slice path)
+static struct slice path_beside_config(struct reader *reader, struct slice path)
 {
     const char *file = reader->errors->path;
     const char *slash = strrchr(file, '/');
@@ -184,7 +184,7 @@ OPTION_READER(pem_file)
         return;
     }
     buf_printf(&at, "%s:%zu:%zu", reader->errors->path, node->place.line, node->place.column);
-    file->path = resolve(reader, text);
+    file->path = path_beside_config(reader, text);
     file->at = arena_copy(&reader->config->arena, buf_slice(&at));
 }
 
@@ -212,7 +212,7 @@ bool reader_secret(struct reader *reader, const struct node *node, struct slice 
     *ret_path = NULL;
     if (reader->is_foreign || !slice_starts(*text, prefix) || text->len == prefix.len)
         return true;
-    *ret_path = resolve(reader, slice_skip(*text, prefix.len)).at;
+    *ret_path = path_beside_config(reader, slice_skip(*text, prefix.len)).at;
     FILE *file = *ret_path ? fopen(*ret_path, "re") : NULL;
     bool read = file && fgets(line, sizeof line, file);
     if (!file)
@@ -256,7 +256,7 @@ OPTION_READER(store)
     else if (!slice_starts(text, SLICE("sqlite:")) || text.len == strlen("sqlite:"))
         refuse_address(reader, node, A_STORE, &(struct guess){"sqlite:", text, is_base_path});
     else
-        *(struct slice *)field = resolve(reader, slice_skip(text, strlen("sqlite:")));
+        *(struct slice *)field = path_beside_config(reader, slice_skip(text, strlen("sqlite:")));
 }
 
 static bool is_host_token(struct slice text)

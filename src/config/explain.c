@@ -16,7 +16,7 @@
 /* ---- the reference ---- */
 
 /* The i-th of the table's options and the sections behind them; NULL: there are no more. */
-static const struct option *nth(const struct config_sections *sections, size_t i)
+static const struct option *nth_option(const struct config_sections *sections, size_t i)
 {
     if (i < OPTION_COUNT)
         return option_at((enum option_id)i);
@@ -28,7 +28,7 @@ const struct option *explain_find(const struct config_sections *sections, struct
 {
     const struct option *option;
     struct nearest nearest = {.given = name};
-    for (size_t i = 0; (option = nth(sections, i)); i++) {
+    for (size_t i = 0; (option = nth_option(sections, i)); i++) {
         if (slice_eq(name, option->name))
             return option;
         nearest_try(&nearest, option->name);
@@ -179,7 +179,7 @@ void explain_reference(const struct explain *explain)
         return;
     }
     buf_add_str(explain->to, "{\"options\":[");
-    for (size_t i = 0; (option = nth(&explain->sections, i)); i++) {
+    for (size_t i = 0; (option = nth_option(&explain->sections, i)); i++) {
         json_next_item(explain->to);
         describe_json(option, explain->to);
     }

@@ -156,7 +156,8 @@ static bool write_path(const struct telling *telling, const struct rule_match *a
 /* ---- the rules that it meets ---- */
 
 /* NULL: none. Sources of events come before the rules. */
-static const struct rule *met(const struct rule_set *set, unsigned method, struct slice text)
+static const struct rule *matching_rule(const struct rule_set *set, unsigned method,
+                                        struct slice text)
 {
     struct rule_path path;
     rule_path_split(text, &path);
@@ -214,15 +215,15 @@ static bool tell_methods(struct telling *telling, const struct rule *before,
                    {RULE_DELETE, {"DELETE", 6}},
                    {RULE_OTHER, {"REPORT", 6}}}; /* one of the others */
     for (size_t i = 0; i < COUNT_OF(methods); i++)
-        if (met(telling->before, methods[i].bit, path) == before &&
-            met(telling->after, methods[i].bit, path) == after) {
+        if (matching_rule(telling->before, methods[i].bit, path) == before &&
+            matching_rule(telling->after, methods[i].bit, path) == after) {
             tell_path(telling, before, after, methods[i].name, path);
             return true;
         }
     return false;
 }
 
-static size_t larger(size_t a, size_t b)
+static size_t larger_of(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -232,7 +233,7 @@ static void tell_pair(struct telling *telling, const struct rule *before, const 
 {
     const struct rule_match *a = &before->match, *b = after ? &after->match : a;
     BUF_AUTO struct buf path = buf_make(TEXT_MAX);
-    size_t n = larger(a->n_segments, b->n_segments);
+    size_t n = larger_of(a->n_segments, b->n_segments);
     size_t longest = a->rest && b->rest ? LONGEST : n;
     bool told = false;
     for (; n <= longest && !told && write_path(telling, a, b, n, &path); n++)
@@ -240,7 +241,7 @@ static void tell_pair(struct telling *telling, const struct rule *before, const 
 }
 
 /* Whether it finds what `before` has stored. */
-static bool finds(const struct rule *after, const struct rule *before)
+static bool finds_records_of(const struct rule *after, const struct rule *before)
 {
     struct slice space = rule_key_space(before);
     return after->protect && !after->inbox &&
@@ -252,7 +253,7 @@ static void tell_pairs(struct telling *telling, const struct rule *before,
                        const struct rule_set *set)
 {
     for (size_t i = 0; set && i < set->n && !is_full(telling); i++)
-        if (!finds(&set->rules[i], before))
+        if (!finds_records_of(&set->rules[i], before))
             tell_pair(telling, before, &set->rules[i]);
 }
 

@@ -104,7 +104,7 @@ bool option_needs_restart(const struct option *option, const struct config *old,
                     (const char *)new + option->offset);
 }
 
-static const struct option *find(const struct option *rows, size_t n, struct slice name)
+static const struct option *find_option_row(const struct option *rows, size_t n, struct slice name)
 {
     for (size_t i = 0; i < n; i++)
         if (slice_eq(rows[i].name, name))
@@ -150,7 +150,8 @@ bool option_add_where(const struct option *option, struct buf *buf)
     return n > 0;
 }
 
-static void misplaced(struct reader *reader, const struct option *option, const struct node *node)
+static void complain_misplaced(struct reader *reader, const struct option *option,
+                               const struct node *node)
 {
     BUF_AUTO struct buf where = buf_make(WHERE_MAX);
     (void)option_add_where(option, &where);
@@ -208,7 +209,7 @@ bool options_read_members(struct reader *reader, const struct option *option,
     }
     fill_defaults(reader, members, n, into);
     for (struct node *one = node->first; one; one = one->next) {
-        const struct option *member = find(members, n, one->key);
+        const struct option *member = find_option_row(members, n, one->key);
         one->is_secret = member && member->where & OPTION_SECRET;
         if (member)
             read_option(reader, member, one, (char *)into + member->offset);
@@ -237,13 +238,13 @@ static bool read_section(struct reader *reader, const struct node *node)
 
 static void read_member(struct reader *reader, struct node *node, unsigned where)
 {
-    const struct option *option = find(options, OPTION_COUNT, node->key);
+    const struct option *option = find_option_row(options, OPTION_COUNT, node->key);
     node->is_secret = option && option->where & OPTION_SECRET;
     if (option && option->where & where) {
         reader->draft->set[option - options] = node;
         read_option(reader, option, node, field_of(reader, option));
     } else if (option) {
-        misplaced(reader, option, node);
+        complain_misplaced(reader, option, node);
     } else if (SLICE_AMONG(node->key, later)) {
         complaints_add(reader->errors, node->key_place, node->key, "not in this version of pawl");
     } else if (!slice_eq(node->key, SLICE("<<")) &&

@@ -16,7 +16,7 @@
 #define VALUE_SHOWN_MAX 60
 #define WARNING_MAX 768
 
-static struct slice shown(const struct node *node)
+static struct slice node_shown(const struct node *node)
 {
     struct slice text = node->written;
     return text.len > VALUE_SHOWN_MAX ? slice_make(text.at, VALUE_SHOWN_MAX) : text;
@@ -32,8 +32,8 @@ void reader_complain(struct reader *reader, const struct node *node, const char 
 
 void reader_expected(struct reader *reader, const struct node *node, const char *expected)
 {
-    reader_complain(reader, node, "'%.*s' is not valid here (expected %s)", SLICE_ARG(shown(node)),
-                    expected);
+    reader_complain(reader, node, "'%.*s' is not valid here (expected %s)",
+                    SLICE_ARG(node_shown(node)), expected);
 }
 
 /* Of a value that the environment gave nothing is guessed: it may be a secret. */
@@ -46,7 +46,7 @@ void reader_expected_near(struct reader *reader, const struct node *node, const 
         reader_expected(reader, node, expected);
     else
         reader_complain(reader, node, "'%.*s' is not valid here (did you mean '%.*s'? expected %s)",
-                        SLICE_ARG(shown(node)), SLICE_ARG(buf_slice(meant)), expected);
+                        SLICE_ARG(node_shown(node)), SLICE_ARG(buf_slice(meant)), expected);
 }
 
 /* `{header:X}` without quotes is a YAML map with one name and no value. */
@@ -80,7 +80,7 @@ void reader_meant_member(struct reader *reader, const struct node *node, const c
                          const char *expected)
 {
     reader_complain(reader, node, "'%.*s' is not valid here (did you mean {%s: %.*s}? expected %s)",
-                    SLICE_ARG(shown(node)), member, SLICE_ARG(shown(node)), expected);
+                    SLICE_ARG(node_shown(node)), member, SLICE_ARG(node_shown(node)), expected);
 }
 
 struct names {
@@ -183,7 +183,7 @@ bool reader_choice(struct reader *reader, const struct node *node, const char *c
     if (find_choice(text, names, n, ret_index))
         return true;
     BUF_AUTO struct buf what = buf_make(VALUE_SHOWN_MAX + HINT_MAX);
-    buf_printf(&what, "'%.*s' is not valid here", SLICE_ARG(shown(node)));
+    buf_printf(&what, "'%.*s' is not valid here", SLICE_ARG(node_shown(node)));
     reader->scratch->failed |= !buf_ok(&what);
     struct complaint problem = {node->place, buf_slice(&what)};
     complain_of_name(reader, problem, node->key, text, &(struct names){n, names});
@@ -213,7 +213,7 @@ void reader_not_a_list(struct reader *reader, const struct node *node, size_t mo
     if (node->kind == NODE_SCALAR && !node->is_null)
         reader_complain(reader, node,
                         "is not a list (did you mean [%s%.*s%s]? expected %s, in a list)", quote,
-                        SLICE_ARG(shown(node)), quote, expected);
+                        SLICE_ARG(node_shown(node)), quote, expected);
     else if (node->kind == NODE_LIST)
         reader_complain(reader, node, "has %zu items (expected at most %zu)", node->count, most);
     else if (node->kind != NODE_BAD)

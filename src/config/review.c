@@ -223,7 +223,7 @@ static const struct {
     {"grants", {"revocations", "revoke"}},
 };
 /* POST .../payments */
-static bool makes(const struct rule *rule, const char *noun)
+static bool rule_makes(const struct rule *rule, const char *noun)
 {
     const struct rule_match *match = &rule->match;
     return rule->protect && match->methods & RULE_POST && match->n_segments > 0 && !match->rest &&
@@ -247,7 +247,7 @@ static bool reverses_it(const struct rule *rule, const struct rule *maker, size_
 static struct rule_draft *find_maker(struct rule_draft *const *drafts, size_t n, const char *noun)
 {
     for (size_t i = 0; i < n; i++)
-        if (makes(&drafts[i]->rule, noun))
+        if (rule_makes(&drafts[i]->rule, noun))
             return drafts[i];
     return NULL;
 }

@@ -372,7 +372,7 @@ static struct slice upstream_authority(struct reader *reader)
 }
 
 /* The rule's own parts that defaults cannot share. */
-static void finish(struct reader *reader, struct rule_draft *draft)
+static void finish_rule(struct reader *reader, struct rule_draft *draft)
 {
     BUF_AUTO struct buf recipe = buf_make(RECIPE_MAX);
     if (draft->rule.authorizes && draft->rule.authorize_host.len == 0)
@@ -391,7 +391,7 @@ static void build_rules(struct reader *reader, struct rule_draft *const *drafts,
     if (!set->rules)
         return;
     for (size_t i = 0; i < n; i++) {
-        finish(reader, drafts[i]);
+        finish_rule(reader, drafts[i]);
         set->rules[set->n++] = drafts[i]->rule;
     }
     if (!rule_set_index(set))

@@ -29,8 +29,8 @@ static bool folds_names(const struct rule *rule)
 }
 
 /* In what they differ; NULL: in nothing that counts. Both have a plain header key. */
-static const char *difference(struct reader *reader, const struct rule *one,
-                              const struct rule *other)
+static const char *key_difference(struct reader *reader, const struct rule *one,
+                                  const struct rule *other)
 {
     if (!slice_eq_nocase(one->key.parts[0].text, other->key.parts[0].text))
         return "key";
@@ -66,7 +66,7 @@ static void check_pair(struct reader *reader, const struct rule_draft *draft,
     if (!slice_eq(draft->rule.key_space, rule_key_space(&other->rule)) ||
         !check_key_space(reader, other, node))
         return;
-    const char *differs = difference(reader, &draft->rule, &other->rule);
+    const char *differs = key_difference(reader, &draft->rule, &other->rule);
     if (differs)
         reader_complain(reader, node,
                         "the rules '%.*s' and '%.*s' share keys, and differ in their %s (expected "

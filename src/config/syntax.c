@@ -121,8 +121,8 @@ static bool says_part(const char *said, const char *part)
     return said && strstr(said, part);
 }
 
-static bool fits(const struct mistake *row, const struct syntax_error *error, struct slice before,
-                 struct slice after)
+static bool mistake_fits(const struct mistake *row, const struct syntax_error *error,
+                         struct slice before, struct slice after)
 {
     return (says_part(error->problem, row->problem) || says_part(error->context, row->problem)) &&
            is_at_mistake(row->where, before, after) &&
@@ -133,7 +133,7 @@ static const struct mistake *find_mistake(const struct syntax_error *error, stru
                                           struct slice after)
 {
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
-        if (fits(&mistakes[i], error, before, after))
+        if (mistake_fits(&mistakes[i], error, before, after))
             return &mistakes[i];
     return NULL;
 }

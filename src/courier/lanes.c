@@ -276,7 +276,7 @@ static void close_breaker(struct lane *lane)
 }
 
 /* As many successes as attempts were allowed at a time: twice as many are. */
-static void grow(struct lane *lane)
+static void grow_lane(struct lane *lane)
 {
     if (lane->allowed >= lane->most || ++lane->succeeded < lane->allowed)
         return;
@@ -285,7 +285,7 @@ static void grow(struct lane *lane)
 }
 
 /* Those that were under way when the rest began say no more than the first of them. */
-static void rest(struct lane *lane, int64_t now)
+static void rest_lane(struct lane *lane, int64_t now)
 {
     if (now < lane->rest_until)
         return;
@@ -307,7 +307,7 @@ static void judge_lane(struct lanes *lanes, struct lane *lane, enum lane_end end
 {
     count_attempt(&lane->window, end != LANE_SUCCEEDED, now);
     if (end == LANE_UNREACHED)
-        rest(lane, now);
+        rest_lane(lane, now);
     else
         lane->rest_us = lane->rest_until = 0;
     if (end != LANE_SUCCEEDED)
@@ -315,7 +315,7 @@ static void judge_lane(struct lanes *lanes, struct lane *lane, enum lane_end end
     else if (lane->is_probing)
         close_breaker(lane);
     else
-        grow(lane);
+        grow_lane(lane);
 }
 
 void lanes_end(struct lanes *lanes, const struct lane_attempt *attempt, enum lane_end end,

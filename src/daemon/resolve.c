@@ -52,7 +52,8 @@ char *listen_problem(const char *option, const struct url_authority *address, in
 /* ---- upstream ---- */
 
 /* Complains of an unusable file in the form of the config's own complaints. */
-static bool secure(const struct config *config, struct http_upstream *upstream, char **ret_problem)
+static bool load_tls(const struct config *config, struct http_upstream *upstream,
+                     char **ret_problem)
 {
     const struct config_tls *tls = &config->upstream_tls;
     const struct config_file *files[] = {&tls->ca, &tls->cert, &tls->key};
@@ -87,7 +88,7 @@ bool resolve_upstream(const struct config *config, int stop_fd, struct http_upst
     ret_upstream->name = http_name_find(&wanted, stop_fd, &problem);
     if (ret_upstream->name) {
         http_name_addresses(ret_upstream->name, &ret_upstream->addresses);
-        return secure(config, ret_upstream, ret_problem);
+        return load_tls(config, ret_upstream, ret_problem);
     }
     struct buf text = buf_make(PROBLEM_MAX);
     buf_printf(&text, "cannot resolve %.*s of `upstream:`: %s", SLICE_ARG(address->host), problem);

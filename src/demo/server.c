@@ -79,7 +79,7 @@ static bool choose_faults(const struct http_session *session, struct demo_faults
 }
 
 /* False: the demo stops. */
-static bool delay(struct http_session *session, int64_t delay_ms)
+static bool delay_response(struct http_session *session, int64_t delay_ms)
 {
     struct parker parker = {.waker = fiber_parker()};
     int64_t deadline_us = clock_after(clock_boot_us(), delay_ms * CLOCK_US_PER_MS);
@@ -114,7 +114,7 @@ static bool act_on_faults(struct http_session *session, struct slice body,
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct demo *demo = session->data;
-    if ((faults->delay_ms > 0 && !delay(session, faults->delay_ms)) || faults->lose_before)
+    if ((faults->delay_ms > 0 && !delay_response(session, faults->delay_ms)) || faults->lose_before)
         return false;
     if (faults->status != 0) {
         service_refuse(response, faults->status, "the request asked for this fault");

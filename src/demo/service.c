@@ -41,7 +41,7 @@ static void respond_entry(struct service_response *response, int status,
 /* ---- keys ---- */
 
 /* An RFC 9651 String without its quotes and escapes; anything else as it is. */
-static struct slice unquote(struct slice value, struct arena *arena)
+static struct slice unquote_string(struct slice value, struct arena *arena)
 {
     char *text = value.len > 0 && value.at[0] == '"' ? arena_alloc(arena, value.len) : NULL;
     size_t n = 0;
@@ -58,7 +58,7 @@ static struct slice unquote(struct slice value, struct arena *arena)
 static struct slice read_demo_key(const struct http_request *request, struct arena *arena)
 {
     const struct header *key = headers_find(&request->headers, SLICE("Idempotency-Key"));
-    return key ? unquote(key->value, arena) : slice_make(NULL, 0);
+    return key ? unquote_string(key->value, arena) : slice_make(NULL, 0);
 }
 
 /* ---- effects ---- */
@@ -99,7 +99,7 @@ struct call {
     struct service_response *response;
 };
 
-static void create(const struct call *call, enum ledger_kind kind, struct slice path)
+static void create_entry(const struct call *call, enum ledger_kind kind, struct slice path)
 {
     struct json *root;
     enum json_error error = json_parse(call->arena, call->body, &root, NULL);
@@ -157,7 +157,7 @@ static void show_all(const struct call *call)
 
 /* ---- routes ---- */
 
-static bool allows(const struct call *call, const char *method)
+static bool method_is_allowed(const struct call *call, const char *method)
 {
     struct slice asked = call->request->method;
     bool reads = slice_eq(asked, SLICE("GET")) || slice_eq(asked, SLICE("HEAD"));
@@ -176,12 +176,12 @@ static void route_kind(const struct call *call, enum ledger_kind kind, size_t pr
     struct slice rest = slice_skip(path, prefix_len);
     path.len = prefix_len;
     if (rest.len == 0) {
-        if (allows(call, "POST"))
-            create(call, kind, path);
+        if (method_is_allowed(call, "POST"))
+            create_entry(call, kind, path);
         return;
     }
     rest = slice_skip(rest, 1);
-    if (!allows(call, "GET"))
+    if (!method_is_allowed(call, "GET"))
         return;
     if (slice_starts(rest, by_key))
         show_by_key(call, kind, slice_skip(rest, by_key.len));
@@ -204,7 +204,7 @@ void service_handle(struct ledger *ledger, const struct http_request *request, s
     } else if (is_under(request->path, payments)) {
         route_kind(&call, LEDGER_PAYMENT, payments.len);
     } else if (slice_eq(request->path, SLICE("/ledger"))) {
-        if (allows(&call, "GET"))
+        if (method_is_allowed(&call, "GET"))
             show_all(&call);
     } else if (slice_eq(request->path, SLICE("/healthz"))) {
         response->status = 200;

@@ -105,7 +105,7 @@ static void drop_entry(struct cache *cache, struct entry *entry)
 }
 
 /* Puts everything into `buckets` and returns the old ones. */
-static struct entry **rebucket(struct cache *cache, struct entry **buckets, size_t n)
+static struct entry **move_to_buckets(struct cache *cache, struct entry **buckets, size_t n)
 {
     struct entry **old = cache->buckets;
     cache->buckets = buckets;
@@ -128,7 +128,7 @@ void cache_limit(struct cache *cache, uint64_t max_bytes)
         drop_entry(cache, cache->oldest);
     /* Without memory the chains are just longer, or more are empty. */
     if (buckets)
-        buckets = rebucket(cache, buckets, n);
+        buckets = move_to_buckets(cache, buckets, n);
     mutex_unlock(&cache->mutex);
     mem_free(buckets);
 }

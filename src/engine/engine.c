@@ -253,7 +253,8 @@ static enum engine_verdict replay_copy(struct attempt *attempt, int64_t now,
     return ENGINE_NO_ROOM;
 }
 
-static enum engine_verdict undecided(const struct attempt *attempt, const struct parker *parker)
+static enum engine_verdict verdict_undecided(const struct attempt *attempt,
+                                             const struct parker *parker)
 {
     bool own_time_over = attempt->op.own.waits && !parker->interrupted;
     switch (attempt->result.status) {
@@ -304,7 +305,7 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
     take_attempt_result(attempt);
     const struct store_result *result = &attempt->result;
     if (result->status != STORE_DONE)
-        return undecided(attempt, parker);
+        return verdict_undecided(attempt, parker);
 
     attempt->record_hash = attempt->op.key_hash;
     attempt->uncached = attempt->has_once || result->by_bound;

@@ -60,7 +60,7 @@ static bool is_of_this_host(struct slice client)
            slice_eq(slice_skip(client, client.len - own.len), own);
 }
 
-static bool lives(struct slice client)
+static bool client_is_alive(struct slice client)
 {
     char text[HOST_NAME_MAX + 128] = "";
     long pid;
@@ -127,5 +127,5 @@ bool host_goes_on(struct slice origin, struct slice key, int64_t token)
 {
     struct origin begun;
     return origin_read(origin, &begun) && is_of_this_host(begun.client) &&
-           (lives(begun.client) || host_signal(key, token, 0) > 0);
+           (client_is_alive(begun.client) || host_signal(key, token, 0) > 0);
 }

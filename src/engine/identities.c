@@ -320,7 +320,7 @@ static bool change_row(struct settling *settling, const struct need *need, bool 
     return true;
 }
 
-static bool accepts(const struct need *need)
+static bool store_accepts(const struct need *need)
 {
     char digest[IDENTITY_DIGEST_SIZE];
     identity_digest(need->from->made_of, digest);
@@ -332,7 +332,7 @@ static bool accepts(const struct need *need)
 static bool settle_rule(struct settling *settling, const struct need *need,
                         enum store_status *ret_status)
 {
-    bool must_look = need->moves && !accepts(need);
+    bool must_look = need->moves && !store_accepts(need);
     struct left left = {0};
     *ret_status = must_look ? count_left(settling, need, &left) : STORE_DONE;
     if (*ret_status != STORE_DONE)

@@ -13,43 +13,43 @@
 
 /* ---- counting ---- */
 
-static struct metrics_rule *counters(const struct server *server, struct slice rule)
+static struct metrics_rule *rule_counters(const struct server *server, struct slice rule)
 {
     return metrics_rule(server->config->metrics, rule);
 }
 
-static int64_t took(const struct client *client)
+static int64_t request_span(const struct client *client)
 {
     return clock_boot_us() - client->session.began_us;
 }
 
 void request_count(const struct client *client, enum result result)
 {
-    struct metrics_rule *rule = counters(client->server, client->rule);
+    struct metrics_rule *rule = rule_counters(client->server, client->rule);
     metrics_count(rule, result_outcome(result));
-    metrics_request_took(rule, took(client));
+    metrics_request_took(rule, request_span(client));
 }
 
 void upstream_took(const struct server *server, struct slice rule, const struct http_call *call)
 {
-    metrics_upstream_took(counters(server, rule), clock_boot_us() - call->connected_us);
+    metrics_upstream_took(rule_counters(server, rule), clock_boot_us() - call->connected_us);
 }
 
 void participant_missed(const struct server *server, struct slice rule)
 {
-    metrics_participant_missed(counters(server, rule));
+    metrics_participant_missed(rule_counters(server, rule));
 }
 
 void hold_ended(const struct server *server, struct slice rule)
 {
     CHECK(rule.len > 0);
-    metrics_hold_ended(counters(server, rule));
+    metrics_hold_ended(rule_counters(server, rule));
 }
 
 void begin_unproved(const struct server *server, struct slice rule)
 {
     CHECK(rule.len > 0);
-    metrics_begin_unproved(counters(server, rule));
+    metrics_begin_unproved(rule_counters(server, rule));
 }
 
 void retry_began(const struct server *server, enum retry_profile profile)
@@ -174,7 +174,7 @@ struct slice request_correlation_id(const struct headers *headers, struct slice 
 }
 
 /* Whether a header holds keys, and the log must not. */
-static bool hides(const struct gateway_settings *settings, struct slice header)
+static bool header_is_hidden(const struct gateway_settings *settings, struct slice header)
 {
     const struct rule_set *rules = settings->rules;
     for (size_t i = 0; settings->log_keys_hashed && i < rules->n; i++)
@@ -184,7 +184,7 @@ static bool hides(const struct gateway_settings *settings, struct slice header)
     return false;
 }
 
-static bool begins(struct slice key, struct slice id)
+static bool key_begins_with(struct slice key, struct slice id)
 {
     struct slice bare = slice_skip(key, key.len > 0 && key.at[0] == '"');
     return slice_starts(bare, id);
@@ -197,10 +197,11 @@ static bool is_key(const struct event *event, const struct gateway_settings *set
 {
     if (!settings->log_keys_hashed)
         return false;
-    if (begins(event->key, id) || begins(event->once, id))
+    if (key_begins_with(event->key, id) || key_begins_with(event->once, id))
         return true;
     for (size_t i = 0; i < headers->n; i++)
-        if (begins(headers->at[i].value, id) && hides(settings, headers->at[i].name))
+        if (key_begins_with(headers->at[i].value, id) &&
+            header_is_hidden(settings, headers->at[i].name))
             return true;
     return false;
 }
@@ -210,11 +211,11 @@ static void add_ids(struct log_line *line, const struct client *client, const st
     const struct gateway_settings *settings = &client->plan->settings;
     const struct headers *headers = &client->session.request->headers;
     struct slice header, correlation = request_correlation_id(headers, &header);
-    if (correlation.at && !hides(settings, header) &&
+    if (correlation.at && !header_is_hidden(settings, header) &&
         !is_key(event, settings, headers, correlation))
         log_line_str(line, "correlation_id", correlation);
     struct slice id = request_trace_id(headers);
-    if (id.len > 0 && !hides(settings, SLICE("traceparent")) &&
+    if (id.len > 0 && !header_is_hidden(settings, SLICE("traceparent")) &&
         !is_key(event, settings, headers, id))
         log_line_str(line, "trace_id", id);
     if (client->instance[0])
@@ -248,7 +249,7 @@ void event_end(struct log_line *line, const struct client *client, const struct 
         log_line_str(line, "malformed", slice_of(event->malformed));
     if (client->session.request)
         add_ids(line, client, event);
-    log_line_i64(line, "duration_us", took(client));
+    log_line_i64(line, "duration_us", request_span(client));
     log_line_end(client->server->config->log, line);
 }
 

@@ -71,7 +71,7 @@ static bool is_forged_certificate(const struct outgoing *out, struct slice name)
     return true;
 }
 
-static bool passes(const struct outgoing *out, const struct header *line)
+static bool line_passes(const struct outgoing *out, const struct header *line)
 {
     if (HEADERS_AMONG(line->name, own_names) || is_forged_certificate(out, line->name) ||
         headers_is_hop_by_hop(&out->request->headers, line->name))
@@ -182,7 +182,7 @@ void headers_write_request(struct buf *buf, struct slice method, struct slice ta
         write_own_target(buf, request);
     buf_add_str(buf, " HTTP/1.1\r\n");
     for (size_t i = 0; i < request->headers.n; i++)
-        if (passes(&out, &request->headers.at[i]))
+        if (line_passes(&out, &request->headers.at[i]))
             fields_add(buf, request->headers.at[i].name, request->headers.at[i].value);
     if (extra->host.at)
         headers_write_field(buf, "Host", extra->host);

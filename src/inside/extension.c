@@ -180,7 +180,7 @@ static void complete_in_sql(sqlite3_context *context, int n, sqlite3_value **arg
 }
 
 /* pawl_release(token) */
-static void release(sqlite3_context *context, int n, sqlite3_value **arguments)
+static void release_value(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
     struct pawl *pawl = pawl_of(context, n, arguments, -1);
     bool already = false;
@@ -222,7 +222,7 @@ static void payload_hash_in_sql(sqlite3_context *context, int n, sqlite3_value *
 }
 
 /* pawl_install() */
-static void install(sqlite3_context *context, int n, sqlite3_value **arguments)
+static void install_value(sqlite3_context *context, int n, sqlite3_value **arguments)
 {
     struct pawl *pawl = pawl_of(context, n, arguments, -1);
     if (pawl)
@@ -241,10 +241,10 @@ static int declare_functions(sqlite3 *db, struct extension *extension)
         int least, most; /* arguments */
         void (*call)(sqlite3_context *context, int n, sqlite3_value **arguments);
     } functions[] = {{"pawl_complete", 1, 5, complete_in_sql},
-                     {"pawl_release", 1, 1, release},
+                     {"pawl_release", 1, 1, release_value},
                      {"pawl_publish", 3, 4, publish_in_sql},
                      {"pawl_payload_hash", 1, 1, payload_hash_in_sql},
-                     {"pawl_install", 0, 0, install}};
+                     {"pawl_install", 0, 0, install_value}};
     int code = SQLITE_OK;
     for (size_t i = 0; i < COUNT_OF(functions); i++)
         for (int n = functions[i].least; n <= functions[i].most && code == SQLITE_OK; n++) {

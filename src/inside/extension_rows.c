@@ -51,7 +51,7 @@ static_assert(offsetof(struct table, base) == 0 && offsetof(struct cursor, base)
 
 /* ---- arguments and results ---- */
 
-static const char *text(const struct call *call, int at)
+static const char *call_text(const struct call *call, int at)
 {
     return call->arguments[at] ? (const char *)sqlite3_value_text(call->arguments[at]) : NULL;
 }
@@ -94,7 +94,7 @@ static_assert(TARGET_HASH + 1 == ARGUMENTS_MAX, "no function has more arguments 
 
 static enum pawl_error read_duplicate(const struct call *call, enum pawl_duplicate *ret_duplicate)
 {
-    const char *name = text(call, DUPLICATE);
+    const char *name = call_text(call, DUPLICATE);
     static const char *const names[] = {[PAWL_DUPLICATE_REPLAY] = "replay",
                                         [PAWL_DUPLICATE_REJECT] = "reject",
                                         [PAWL_DUPLICATE_ACK] = "ack"};
@@ -121,12 +121,12 @@ static enum pawl_error read_sql_spans(const struct call *call, struct pawl_opera
 static enum pawl_error begin_in_sql(struct call *call)
 {
     struct pawl_operation operation = {
-        .tenant = text(call, TENANT),
-        .rule = text(call, RULE),
-        .key = text(call, KEY),
-        .payload_hash = text(call, PAYLOAD_HASH),
-        .target_hash = text(call, TARGET_HASH),
-        .once = text(call, ONCE),
+        .tenant = call_text(call, TENANT),
+        .rule = call_text(call, RULE),
+        .key = call_text(call, KEY),
+        .payload_hash = call_text(call, PAYLOAD_HASH),
+        .target_hash = call_text(call, TARGET_HASH),
+        .once = call_text(call, ONCE),
     };
     enum pawl_error error = read_sql_spans(call, &operation);
     if (!error)
@@ -169,8 +169,10 @@ static void show_begun_column(const struct call *call, sqlite3_context *context,
 
 static enum pawl_error claim_event(struct call *call)
 {
-    const struct pawl_claim claim = {
-        .tenant = text(call, 0), .rule = text(call, 1), .key = text(call, 2), .row = text(call, 3)};
+    const struct pawl_claim claim = {.tenant = call_text(call, 0),
+                                     .rule = call_text(call, 1),
+                                     .key = call_text(call, 2),
+                                     .row = call_text(call, 3)};
     return pawl_claim(call->pawl, &claim, &call->result.claimed);
 }
 
@@ -187,15 +189,15 @@ static void show_claimed(const struct call *call, sqlite3_context *context, int 
 
 /* ---- pawl_transition ---- */
 
-static enum pawl_error transition(struct call *call)
+static enum pawl_error call_transition(struct call *call)
 {
     sqlite3_value *seq = call->arguments[5];
     const struct pawl_action action = {
-        .tenant = text(call, 0),
-        .machine = text(call, 1),
-        .id = text(call, 2),
-        .action = text(call, 3),
-        .action_id = text(call, 4),
+        .tenant = call_text(call, 0),
+        .machine = call_text(call, 1),
+        .id = call_text(call, 2),
+        .action = call_text(call, 3),
+        .action_id = call_text(call, 4),
         .has_seq = seq && sqlite3_value_type(seq) != SQLITE_NULL,
         .seq = seq ? sqlite3_value_int64(seq) : 0,
     };
@@ -221,10 +223,11 @@ static void show_transition(const struct call *call, sqlite3_context *context, i
 
 /* ---- pawl_receive ---- */
 
-static enum pawl_error receive(struct call *call)
+static enum pawl_error call_receive(struct call *call)
 {
-    struct pawl_incoming incoming = {
-        .source = text(call, 0), .event_id = text(call, 1), .payload_hash = text(call, 2)};
+    struct pawl_incoming incoming = {.source = call_text(call, 0),
+                                     .event_id = call_text(call, 1),
+                                     .payload_hash = call_text(call, 2)};
     enum pawl_error error = read_sql_span(call, 3, "keep", &incoming.keep_ms);
     if (error)
         return error;
@@ -255,11 +258,11 @@ static const struct function functions[CALL_COUNT] = {
     [CALL_TRANSITION] = {"pawl_transition",
                          "decision, replayed, from_state, to_state, at, tenant HIDDEN,"
                          " machine HIDDEN, id HIDDEN, action HIDDEN, action_id HIDDEN, seq HIDDEN",
-                         5, 6, 5, transition, show_transition},
+                         5, 6, 5, call_transition, show_transition},
     [CALL_RECEIVE] = {"pawl_receive",
                       "decision, received_at, result, source HIDDEN, event_id HIDDEN,"
                       " payload_hash HIDDEN, keep HIDDEN",
-                      3, 4, 2, receive, show_received_column},
+                      3, 4, 2, call_receive, show_received_column},
 };
 
 /* ---- the virtual table ---- */

@@ -128,8 +128,8 @@ static enum pawl_error check_transaction(struct pawl *pawl)
 }
 
 /* Runs a statement that returns one row: the caller's (PQclear). */
-static enum pawl_error call(struct pawl *pawl, const char *sql, const struct params *params,
-                            PGresult **ret_row)
+static enum pawl_error call_function(struct pawl *pawl, const char *sql,
+                                     const struct params *params, PGresult **ret_row)
 {
     enum pawl_error error = check_transaction(pawl);
     *ret_row = NULL;
@@ -165,7 +165,7 @@ static bool truth_at(const PGresult *row, int column)
     return *PQgetvalue(row, 0, column) == 't';
 }
 
-static bool says(const PGresult *row, int column, const char *word)
+static bool column_says(const PGresult *row, int column, const char *word)
 {
     return strcmp(PQgetvalue(row, 0, column), word) == 0;
 }
@@ -200,7 +200,8 @@ static enum pawl_error postgres_install(struct pawl *pawl)
 static enum pawl_decision decision_at(const PGresult *row, int column)
 {
     int decision = PAWL_BEGUN_HERE;
-    while (decision > 0 && !says(row, column, pawl_decision_name((enum pawl_decision)decision)))
+    while (decision > 0 &&
+           !column_says(row, column, pawl_decision_name((enum pawl_decision)decision)))
         decision--;
     return (enum pawl_decision)decision;
 }
@@ -236,7 +237,7 @@ static enum pawl_error postgres_begin(struct pawl *pawl, const struct pawl_opera
     struct params params = {0};
     PGresult *row;
     add_begin(&params, operation);
-    enum pawl_error error = call(pawl, sql, &params, &row);
+    enum pawl_error error = call_function(pawl, sql, &params, &row);
     if (error)
         return error;
     *ret_begun = (struct pawl_begun){
@@ -263,11 +264,11 @@ static enum pawl_error postgres_complete(struct pawl *pawl, int64_t token,
         return PAWL_NO_MEMORY;
     add_text_parameter(&params, outcome->headers);
     add_text_parameter(&params, outcome->result_ref);
-    enum pawl_error error =
-        call(pawl, "SELECT pawl.complete_bytes($1, $2, $3::bytea, $4::jsonb, $5)", &params, &row);
+    enum pawl_error error = call_function(
+        pawl, "SELECT pawl.complete_bytes($1, $2, $3::bytea, $4::jsonb, $5)", &params, &row);
     if (error)
         return error;
-    *ret_already = says(row, 0, "already");
+    *ret_already = column_says(row, 0, "already");
     return end_postgres_call(pawl, row);
 }
 
@@ -276,10 +277,10 @@ static enum pawl_error postgres_release(struct pawl *pawl, int64_t token, bool *
     struct params params = {0};
     PGresult *row;
     add_number(&params, token);
-    enum pawl_error error = call(pawl, "SELECT pawl.release($1)", &params, &row);
+    enum pawl_error error = call_function(pawl, "SELECT pawl.release($1)", &params, &row);
     if (error)
         return error;
-    *ret_already = says(row, 0, "already");
+    *ret_already = column_says(row, 0, "already");
     return end_postgres_call(pawl, row);
 }
 
@@ -309,7 +310,8 @@ static enum pawl_error postgres_lock(struct pawl *pawl, const char *tenant, cons
     if (!buf_ok(&array))
         return PAWL_NO_MEMORY;
     ADD_TEXTS(&params, tenant, rule, array.at);
-    enum pawl_error error = call(pawl, "SELECT pawl.lock($1, $2, $3::text[])", &params, &row);
+    enum pawl_error error =
+        call_function(pawl, "SELECT pawl.lock($1, $2, $3::text[])", &params, &row);
     return error ? error : end_postgres_call(pawl, row);
 }
 
@@ -321,9 +323,9 @@ static enum pawl_error postgres_claim(struct pawl *pawl, const struct pawl_claim
     struct params params = {0};
     PGresult *row;
     ADD_TEXTS(&params, claim->tenant, claim->rule, claim->key, claim->row);
-    enum pawl_error error =
-        call(pawl, "SELECT claimed, existing, " US("at") " FROM pawl.claim($1, $2, $3, $4::jsonb)",
-             &params, &row);
+    enum pawl_error error = call_function(
+        pawl, "SELECT claimed, existing, " US("at") " FROM pawl.claim($1, $2, $3, $4::jsonb)",
+        &params, &row);
     if (error)
         return error;
     *ret_claimed = (struct pawl_claimed){
@@ -334,7 +336,7 @@ static enum pawl_error postgres_claim(struct pawl *pawl, const struct pawl_claim
 static enum pawl_move move_at(const PGresult *row, int column)
 {
     int move = PAWL_OTHER_ACTION;
-    while (move > 0 && !says(row, column, pawl_move_name((enum pawl_move)move)))
+    while (move > 0 && !column_says(row, column, pawl_move_name((enum pawl_move)move)))
         move--;
     return (enum pawl_move)move;
 }
@@ -350,10 +352,11 @@ static enum pawl_error postgres_transition(struct pawl *pawl, const struct pawl_
         add_number(&params, action->seq);
     else
         add_text_parameter(&params, NULL);
-    enum pawl_error error = call(pawl,
-                                 "SELECT decision, replayed, from_state, to_state, " US(
-                                     "at") " FROM pawl.transition($1, $2, $3, $4, $5, $6::bigint)",
-                                 &params, &row);
+    enum pawl_error error =
+        call_function(pawl,
+                      "SELECT decision, replayed, from_state, to_state, " US(
+                          "at") " FROM pawl.transition($1, $2, $3, $4, $5, $6::bigint)",
+                      &params, &row);
     if (error)
         return error;
     *ret_transition = (struct pawl_transition){.decision = move_at(row, 0),
@@ -370,10 +373,11 @@ static enum pawl_error postgres_publish(struct pawl *pawl, const struct pawl_eve
     struct params params = {0};
     PGresult *row;
     ADD_TEXTS(&params, event->type, event->id, event->data, event->tenant);
-    enum pawl_error error = call(pawl, "SELECT pawl.publish($1, $2, $3::jsonb, $4)", &params, &row);
+    enum pawl_error error =
+        call_function(pawl, "SELECT pawl.publish($1, $2, $3::jsonb, $4)", &params, &row);
     if (error)
         return error;
-    *ret_already = says(row, 0, "replayed");
+    *ret_already = column_says(row, 0, "replayed");
     return end_postgres_call(pawl, row);
 }
 
@@ -384,11 +388,11 @@ static enum pawl_error postgres_receive(struct pawl *pawl, const struct pawl_inc
     PGresult *row;
     ADD_TEXTS(&params, incoming->source, incoming->event_id, incoming->payload_hash);
     add_span(&params, incoming->keep_ms, "7 days");
-    enum pawl_error error =
-        call(pawl,
-             "SELECT decision, " US("received_at") ", result"
-                                                   " FROM pawl.receive($1, $2, $3, $4::interval)",
-             &params, &row);
+    enum pawl_error error = call_function(
+        pawl,
+        "SELECT decision, " US("received_at") ", result"
+                                              " FROM pawl.receive($1, $2, $3, $4::interval)",
+        &params, &row);
     if (error)
         return error;
     *ret_received = (struct pawl_received){.decision = decision_at(row, 0),

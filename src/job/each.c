@@ -70,7 +70,7 @@ static void append_item(struct each_list *list, struct groups_item *item)
     list->last = item;
 }
 
-static void prepend(struct each_list *list, struct groups_item *item)
+static void prepend_item(struct each_list *list, struct groups_item *item)
 {
     item->next = list->first;
     list->first = item;
@@ -107,7 +107,7 @@ void each_enqueue(struct each *each, struct each_item *item)
 }
 
 /* The item ends: its memory, and its place. */
-static void drop(struct each *each, struct each_item *item)
+static void drop_item(struct each *each, struct each_item *item)
 {
     CHECK(each->held > 0 && each->held_bytes >= item->bytes);
     each->held--;
@@ -123,7 +123,7 @@ void each_end_item(struct each *each, const struct each_end *end)
     each->counts[end->result]++;
     each->kind->report(each->argument, end);
     if (end->item)
-        drop(each, (struct each_item *)(uintptr_t)end->item);
+        drop_item(each, (struct each_item *)(uintptr_t)end->item);
     if (end->result == EACH_FAILED && each->fails_fast)
         each_stop(each);
 }
@@ -249,7 +249,7 @@ static struct each_item *take_runnable(struct each *each)
         case GROUPS_WAITS:
             break;
         case GROUPS_NO_MEMORY:
-            prepend(&each->queue, item);
+            prepend_item(&each->queue, item);
             each->store_is_down = true;
             each_stop(each);
         }
@@ -319,7 +319,7 @@ void each_fiber_ended(struct each *each)
     each->done(each->argument);
 }
 
-static void work(void *argument)
+static void work_items(void *argument)
 {
     struct each_worker *worker = argument;
     struct each *each = worker->each;
@@ -362,7 +362,7 @@ bool each_start(struct each *each, struct loop *loop)
     for (size_t i = 0; i < each->n_workers; i++) {
         struct each_worker *worker = &each->workers[i];
         *worker = (struct each_worker){.each = each, .own = each->kind->open(each->argument)};
-        if (!worker->own || !fiber_spawn(loop, "worker", work, worker))
+        if (!worker->own || !fiber_spawn(loop, "worker", work_items, worker))
             return false;
     }
     return fiber_spawn(loop, "feeder", each_feed, each);

@@ -183,8 +183,8 @@ static enum each_result judge_looked_up(const struct each_item *item, const stru
 }
 
 /* What would become of an item of which nothing final is known. */
-static enum each_result foresee(const struct each *each, const struct each_item *item,
-                                const struct store_op *op)
+static enum each_result foresee_result(const struct each *each, const struct each_item *item,
+                                       const struct store_op *op)
 {
     const struct record *record = &op->result.record;
     if (op->result.status != STORE_DONE || record_key_is_absent(record, op->result.store_now) ||
@@ -203,7 +203,7 @@ static void sort_out(struct reading *reading)
     for (size_t i = 0; i < batch->n; i++) {
         enum each_result result = judge_looked_up(batch->items[i], &batch->ops[i]);
         if (result == EACH_LEFT && each->is_dry)
-            result = foresee(each, batch->items[i], &batch->ops[i]);
+            result = foresee_result(each, batch->items[i], &batch->ops[i]);
         bool runs = result == EACH_LEFT && !each->is_dry && !each_is_stopped(each);
         if (runs)
             each_enqueue(each, batch->items[i]);
@@ -236,7 +236,7 @@ static void wait_for_room(struct each *each)
     each->feeder_waits = false;
 }
 
-static void feed(struct reading *reading)
+static void feed_items(struct reading *reading)
 {
     struct each *each = reading->each;
     while (!each->all_read && !each_is_stopped(each)) {
@@ -260,7 +260,7 @@ void each_feed(void *argument)
         reading->each = each;
         reading->scratch = arena_make(SCRATCH_MAX);
         reading->problem = buf_make(PROBLEM_MAX);
-        feed(reading);
+        feed_items(reading);
         arena_fini(&reading->scratch);
         buf_fini(&reading->problem);
     } else {

@@ -24,7 +24,7 @@ struct feed {
     struct parker *parker; /* mutex: who waits */
 };
 
-static void destroy(struct feed *feed)
+static void destroy_feed(struct feed *feed)
 {
     cond_fini(&feed->taken);
     mutex_fini(&feed->mutex);
@@ -34,7 +34,7 @@ static void destroy(struct feed *feed)
 }
 
 /* Under the mutex: whoever waits has something to take. */
-static void announce(struct feed *feed)
+static void announce_item(struct feed *feed)
 {
     if (feed->parker)
         parker_wake(feed->parker);
@@ -65,7 +65,7 @@ static void run_feed(void *argument)
         feed->has_ended = n <= 0;
         feed->error = error;
         feed->len = n > 0 ? (size_t)n : 0;
-        announce(feed);
+        announce_item(feed);
         while (feed->len > 0 && !feed->is_abandoned)
             cond_wait(&feed->taken, &feed->mutex);
     }
@@ -73,7 +73,7 @@ static void run_feed(void *argument)
     bool left = feed->is_abandoned;
     mutex_unlock(&feed->mutex);
     if (left)
-        destroy(feed);
+        destroy_feed(feed);
 }
 
 struct feed *feed_new(int fd)
@@ -88,7 +88,7 @@ struct feed *feed_new(int fd)
     cond_init(&feed->taken);
     if (feed->halves[0] && feed->halves[1] && thread_start(&feed->thread, "feed", run_feed, feed))
         return feed;
-    destroy(feed);
+    destroy_feed(feed);
     return NULL;
 }
 
@@ -130,5 +130,5 @@ void feed_free(struct feed *feed)
         return;
     }
     thread_join(&thread);
-    destroy(feed);
+    destroy_feed(feed);
 }

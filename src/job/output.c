@@ -90,7 +90,7 @@ bool output_next(struct slice *body, enum child_stream *ret_stream, struct slice
 /* ---- outcomes ---- */
 
 /* Without memory for one stream the frames of both are lost. */
-static bool lacks(const struct output *output, enum child_stream stream)
+static bool lacks_stream(const struct output *output, enum child_stream stream)
 {
     bool lost = !buf_ok(&output->frames) && output->kept[stream] > 0;
     return lost || output->is_cut[stream];
@@ -101,7 +101,8 @@ struct outcome *output_keep(const struct output *output, int exit_code, struct s
 {
     CHECK(exit_code >= 0 && exit_code <= CODE_MOST); /* output_exit_code reads it again */
     BUF_AUTO struct buf fields = buf_make(FIELDS_MAX);
-    bool cut_output = lacks(output, CHILD_OUTPUT), cut_error = lacks(output, CHILD_ERROR);
+    bool cut_output = lacks_stream(output, CHILD_OUTPUT),
+         cut_error = lacks_stream(output, CHILD_ERROR);
     buf_printf(&fields, "Content-Type: application/vnd.pawl.output\r\nExit-Code: %d\r\n",
                exit_code);
     if (command.len > 0)

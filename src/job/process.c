@@ -96,7 +96,8 @@ static void print_rest(struct process *process)
     }
 }
 
-static void hear(struct child_listener *listener, enum child_stream stream, struct slice bytes)
+static void hear_output(struct child_listener *listener, enum child_stream stream,
+                        struct slice bytes)
 {
     struct process *process = process_of(listener);
     output_add(&process->output, stream, bytes);
@@ -257,7 +258,7 @@ void process_init(struct process *process)
 {
     CHECK(process->settings && process->argv && process->argv[0]);
     process->executor = (struct runner_executor){run, probe, goes_on};
-    process->listener = (struct child_listener){hear, has_output_room};
+    process->listener = (struct child_listener){hear_output, has_output_room};
     output_init(&process->output, process->settings->keep_output);
     for (size_t i = 0; i < OUTPUT_STREAMS; i++)
         process->line[i] = buf_make(LINE_MAX_BYTES * 2);

@@ -29,7 +29,7 @@ static void join_slots(struct slots *slots, struct slots_waiter *waiter)
 }
 
 /* The first one, which need not be who leaves: closing lets all go. */
-static void quit(struct slots *slots, const struct slots_waiter *waiter)
+static void leave_slots(struct slots *slots, const struct slots_waiter *waiter)
 {
     struct slots_waiter **link = &slots->first, *before = NULL;
     while (*link != waiter) {
@@ -62,7 +62,7 @@ static bool enter(struct runner_gate *gate, struct parker *parker)
         CHECK(slots->taken <= slots->most);
         slots->next_at = clock_after(clock_boot_us(), slots->apart_us);
     }
-    quit(slots, &waiter);
+    leave_slots(slots, &waiter);
     return !gate->closed;
 }
 

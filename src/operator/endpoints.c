@@ -265,8 +265,8 @@ static const char *retire_secrets(struct buf *lines, struct slice secrets, struc
 }
 
 /* The new one first: it is the one that stays. */
-static bool rotate(struct acting *acting, const struct registry_entry *entry,
-                   const struct endpoints_wish *wish, int64_t now)
+static bool rotate_secret(struct acting *acting, const struct registry_entry *entry,
+                          const struct endpoints_wish *wish, int64_t now)
 {
     BUF_AUTO struct buf lines = buf_make(MAP_MAX);
     struct store_endpoint_settings *settings = arena_alloc(acting->rows.arena, sizeof *settings);
@@ -305,7 +305,7 @@ static bool apply_endpoint_wish(struct acting *acting, const struct registry_ent
     case ENDPOINTS_DISABLE:
         return set_state(acting, state, true);
     case ENDPOINTS_ROTATE:
-        return rotate(acting, entry, wish, state->changed_at);
+        return rotate_secret(acting, entry, wish, state->changed_at);
     case ENDPOINTS_REMOVE:
         return remove_endpoint(acting, entry, state, wish->actor.force);
     }

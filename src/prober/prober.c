@@ -115,8 +115,8 @@ static struct plan *plan_make(const struct prober_settings *settings)
 
 /* ---- one probe ---- */
 
-static void note(const struct prober *prober, const struct plan *plan, const struct probe *probe,
-                 enum metrics_probe result)
+static void count_probe(const struct prober *prober, const struct plan *plan,
+                        const struct probe *probe, enum metrics_probe result)
 {
     static const char *const results[] = {
 #define X(name, text) text,
@@ -179,7 +179,7 @@ static bool settle_probed(const struct job *job, struct probe *probe,
     return written == ENGINE_STORED;
 }
 
-static void aim(const struct job *job, const struct store_row *row, struct probe *probe)
+static void aim_probe(const struct job *job, const struct store_row *row, struct probe *probe)
 {
     probe->rule = job->rule;
     probe->row = row;
@@ -212,7 +212,7 @@ static void try_prober_service(struct job *job)
     uuid_make(key);
     row.key = slice_of(key);
     row.record.window = false;
-    aim(job, &row, probe);
+    aim_probe(job, &row, probe);
     probe->attempt.send_by = CLOCK_NEVER;
     job->probe = probe;
     probe_send(probe, job->plan->pool);
@@ -227,7 +227,7 @@ static void probe_record(struct job *job, struct probe *probe)
 {
     const struct prober *prober = job->prober;
     enum metrics_probe result;
-    aim(job, &job->row, probe);
+    aim_probe(job, &job->row, probe);
     if (!probe_has_target(probe))
         return;
     if (trial_is_due(job->plan->settings.rules, job->rule))
@@ -240,7 +240,7 @@ static void probe_record(struct job *job, struct probe *probe)
         probe_send(probe, job->plan->pool);
     job->probe = NULL;
     if (settle_probed(job, probe, &result))
-        note(prober, job->plan, probe, result);
+        count_probe(prober, job->plan, probe, result);
     probe_fini(probe);
 }
 

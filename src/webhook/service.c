@@ -102,7 +102,7 @@ static void fan_out(struct webhook_service *service)
         courier_wake(service->courier);
 }
 
-static void sweep(struct webhook_service *service)
+static void sweep_events(struct webhook_service *service)
 {
     bool more = clock_boot_us() >= service->sweep_at;
     if (more)
@@ -115,7 +115,7 @@ static void sweep(struct webhook_service *service)
 }
 
 /* What nobody serves is looked for every now and then, and shown as it was read. */
-static void tend(struct webhook_service *service)
+static void tend_unserved(struct webhook_service *service)
 {
     if (!service->is_declared)
         return;
@@ -129,7 +129,7 @@ static void tend(struct webhook_service *service)
     roster_unref(roster);
 }
 
-static void refresh(struct webhook_service *service)
+static void refresh_registry(struct webhook_service *service)
 {
     if (clock_boot_us() < service->refresh_at)
         return;
@@ -141,7 +141,7 @@ static void refresh(struct webhook_service *service)
         return;
     told_show(&service->told, service->plan->roster);
     service->refresh_at = clock_after(clock_boot_us(), POLL_US);
-    tend(service);
+    tend_unserved(service);
 }
 
 /* ---- what this process serves ---- */
@@ -187,7 +187,7 @@ static void take_next_plan(struct webhook_service *service)
     service_taken(&service->base);
 }
 
-static void declare(struct webhook_service *service)
+static void declare_processes(struct webhook_service *service)
 {
     if (service->next)
         take_next_plan(service);
@@ -211,14 +211,14 @@ static void run_fanout(void *argument)
     service->fanout = fiber_parker();
     service->since = store_now(service->store);
     CHECK(!service->is_declared && !service->former);
-    declare(service);
+    declare_processes(service);
     service_taken(&service->base);
     while (!service->base.draining) {
         service->is_woken = false;
-        declare(service);
-        refresh(service);
+        declare_processes(service);
+        refresh_registry(service);
         fan_out(service);
-        sweep(service);
+        sweep_events(service);
         if (!service->base.draining && !service->is_woken)
             service->fanout->park(service->fanout, clock_after(clock_boot_us(), POLL_US));
     }

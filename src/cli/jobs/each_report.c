@@ -338,7 +338,7 @@ void each_report_waits(void *argument, size_t n)
 
 /* ---- all of them ---- */
 
-static uint64_t ended(const struct each *each)
+static uint64_t count_ended(const struct each *each)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < EACH_RESULTS; i++)
@@ -361,7 +361,7 @@ void each_show_progress(struct each_session *session)
     char line[PRINTER_STATUS_MAX], bar[BAR_WIDTH + 1];
     const struct each *each = &session->each;
     double seconds = (double)(clock_boot_us() - session->started_at) / (double)CLOCK_US_PER_S;
-    uint64_t n = ended(each), all = estimate_all(session);
+    uint64_t n = count_ended(each), all = estimate_all(session);
     uint64_t worked = n - each->counts[EACH_SKIPPED];
     double rate = seconds > 0 ? (double)worked / seconds : 0;
     double left = rate > 0 && all > n ? (double)(all - n) / rate : 0;

@@ -192,7 +192,7 @@ static bool is_json_request(const struct headers *headers, const char *body)
 }
 
 /* `METHOD URL`, or the URL alone. */
-static int split(struct each_session *session, const char **ret_url)
+static int split_target(struct each_session *session, const char **ret_url)
 {
     const char *space = strchr(session->send, ' ');
     struct slice method = slice_make(session->send, space ? (size_t)(space - session->send) : 0);
@@ -242,7 +242,7 @@ static int compile_request(struct each_session *session, const char *url)
 }
 
 /* What a text is with `1` for every value. NULL: no memory. */
-static const char *sample(struct each_session *session, const struct template *template)
+static const char *fill_sample(struct each_session *session, const struct template *template)
 {
     BUF_AUTO struct buf text = buf_make(SAMPLE_MAX);
     for (size_t i = 0; i < template->n; i++) {
@@ -264,7 +264,7 @@ static int try_request(struct each_session *session)
     if (url->n == 0 || url->parts[0].source != TEMPLATE_LITERAL)
         return EXIT_DONE;
     for (size_t i = 0; i < session->n_texts && has_memory; i++)
-        has_memory = (texts[i] = sample(session, &session->texts[i].template));
+        has_memory = (texts[i] = fill_sample(session, &session->texts[i].template));
     if (!has_memory)
         return jobs_say(EXIT_UNAVAILABLE, "out of memory");
     struct client_request request = request_of(session, texts, "1");
@@ -280,7 +280,7 @@ int each_prepare_send(struct each_session *session)
     const char *url = NULL;
     int code = read_each_body(session);
     if (code == EXIT_DONE)
-        code = split(session, &url);
+        code = split_target(session, &url);
     if (code == EXIT_DONE)
         code = compile_request(session, url);
     if (code != EXIT_DONE)

@@ -201,7 +201,7 @@ static void describe_end(const struct query *query, char *what, size_t size)
 }
 
 /* Ends the lease and leaves the record unknown, as it was. */
-static int doubt(struct query *query)
+static int store_doubt(struct query *query)
 {
     KEYS_ACT_AUTO struct keys_act act = {
         .row = query->row, .kind = KEYS_DOUBT, .token = query->probe.attempt.token};
@@ -213,16 +213,16 @@ static int stays_unknown(struct query *query)
 {
     char what[160 + HTTP_MALFORMED_SIZE];
     describe_end(query, what, sizeof what);
-    int code = doubt(query);
+    int code = store_doubt(query);
     return code == EXIT_DONE ? keys_say(query->session, query->row, KEYS_OPEN, what) : code;
 }
 
-static int happened(struct query *query)
+static int store_happened(struct query *query)
 {
     int status;
     struct outcome *outcome = probe_outcome(&query->probe, &status);
     if (!outcome) {
-        (void)doubt(query);
+        (void)store_doubt(query);
         return command_failed(query->options->keys.command, EXIT_UNAVAILABLE,
                               "out of memory; the outcome is still unknown");
     }
@@ -243,7 +243,7 @@ static int did_not_happen(struct query *query)
     int code = keys_settle(query->session, query->row, act);
     if (code != EXIT_TRY_AGAIN)
         return code;
-    int failed = doubt(query);
+    int failed = store_doubt(query);
     return failed == EXIT_DONE ? code : failed;
 }
 
@@ -251,7 +251,7 @@ static int probe_and_settle(struct query *query)
 {
     send_on_own_loop(query);
     enum disposition_write write = probe_end(&query->probe);
-    int code = write == WRITE_COMPLETE  ? happened(query)
+    int code = write == WRITE_COMPLETE  ? store_happened(query)
                : write == WRITE_RELEASE ? did_not_happen(query)
                                         : stays_unknown(query);
     probe_fini(&query->probe);

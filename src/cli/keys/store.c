@@ -85,7 +85,7 @@ static int show_store(void *given)
 
 /* ---- freeze, thaw ---- */
 
-static int set(struct keys_session *session, bool frozen, bool *ret_changed)
+static int set_frozen(struct keys_session *session, bool frozen, bool *ret_changed)
 {
     BUF_AUTO struct buf name = buf_make(STORE_ACTOR_MAX);
     const struct store_actor actor = actor_of(session->options->reason, &name);
@@ -123,7 +123,7 @@ static int freeze(void *given)
     CHECK(options->wait_us >= 0);
     struct freeze_view view = {0};
     bool changed;
-    int code = set(session, true, &changed);
+    int code = set_frozen(session, true, &changed);
     if (code == EXIT_DONE)
         code = wait_until_quiet(session, clock_after(clock_boot_us(), options->wait_us), &view);
     if (code != EXIT_DONE)
@@ -138,7 +138,7 @@ static int thaw(void *given)
 {
     struct keys_session *session = given;
     bool changed;
-    int code = set(session, false, &changed);
+    int code = set_frozen(session, false, &changed);
     if (code == EXIT_DONE)
         puts(changed ? "the store is open again" : "the store was not frozen");
     return code;

@@ -74,7 +74,7 @@ static void report_restored(const struct restored_options *options)
     fwrite(text.at, 1, text.len, stdout);
 }
 
-static int mark(struct keys_session *session, const struct restored_options *options)
+static int mark_restored(struct keys_session *session, const struct restored_options *options)
 {
     CHECK(options->clear == (options->since == 0));
     CHECK(!options->until || options->until > options->since);
@@ -106,7 +106,7 @@ static int run_restored(const struct command *command, struct operands at)
         code = check_times(&options, store_now(session.store));
     if (code == EXIT_DONE)
         code = check_others(&session, &options);
-    return code == EXIT_DONE ? mark(&session, &options) : code;
+    return code == EXIT_DONE ? mark_restored(&session, &options) : code;
 }
 
 /* ---- the row ---- */

@@ -135,7 +135,7 @@ static int act_on_many(struct many_options *options, enum tasks_act act, const c
     return code != EXIT_DONE ? code : reported;
 }
 
-static bool selects(const struct many_options *options)
+static bool selects_operations(const struct many_options *options)
 {
     return options->since != 0 || options->until != 0 || options->session.group || options->lane ||
            options->to || options->dry_run;
@@ -151,7 +151,7 @@ static int act_on_given(struct many_options *options, enum tasks_act act, const 
         return command_misused(session->command, "--dead and --parked exclude each other");
     if (many == (session->operands.n > 0))
         return command_misused(session->command, "needs an ID, --dead or --parked");
-    if (!many && selects(options))
+    if (!many && selects_operations(options))
         return command_misused(session->command,
                                "what selects among many goes with --dead or --parked");
     return many ? act_on_many(options, act, done_to_many) : act_on_one(session, act, done);

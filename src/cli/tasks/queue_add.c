@@ -144,7 +144,7 @@ static int report_added_line(struct adder *adder, size_t i)
 }
 
 /* Stores what has gathered, and prints which operations they are. */
-static int flush(struct adder *adder)
+static int store_gathered(struct adder *adder)
 {
     struct queue_adding adding = {.operations = adder->operations,
                                   .n = adder->n,
@@ -231,7 +231,7 @@ static int add_one(struct adder *adder, struct client_made *made)
                               "what --json gives is no JSON; nothing was added");
     int code = queue_open(session, STORE_COMMAND, true);
     adder->n = 1;
-    return code == EXIT_DONE ? flush(adder) : code;
+    return code == EXIT_DONE ? store_gathered(adder) : code;
 }
 
 static int add_from_options(struct adder *adder)
@@ -295,12 +295,12 @@ static int take_lines(struct adder *adder, const struct queue_operation *default
         bool is_full = adder->n == QUEUE_BATCH_MOST || adder->arena.used > BATCH_BYTES ||
                        adder->options->dedupe_us > 0;
         if (code == EXIT_DONE && is_full)
-            code = flush(adder);
+            code = store_gathered(adder);
     }
     if (lines.error != 0)
         code = refuse_unreadable(adder, &lines, "standard input");
     lines_fini(&lines);
-    int flushed = flush(adder);
+    int flushed = store_gathered(adder);
     return code != EXIT_DONE ? code : flushed;
 }
 

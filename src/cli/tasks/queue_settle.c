@@ -174,7 +174,7 @@ static bool is_edited(const struct settling *settling, const struct rows *rows)
     return true;
 }
 
-static enum store_status save(struct store_saver *saver, struct rows *rows)
+static enum store_status save_settled(struct store_saver *saver, struct rows *rows)
 {
     struct settling *settling = (struct settling *)saver;
     KEYS_FOUND_AUTO struct keys_found found = {0};
@@ -270,7 +270,7 @@ static int settle_task(void *given)
 {
     struct settle_options *options = given;
     struct settling settling = {
-        .saver = {save}, .options = options, .response = buf_make(SIZE_MAX)};
+        .saver = {save_settled}, .options = options, .response = buf_make(SIZE_MAX)};
     if (options->settles_done == options->settles_undone)
         return command_misused(options->session.command, "needs either --done or --not-done");
     if (options->response && !options->settles_done)

@@ -114,7 +114,7 @@ static bool read_otherwise(struct webhook_options *options, const char *given,
 }
 
 /* What often goes wrong, where it would have matched otherwise. */
-static const char *hint(struct webhook_options *options)
+static const char *hint_of_mismatch(struct webhook_options *options)
 {
     struct slice body = options->body;
     if (body.len > 0 && body.at[body.len - 1] == '\n') {
@@ -142,7 +142,7 @@ static int verify_webhook(struct webhook_options *options)
         puts("good");
         return EXIT_DONE;
     }
-    const char *tip = verdict == SIGNATURE_MISMATCH ? hint(options) : "";
+    const char *tip = verdict == SIGNATURE_MISMATCH ? hint_of_mismatch(options) : "";
     enum exit_code code = verdict == SIGNATURE_NO_MEMORY ? EXIT_UNAVAILABLE : EXIT_FINAL_ERROR;
     return command_failed(options->command, code, "%s: the request %s%s",
                           signature_verdict_name(verdict), signature_verdict_text(verdict), tip);

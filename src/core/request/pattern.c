@@ -63,7 +63,7 @@ struct builder {
     struct set follow[PATTERN_POSITIONS_MAX]; /* what may come next */
 };
 
-static bool fail(struct builder *builder, const char *problem)
+static bool fail_pattern(struct builder *builder, const char *problem)
 {
     if (!builder->problem)
         builder->problem = problem;
@@ -84,14 +84,15 @@ static void skip_char(struct builder *builder, char c, const char *problem)
     if (builder->rest.len > 0 && peek_char(builder) == c)
         builder->rest = slice_skip(builder->rest, 1);
     else
-        fail(builder, problem);
+        fail_pattern(builder, problem);
 }
 
 static struct fragment one_position(struct builder *builder, struct byte_class class)
 {
     struct fragment fragment = {0};
     if (builder->n == PATTERN_POSITIONS_MAX) {
-        fail(builder, "with its bounds written out the pattern is longer than 1024 characters");
+        fail_pattern(builder,
+                     "with its bounds written out the pattern is longer than 1024 characters");
         return fragment;
     }
     bit_set(fragment.first.words, builder->n);
@@ -146,7 +147,7 @@ static size_t class_length(struct builder *builder)
     for (size_t i = 2; i + 1 < rest.len; i++)
         if (rest.at[i] == rest.at[1] && rest.at[i + 1] == ']')
             return i + 2;
-    return fail(builder, "a [: in a bracket expression is not closed with :]");
+    return fail_pattern(builder, "a [: in a bracket expression is not closed with :]");
 }
 
 static const char in_brackets[] =
@@ -162,7 +163,7 @@ static bool take_element(struct builder *builder, bool alone, unsigned char *ret
         (length > 0 && rest.at[1] == '=' && !alone))
         return false;
     if (rest.len > 1 && rest.at[0] == '\\' && (ascii_is_letter(rest.at[1]) || rest.at[1] == '-'))
-        return fail(builder, in_brackets);
+        return fail_pattern(builder, in_brackets);
     *ret_byte = (unsigned char)rest.at[length > 0 ? 2 : 0];
     builder->rest = slice_skip(rest, length > 0 ? length : 1);
     return true;
@@ -210,7 +211,8 @@ static struct fragment read_bracket(struct builder *builder)
     for (bool start = true; builder->rest.len > 0 && (start || peek_char(builder) != ']');
          start = false)
         if (!take_members(builder, start, &class))
-            fail(builder, "a bracket expression holds a class, range or element that POSIX lacks");
+            fail_pattern(builder,
+                         "a bracket expression holds a class, range or element that POSIX lacks");
     for (size_t i = 0; negated && i < 4; i++)
         class.words[i] = ~class.words[i];
     skip_char(builder, ']', "a bracket expression is not closed");
@@ -224,11 +226,12 @@ static struct fragment read_choice(struct builder *builder, bool at_start);
 static struct fragment read_parens(struct builder *builder, bool at_start)
 {
     if (builder->depth == DEPTH_MAX)
-        fail(builder, "groups are nested deeper than 16");
+        fail_pattern(builder, "groups are nested deeper than 16");
     skip_char(builder, '(', NULL);
     if (peek_char(builder) == '?')
-        fail(builder, "'(?' is not taken; write (abc) for (?:abc) and [Aa] for a letter in either "
-                      "case, and the whole key instead of (?!..) or (?=..)");
+        fail_pattern(builder,
+                     "'(?' is not taken; write (abc) for (?:abc) and [Aa] for a letter in either "
+                     "case, and the whole key instead of (?!..) or (?=..)");
     builder->depth++;
     struct fragment group = read_choice(builder, at_start);
     builder->depth--;
@@ -242,13 +245,14 @@ static void pass_backslash(struct builder *builder)
     skip_char(builder, '\\', NULL);
     char c = peek_char(builder);
     if (c == '\0')
-        fail(builder, "the pattern ends in a backslash");
+        fail_pattern(builder, "the pattern ends in a backslash");
     else if (c >= '1' && c <= '9')
-        fail(builder, "back-references are not taken");
+        fail_pattern(builder, "back-references are not taken");
     else if (!strchr(".[](){}*+?|^$\\/-", c))
-        fail(builder,
-             "a backslash is allowed only before . [ ] ( ) { } * + ? | ^ $ / - and itself; "
-             "write [0-9] for \\d, [A-Za-z0-9_] for \\w, [[:space:]] for \\s, itself for \\x41");
+        fail_pattern(
+            builder,
+            "a backslash is allowed only before . [ ] ( ) { } * + ? | ^ $ / - and itself; "
+            "write [0-9] for \\d, [A-Za-z0-9_] for \\w, [[:space:]] for \\s, itself for \\x41");
 }
 
 static bool is_quantifier(char c)
@@ -265,7 +269,7 @@ static struct fragment read_atom(struct builder *builder, bool at_start)
     if (c == '(')
         return read_parens(builder, at_start);
     if (is_quantifier(c))
-        fail(builder, "a quantifier follows nothing that it could repeat");
+        fail_pattern(builder, "a quantifier follows nothing that it could repeat");
     if (c == '\\')
         pass_backslash(builder);
     bit_set(class.words, (unsigned char)peek_char(builder));
@@ -297,13 +301,13 @@ static void take_bound(struct builder *builder, struct repeat *repeat)
     struct slice inside;
     struct slice after = slice_cut(slice_skip(builder->rest, 1), '}', &inside);
     if (!after.at || !read_bounds(inside, repeat)) {
-        fail(builder, "a bound is {n}, {n,} or {n,m} with numbers up to 255");
+        fail_pattern(builder, "a bound is {n}, {n,} or {n,m} with numbers up to 255");
         return;
     }
     builder->rest = after;
     builder->bounds += repeat->most == UINT64_MAX ? repeat->least : repeat->most;
     if (builder->bounds > REPEATS_MAX)
-        fail(builder, "all bounds together come to more than 320");
+        fail_pattern(builder, "all bounds together come to more than 320");
 }
 
 /* The quantifier at the front. */
@@ -353,9 +357,9 @@ static struct fragment read_repeated(struct builder *builder, bool at_start)
     if (!is_quantifier(peek_char(builder)))
         return fragment;
     if (fragment.anchored)
-        fail(builder, "a group with '^' or '$' in it is not repeated");
+        fail_pattern(builder, "a group with '^' or '$' in it is not repeated");
     if (fragment.repeats)
-        fail(builder, "nested repeats are not taken");
+        fail_pattern(builder, "nested repeats are not taken");
     struct repeat repeat = take_quantifier(builder);
     fragment = repeat_atom(builder, atom, fragment, &repeat);
     fragment.repeats = true;
@@ -392,7 +396,7 @@ static struct fragment read_branch(struct builder *builder, bool at_start)
     for (char c; (c = peek_char(builder)) != '\0' && c != '|' && c != ')';) {
         if (c != '^' && c != '$') {
             if (whole.closed)
-                fail(builder, anchor_problem);
+                fail_pattern(builder, anchor_problem);
             if (builder->rest.len == 0)
                 break;
             struct fragment next = read_repeated(builder, at_start);
@@ -401,7 +405,7 @@ static struct fragment read_branch(struct builder *builder, bool at_start)
             continue;
         }
         if (c == '^' && !at_start)
-            fail(builder, anchor_problem);
+            fail_pattern(builder, anchor_problem);
         whole.anchored = true;
         whole.closed = whole.closed || c == '$';
         skip_char(builder, c, NULL);
@@ -480,14 +484,14 @@ const struct pattern *pattern_compile(struct slice text, struct arena *arena,
         return NULL;
     builder->rest = text;
     if (text.len == 0)
-        fail(builder, "the pattern is empty");
+        fail_pattern(builder, "the pattern is empty");
     if (text.len > PATTERN_MAX)
-        fail(builder, "the pattern is longer than 256 bytes");
+        fail_pattern(builder, "the pattern is longer than 256 bytes");
     if (slice_find(text, '\0') >= 0)
-        fail(builder, "the pattern holds a NUL");
+        fail_pattern(builder, "the pattern holds a NUL");
     struct fragment whole = read_choice(builder, true);
     if (peek_char(builder) == ')')
-        fail(builder, "a ')' closes nothing");
+        fail_pattern(builder, "a ')' closes nothing");
     CHECK(builder->rest.len == 0);
     if (!builder->problem)
         return make_pattern(builder, &whole, arena);

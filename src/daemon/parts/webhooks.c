@@ -20,8 +20,8 @@ static bool needs_upstream(const struct inbox_settings *inbox)
 }
 
 /* To be dropped (http_upstream_drop) whatever the result. */
-static bool fill(const struct config *config, int stop_fd, struct webhook_wanted *ret_wanted,
-                 char **ret_problem)
+static bool fill_wanted(const struct config *config, int stop_fd, struct webhook_wanted *ret_wanted,
+                        char **ret_problem)
 {
     *ret_wanted = (struct webhook_wanted){.webhooks = config->webhooks,
                                           .inbox = config->inbox,
@@ -81,7 +81,7 @@ static bool start(void **self, struct daemon *daemon, char **ret_problem)
     struct webhook_wanted wanted = {0};
     CHECK(daemon->store && !atomic_load(&daemon->webhooks));
     if (check_names(daemon, daemon->config, ret_problem) &&
-        fill(daemon->config, -1, &wanted, ret_problem))
+        fill_wanted(daemon->config, -1, &wanted, ret_problem))
         *self = webhook_service_start(daemon->store, daemon->log, &wanted);
     http_upstream_drop(&wanted.upstream);
     atomic_store(&daemon->webhooks, *self);
@@ -94,7 +94,7 @@ static bool prepare(void *self, const struct daemon *daemon, const struct config
     struct webhook_wanted wanted;
     if (!check_names(daemon, config, ret_problem))
         return false;
-    bool prepared = fill(config, daemon->signals, &wanted, ret_problem) &&
+    bool prepared = fill_wanted(config, daemon->signals, &wanted, ret_problem) &&
                     webhook_service_prepare(self, &wanted);
     http_upstream_drop(&wanted.upstream);
     return prepared;

@@ -55,7 +55,7 @@ struct packing {
     enum outcome_unpacked result;
 };
 
-static void pack(void *argument)
+static void pack_outcome_body(void *argument)
 {
     struct packing *packing = argument;
     outcome_pack(packing->outcome, packing->compress);
@@ -82,7 +82,7 @@ static void run_packing(struct exchange *x, void (*run)(void *), struct packing 
 void bodies_pack(struct exchange *x, struct outcome *outcome)
 {
     CHECK(x->step == EXCHANGE_SETTLE && outcome);
-    run_packing(x, pack, &(struct packing){.outcome = outcome});
+    run_packing(x, pack_outcome_body, &(struct packing){.outcome = outcome});
     bodies_count(x, outcome->packed.len); /* never refused: the effect has happened */
 }
 
@@ -167,7 +167,7 @@ struct decoding {
     bool ok;
 };
 
-static void decode(void *argument)
+static void run_decoding(void *argument)
 {
     struct decoding *decoding = argument;
     decoding->ok = inflate_decode(decoding->format, buf_slice(decoding->from), decoding->to->max,
@@ -179,7 +179,7 @@ static bool decode_body(struct exchange *x, struct slice coding)
     struct decoding decoding = {.from = &x->response.coded, .to = &x->response.body};
     if (!inflate_format_read(coding, &decoding.format))
         return false;
-    exchange_work(x, decoding.from->len >= OFFLOAD_LEAST, decode, &decoding);
+    exchange_work(x, decoding.from->len >= OFFLOAD_LEAST, run_decoding, &decoding);
     return decoding.ok;
 }
 

@@ -82,7 +82,7 @@ static bool passes_by(const struct exchange *x, enum engine_verdict verdict)
     return undecided && x->rule->store_down_pass && !met && open;
 }
 
-static void own(struct exchange *x)
+static void own_attempt(struct exchange *x)
 {
     CHECK(x->attempt.token > 0);
     x->met = true;
@@ -312,13 +312,13 @@ enum exchange_step decide_attempt(struct exchange *x)
             hold_ended(x->server, x->rule->name);
         if (x->attempt.result.unproved)
             begin_unproved(x->server, x->rule->name);
-        own(x);
+        own_attempt(x);
         return EXCHANGE_FORWARD;
     case ENGINE_PROBE:
-        own(x);
+        own_attempt(x);
         return EXCHANGE_PROBE;
     case ENGINE_INQUIRE:
-        own(x);
+        own_attempt(x);
         return EXCHANGE_INQUIRE;
     case ENGINE_OTHER_RECIPE:
         x->met = true;

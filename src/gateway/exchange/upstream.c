@@ -113,7 +113,7 @@ static enum http_call_result receive_call(struct exchange *x, int64_t until_us)
     return http_call_receive(&x->call, until_us);
 }
 
-static enum http_call_result reach(struct exchange *x)
+static enum http_call_result reach_upstream(struct exchange *x)
 {
     int64_t by = clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us);
     by = clock_first(by, x->deadline);
@@ -220,7 +220,7 @@ static void upstream_response_clear(struct upstream_response *response)
 static enum http_call_result run_upstream_call(struct exchange *x)
 {
     CHECK(x->call.headers.len > 0 && x->deadline > 0);
-    enum http_call_result result = reach(x);
+    enum http_call_result result = reach_upstream(x);
     if (result != HTTP_CALL_DONE) {
         upstream_ended(x->server, &x->call, result);
         return result;

@@ -104,7 +104,7 @@ static bool respond_passed(struct pass *pass)
     return false;
 }
 
-static int64_t after(int64_t duration_us)
+static int64_t deadline_after(int64_t duration_us)
 {
     return clock_after(clock_boot_us(), duration_us);
 }
@@ -114,16 +114,16 @@ static enum http_call_result exchange_once(struct pass *pass, bool *ret_left)
 {
     struct http_call *call = &pass->call;
     enum http_call_result result =
-        http_call_connect(call, after(pass->settings->connect_timeout_us));
+        http_call_connect(call, deadline_after(pass->settings->connect_timeout_us));
     if (result == HTTP_CALL_DONE)
-        result = http_call_send(call, after(pass->settings->limits.write_us));
+        result = http_call_send(call, deadline_after(pass->settings->limits.write_us));
     if (result != HTTP_CALL_DONE)
         return result;
     *ret_left =
         !call->unsent && !(http_session_send_continue(&pass->client->session) && send_body(pass));
     if (*ret_left)
         return result;
-    result = http_call_receive(call, after(pass->settings->read_timeout_us));
+    result = http_call_receive(call, deadline_after(pass->settings->read_timeout_us));
     bool agreed = call->response.status != 101 || tunnel_agreed(&call->response);
     return result == HTTP_CALL_DONE && !agreed ? HTTP_CALL_BROKEN : result;
 }

@@ -79,7 +79,7 @@ static enum moved end_direction(struct direction *d)
 }
 
 /* One step, as far as it goes without waiting. */
-static enum moved move(struct direction *d)
+static enum moved move_bytes(struct direction *d)
 {
     if (d->bytes.len > 0)
         return d->to->io.writable ? write_some(d) : MOVED_NOTHING;
@@ -90,20 +90,20 @@ static enum moved move(struct direction *d)
 
 /* What `from` waits for at the peer it reads from, to which `to` writes: bytes, where none lie
  * ready, and room, where some do. */
-static unsigned wanted(const struct direction *from, const struct direction *to)
+static unsigned wanted_events(const struct direction *from, const struct direction *to)
 {
     return (from->bytes.len == 0 && !from->ended ? FIBER_READ : 0) |
            (to->bytes.len > 0 ? FIBER_WRITE : 0);
 }
 
-static bool wait(struct direction *out, struct direction *in, int64_t deadline)
+static bool wait_for_peers(struct direction *out, struct direction *in, int64_t deadline)
 {
     struct fiber_source sources[2];
     size_t n = 0;
-    if (wanted(out, in) != 0)
-        sources[n++] = (struct fiber_source){&out->from->io, wanted(out, in)};
-    if (wanted(in, out) != 0)
-        sources[n++] = (struct fiber_source){&in->from->io, wanted(in, out)};
+    if (wanted_events(out, in) != 0)
+        sources[n++] = (struct fiber_source){&out->from->io, wanted_events(out, in)};
+    if (wanted_events(in, out) != 0)
+        sources[n++] = (struct fiber_source){&in->from->io, wanted_events(in, out)};
     if (out->bytes.len == 0)
         buf_fini(&out->bytes);
     if (in->bytes.len == 0)
@@ -118,13 +118,13 @@ static bool pass_bytes(struct direction *out, struct direction *in, int64_t idle
 {
     int64_t deadline = clock_after(clock_boot_us(), idle_us);
     while (!out->shut || !in->shut) {
-        enum moved there = move(out);
-        enum moved back = there == MOVED_BROKE ? MOVED_BROKE : move(in);
+        enum moved there = move_bytes(out);
+        enum moved back = there == MOVED_BROKE ? MOVED_BROKE : move_bytes(in);
         if (back == MOVED_BROKE)
             return false;
         if (there == MOVED_SOME || back == MOVED_SOME)
             deadline = clock_after(clock_boot_us(), idle_us);
-        else if (!wait(out, in, deadline))
+        else if (!wait_for_peers(out, in, deadline))
             return true;
     }
     return true;

@@ -43,7 +43,8 @@ static bool verify_event(struct exchange *x)
 }
 
 /* 200, and with `text` that as its body. */
-static enum exchange_step acknowledge(struct exchange *x, struct slice text, enum result result)
+static enum exchange_step acknowledge_event(struct exchange *x, struct slice text,
+                                            enum result result)
 {
     x->response.status = 200;
     x->response.whole = true;
@@ -85,7 +86,7 @@ static bool identify_event(struct exchange *x, struct buf *order)
     if (!identify_read_request(x) || !verify_event(x) || !identify_read_payload(x))
         return false;
     if (is_challenge(x, &challenge)) {
-        (void)acknowledge(x, challenge, RESULT_PASSED);
+        (void)acknowledge_event(x, challenge, RESULT_PASSED);
         return false;
     }
     if (!identify_read_key(x))
@@ -138,14 +139,14 @@ static enum exchange_step store_event(struct exchange *x, struct slice order)
     switch (end) {
     case RECEIPT_STORED:
         config->has_events(config->argument);
-        return acknowledge(x, SLICE(""), RESULT_STORED);
+        return acknowledge_event(x, SLICE(""), RESULT_STORED);
     case RECEIPT_REPLAYED:
-        return acknowledge(x, SLICE(""), RESULT_REPLAYED);
+        return acknowledge_event(x, SLICE(""), RESULT_REPLAYED);
     case RECEIPT_MISMATCH:
         break;
     }
     return x->rule->mismatch_status == 200
-               ? acknowledge(x, SLICE(""), RESULT_MISMATCH)
+               ? acknowledge_event(x, SLICE(""), RESULT_MISMATCH)
                : reply_error(x, ERROR_PAYLOAD_MISMATCH,
                              "an event with this id was received before, with another body");
 }

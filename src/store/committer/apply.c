@@ -383,7 +383,7 @@ static void note_alone(struct store_op *op, const struct record *before)
         op->result.alone = op->result.write == RECORD_WRITTEN && !before->provisional;
 }
 
-static enum backend_status emit(struct apply *apply, const struct emit_written *written)
+static enum backend_status emit_event(struct apply *apply, const struct emit_written *written)
 {
     struct table_change *event;
     enum backend_status status = emit_make(apply->rows, apply->backend, written, &event);
@@ -434,7 +434,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     if (op->result.write == RECORD_WRITTEN)
         apply_bring(apply, op);
     if (op->result.write == RECORD_WRITTEN)
-        found = emit(apply, &(struct emit_written){op, &before, &row, apply->world.now});
+        found = emit_event(apply, &(struct emit_written){op, &before, &row, apply->world.now});
     if (found != BACKEND_OK)
         return found;
     apply_report(apply, op, &row);

@@ -23,7 +23,7 @@ void batch_end_op(struct store_op *op)
 /* ---- what is decided ---- */
 
 /* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
-static bool eligible(const struct store *c, const struct store_op *op, int64_t boot)
+static bool op_is_eligible(const struct store *c, const struct store_op *op, int64_t boot)
 {
     bool full = committer_state(c) == COMMITTER_FULL;
     return !full || op_may_be_refused(op) == committer_writes_wait(c, boot);
@@ -66,7 +66,7 @@ static size_t want_names(struct store *c, int64_t boot)
     take_due_waiters(c, boot);
     for (const struct store_op *op = c->queue.first; op && n < COMMITTER_BATCH_MAX;
          op = op->own.next) {
-        if (!eligible(c, op, boot))
+        if (!op_is_eligible(c, op, boot))
             continue;
         if (!rowset_want(&c->rows, op))
             break;
@@ -89,7 +89,7 @@ static void take_ops(struct store *c, struct batch *batch)
         next = op->own.next;
         if (batch->ops.n + outcomes.n == COMMITTER_BATCH_MAX || bytes > BATCH_BYTES)
             break;
-        if (!eligible(c, op, batch->boot))
+        if (!op_is_eligible(c, op, batch->boot))
             continue;
         bool alone = op->kind == STORE_ROWS && op->rows.terms;
         if (!rowset_knows(&c->rows, op) || (alone && batch->ops.n + outcomes.n > 0))

@@ -31,8 +31,8 @@ void direct_close(struct direct *direct)
     mem_free(direct);
 }
 
-static enum backend_status load(struct direct *direct, const struct store_op *op, size_t sweep,
-                                struct backend_read *ret_read)
+static enum backend_status load_record(struct direct *direct, const struct store_op *op,
+                                       size_t sweep, struct backend_read *ret_read)
 {
     struct backend *backend = direct->backend;
     struct backend_chores chores = {.sweep_most = sweep};
@@ -58,7 +58,7 @@ static enum backend_status run_direct_op(struct direct *direct, struct store_op 
 {
     struct backend *backend = direct->backend;
     struct apply apply = {.backend = backend, .rows = &direct->rows, .may_write = true};
-    enum backend_status status = load(direct, op, sweep, &apply.read);
+    enum backend_status status = load_record(direct, op, sweep, &apply.read);
     if (status != BACKEND_OK)
         return status;
     apply.boot = apply.read.boot;

@@ -15,7 +15,7 @@ struct emitted {
 };
 
 /* What an inquiry finds was done before this life of the key: its event was told then. */
-static bool succeeds(const struct record *before, const struct record *now)
+static bool operation_succeeds(const struct record *before, const struct record *now)
 {
     return !record_is_final(before->status) && !record_is_asking(before) &&
            now->status == RECORD_COMPLETE && now->http_status / 100 == 2;
@@ -68,7 +68,7 @@ enum backend_status emit_make(struct rowset *rows, struct backend *backend,
     struct origin origin;
     bool is_there = false;
     *ret_change = NULL;
-    if (!succeeds(written->before, &written->row->record) ||
+    if (!operation_succeeds(written->before, &written->row->record) ||
         !origin_read(written->row->origin, &origin) || origin.emit.len == 0)
         return BACKEND_OK;
     struct emitted *emitted = arena_alloc(&rows->arena, sizeof *emitted);

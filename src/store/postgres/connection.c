@@ -60,7 +60,7 @@ enum backend_status postgres_distrust(struct postgres_backend *postgres, enum ba
     return status;
 }
 
-static enum backend_status lose(struct postgres_backend *postgres, const char *what)
+static enum backend_status lose_connection(struct postgres_backend *postgres, const char *what)
 {
     postgres_explain(postgres, what);
     postgres_disconnect(postgres);
@@ -194,7 +194,7 @@ void postgres_queue(struct postgres_backend *postgres, const char *sql,
     CHECK(postgres->n_results < POSTGRES_STATEMENTS_MAX);
     postgres->results[postgres->n_results++] = NULL;
     if (postgres->conn && !postgres_params_send(params ? params : &none, postgres->conn, sql))
-        lose(postgres, PQerrorMessage(postgres->conn));
+        lose_connection(postgres, PQerrorMessage(postgres->conn));
 }
 
 void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limits limits)
@@ -228,7 +228,7 @@ void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limi
 }
 
 /* Sends what is to be sent, and takes what has come. False: the connection is lost. */
-static bool pump(struct postgres_backend *postgres)
+static bool pump_socket(struct postgres_backend *postgres)
 {
     PGconn *conn = postgres->conn;
     struct pollfd poll_one = {.fd = PQsocket(conn), .events = POLLIN};
@@ -248,7 +248,7 @@ static bool pump(struct postgres_backend *postgres)
 static bool next_result(struct postgres_backend *postgres, PGresult **ret_result)
 {
     do {
-        if (!pump(postgres))
+        if (!pump_socket(postgres))
             return false;
     } while (PQisBusy(postgres->conn));
     *ret_result = PQgetResult(postgres->conn);
@@ -263,7 +263,7 @@ static bool is_failure(const PGresult *result)
 
 /* Keeps results by statement, up to the Sync; of warnings, those of the last statement, before
  * whose result they come. False: the connection is lost. */
-static bool collect(struct postgres_backend *postgres)
+static bool collect_results(struct postgres_backend *postgres)
 {
     size_t at = 0;
     for (;;) {
@@ -336,9 +336,9 @@ enum backend_status postgres_finish(struct postgres_backend *postgres)
 {
     if (!postgres->conn)
         return BACKEND_BUSY;
-    if (PQpipelineSync(postgres->conn) != 1 || !collect(postgres)) {
+    if (PQpipelineSync(postgres->conn) != 1 || !collect_results(postgres)) {
         postgres->failure.at = postgres->n_results;
-        return lose(postgres, why_lost(postgres));
+        return lose_connection(postgres, why_lost(postgres));
     }
     return judge_connection(postgres);
 }

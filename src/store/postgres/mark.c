@@ -22,7 +22,7 @@ static struct postgres_mark new_mark(void)
 
 /* What the load of this batch found may be acknowledged by its save: what was unsure up to there,
  * too. So it is to be there where that one writes. */
-static int64_t lowest(const struct postgres_mark *mark)
+static int64_t lowest_unsure(const struct postgres_mark *mark)
 {
     return mark->low < mark->loaded ? mark->loaded : mark->low;
 }
@@ -37,7 +37,7 @@ static bool is_unsure(const struct postgres_mark *mark)
  * may be of a store that went back. */
 static bool may_be_missing(const struct postgres_backend *postgres)
 {
-    return lowest(&postgres->mark) == 0 || postgres->now - postgres->written_at > AWAY_US;
+    return lowest_unsure(&postgres->mark) == 0 || postgres->now - postgres->written_at > AWAY_US;
 }
 
 static void begin_mark(struct postgres_backend *postgres)
@@ -53,7 +53,7 @@ static void add_mark_param(struct postgres_backend *postgres, struct postgres_pa
                            int64_t value)
 {
     const struct postgres_mark *mark = &postgres->mark, *held = &postgres->held_mark;
-    const int64_t numbers[] = {mark->by,          lowest(mark),
+    const int64_t numbers[] = {mark->by,          lowest_unsure(mark),
                                mark->high,        value,
                                postgres->lift,    postgres->mark_token,
                                postgres->mark_at, may_be_missing(postgres),
@@ -75,7 +75,7 @@ void postgres_add_mark(struct postgres_backend *postgres, struct postgres_params
 }
 
 /* Those of its own epoch that this process drew are below those that are drawn from now on. */
-static void notice(struct postgres_backend *postgres)
+static void notice_drawn(struct postgres_backend *postgres)
 {
     struct backend_back *back = &postgres->backend.back;
     back->times++;
@@ -92,9 +92,9 @@ static void notice(struct postgres_backend *postgres)
 void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status status)
 {
     struct postgres_mark *mark = &postgres->mark;
-    bool is_sure = lowest(mark) == mark->low;
+    bool is_sure = lowest_unsure(mark) == mark->low;
     if (postgres->failure.went_back && is_sure)
-        notice(postgres);
+        notice_drawn(postgres);
     if (status == BACKEND_UNSURE)
         mark->unsure = mark->high;
     if (status != BACKEND_OK)

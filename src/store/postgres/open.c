@@ -45,7 +45,7 @@ static const struct backend_ops postgres_ops = {
 
 /* ---- opening ---- */
 
-static const char *option(const PQconninfoOption *options, const char *name)
+static const char *option_value(const PQconninfoOption *options, const char *name)
 {
     while (options->keyword && strcmp(options->keyword, name) != 0)
         options++;
@@ -56,9 +56,10 @@ static const char *option(const PQconninfoOption *options, const char *name)
 static char *place_of_server(const PQconninfoOption *options)
 {
     struct buf place BUF_AUTO = buf_make(4096);
-    const char *user = option(options, "user"), *port = option(options, "port");
-    buf_printf(&place, "postgres://%s%s%s%s%s/%s", user, *user ? "@" : "", option(options, "host"),
-               *port ? ":" : "", port, option(options, "dbname"));
+    const char *user = option_value(options, "user"), *port = option_value(options, "port");
+    buf_printf(&place, "postgres://%s%s%s%s%s/%s", user, *user ? "@" : "",
+               option_value(options, "host"), *port ? ":" : "", port,
+               option_value(options, "dbname"));
     return buf_take(&place);
 }
 
@@ -102,9 +103,10 @@ static bool connect_first(struct postgres_backend *postgres, const struct store_
 }
 
 /* With an @ or a / in the password as they stand, part of it becomes one of these. */
-static const char *misread(const PQconninfoOption *options)
+static const char *misread_option(const PQconninfoOption *options)
 {
-    bool any = strchr(option(options, "host"), '@') || strchr(option(options, "dbname"), '@');
+    bool any =
+        strchr(option_value(options, "host"), '@') || strchr(option_value(options, "dbname"), '@');
     return any ? "its URL contains more than one @: in a password write %40 for @ and %2F for /"
                : NULL;
 }
@@ -128,11 +130,11 @@ static bool take_config(struct postgres_backend *postgres, const struct store_co
 {
     char *wrong = NULL;
     PQconninfoOption *options = PQconninfoParse(config->path, &wrong);
-    const char *refused = options ? misread(options) : NULL;
+    const char *refused = options ? misread_option(options) : NULL;
     if (refused)
         *ret_problem = mem_copy(refused, strlen(refused));
     postgres->place = options && !refused ? place_of_server(options) : NULL;
-    postgres->names_session = options && *option(options, "target_session_attrs");
+    postgres->names_session = options && *option_value(options, "target_session_attrs");
     postgres->url = mem_copy(config->path, strlen(config->path));
     if (wrong)
         *ret_problem = explain_url(wrong);

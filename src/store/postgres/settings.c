@@ -18,7 +18,7 @@
     " AND r.application_name OPERATOR(pg_catalog.<>) 'pg_basebackup'::pg_catalog.text"             \
     " AND r.application_name OPERATOR(pg_catalog.<>) 'pg_receivewal'::pg_catalog.text)"
 
-static enum durability_setting setting(const PGresult *result, int column, const char *off)
+static enum durability_setting durability_of(const PGresult *result, int column, const char *off)
 {
     if (PQgetisnull(result, 0, column))
         return SETTING_UNREAD;
@@ -44,9 +44,9 @@ void postgres_queue_durability(struct postgres_backend *postgres)
 
 void postgres_read_durability(struct postgres_backend *postgres, const PGresult *result)
 {
-    struct durability seen = {.fsync = setting(result, 0, "off"),
-                              .full_page_writes = setting(result, 1, "off"),
-                              .synchronous = setting(result, 2, ""),
+    struct durability seen = {.fsync = durability_of(result, 0, "off"),
+                              .full_page_writes = durability_of(result, 1, "off"),
+                              .synchronous = durability_of(result, 2, ""),
                               .follows = postgres->follows,
                               .n_standbys = (long)postgres_number(result, 0, 3)};
     postgres->backend.weakness = durability_judge(&seen);

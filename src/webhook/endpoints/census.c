@@ -168,8 +168,9 @@ static void choose_names(struct census *census)
     }
 }
 
-static enum store_status build(struct census *census, struct store_found *serves,
-                               const struct store_found *names, const struct store_found *processes)
+static enum store_status build_census(struct census *census, struct store_found *serves,
+                                      const struct store_found *names,
+                                      const struct store_found *processes)
 {
     order_living(serves, processes, census);
     census->entries =
@@ -203,7 +204,7 @@ enum store_status census_read(struct census *census, struct store *store, struct
         status = rows_find_all(&rows, &roster_table, &names);
     if (status == STORE_DONE) {
         read.until = clock_after(read.now, CENSUS_EVERY_US);
-        status = build(&read, &serves, &names, &processes);
+        status = build_census(&read, &serves, &names, &processes);
     }
     if (status != STORE_DONE) {
         census_fini(&read);

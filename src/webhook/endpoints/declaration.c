@@ -95,7 +95,7 @@ static enum store_status remove_half(struct declaration *declaration)
 }
 
 /* Alone on its store, it knows that those before it are dead. */
-static void bury(struct declaration *declaration)
+static void bury_dead(struct declaration *declaration)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct store_found found;
@@ -254,7 +254,7 @@ enum store_status declaration_make(struct declaration *declaration, const struct
     if (remove_half(declaration) != STORE_DONE)
         return STORE_DOWN;
     if (before.row.id == 0)
-        bury(declaration);
+        bury_dead(declaration);
     declaration->process = (struct store_process){0};
     enum store_status status = declared.n > 0 ? write_declared(declaration, &declared) : STORE_DONE;
     if (status != STORE_DONE) {
