@@ -52,7 +52,7 @@ __attribute__((constructor)) static void crash_arm(void)
     trap_arm(&hang_trap, getenv("PAWL_HANG_AT"));
 }
 
-static void hang_forever(void)
+static void hang_while_asked(void)
 {
     const char *path = getenv("PAWL_HANG_WHILE");
     while (path && truncate(path, 1) == 0)
@@ -69,7 +69,7 @@ static void trap_pass(struct trap *trap, enum crash_point point)
 void crash_pass(enum crash_point point)
 {
     if (hang_trap.point == point && atomic_load(&hang_trap.passes_left) > 0)
-        hang_forever();
+        hang_while_asked();
     trap_pass(&stop_trap, point);
     trap_pass(&crash_trap, point);
 }

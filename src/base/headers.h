@@ -10,7 +10,7 @@
 #include "base/buf.h"
 
 #define HEADERS_MAX 100     /* field lines in one message; more is refused */
-#define HEADERS_HOPS_MAX 32 /* members of its Connection lists, empty ones too; more is refused */
+#define HEADERS_HOPS_MAX 32 /* members of its Connection lists; more is refused */
 
 struct header {
     struct slice name;

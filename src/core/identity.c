@@ -55,7 +55,7 @@ static bool folds_case(const struct rule *rule, const struct template *template,
     return format && key_format_folds(format);
 }
 
-/* A literal is between quotes of its own, as it may look like a source. */
+/* A literal comes behind its length, as it may look like a source. */
 static void add_identity_part(struct buf *buf, const struct rule *rule,
                               const struct template *template, const struct template_part *part)
 {

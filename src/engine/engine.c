@@ -96,7 +96,7 @@ static bool get_copy(struct engine *engine, const struct attempt *attempt, int64
     return cache_get(engine->cache, &key, now, forgets, ret_cached);
 }
 
-bool engine_has_copy(struct engine *engine, const struct attempt *attempt)
+bool engine_look_for_copy(struct engine *engine, const struct attempt *attempt)
 {
     struct cached cached;
     int64_t now = 0;

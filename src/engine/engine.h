@@ -145,7 +145,7 @@ char *attempt_take_key(struct attempt *attempt);
 bool attempt_may_have_met(const struct attempt *attempt);
 
 /* Whether the cache could decide a begin that came now. */
-bool engine_has_copy(struct engine *engine, const struct attempt *attempt);
+bool engine_look_for_copy(struct engine *engine, const struct attempt *attempt);
 
 /* Decides. Returns when decided, at `deadline_us` (boot time), or when the parker is interrupted;
  * what was being applied then is waited for, so that nothing is acquired unseen. Of a replay from

@@ -107,7 +107,7 @@ static void fiber_unwatch(struct fiber *self)
 }
 
 /* Whether the wait has come to its end, and by what. */
-static bool fiber_settled(struct fiber *self, enum fiber_wake *ret_wake)
+static bool take_fiber_wake(struct fiber *self, enum fiber_wake *ret_wake)
 {
     if (fiber_sources_ready(self)) {
         *ret_wake = FIBER_READY;
@@ -132,12 +132,12 @@ enum fiber_wake fiber_block(const struct fiber_source *sources, size_t n, int64_
     self->wakeable = wakeable;
     self->expired = false;
     enum fiber_wake wake;
-    if (!fiber_settled(self, &wake)) {
+    if (!take_fiber_wake(self, &wake)) {
         fiber_watch(self);
         timers_arm(&self->loop->timers, &self->timer, deadline_us);
         do
             loop_switch_from(self, FIBER_PARKED);
-        while (!fiber_settled(self, &wake));
+        while (!take_fiber_wake(self, &wake));
         timers_disarm(&self->loop->timers, &self->timer);
         fiber_unwatch(self);
     }

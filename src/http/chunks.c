@@ -63,7 +63,7 @@ static enum state behind_lf(struct http_chunks *chunks, enum state state)
 }
 
 /* Whether `c` ends a line. Of a response, the first one decides how all do. */
-static bool ends_line(struct http_chunks *chunks, char c)
+static bool take_line_end(struct http_chunks *chunks, char c)
 {
     if (c != '\r' && !(c == '\n' && chunks->is_response))
         return false;
@@ -82,7 +82,7 @@ static enum state end_line(struct http_chunks *chunks, char c, enum state lf)
 /* Behind a size: blanks, in responses, and then what may follow it. */
 static enum state on_blanks(struct http_chunks *chunks, char c)
 {
-    if (ends_line(chunks, c))
+    if (take_line_end(chunks, c))
         return end_line(chunks, c, STATE_SIZE_LF);
     if (c == ';')
         return STATE_EXTENSION;
@@ -110,7 +110,7 @@ static enum state on_size(struct http_chunks *chunks, char c)
 
 static enum state on_extension(struct http_chunks *chunks, char c)
 {
-    if (ends_line(chunks, c))
+    if (take_line_end(chunks, c))
         return end_line(chunks, c, STATE_SIZE_LF);
     if (++chunks->line_len > LINE_MAX_LEN || !header_is_text(slice_make(&c, 1)))
         return refuse_chunks(chunks, HTTP_REFUSAL_CHUNK);
@@ -119,7 +119,7 @@ static enum state on_extension(struct http_chunks *chunks, char c)
 
 static enum state on_data_end(struct http_chunks *chunks, char c)
 {
-    if (ends_line(chunks, c))
+    if (take_line_end(chunks, c))
         return end_line(chunks, c, STATE_DATA_LF);
     return refuse_chunks(chunks, HTTP_REFUSAL_CHUNK);
 }
@@ -128,9 +128,8 @@ static enum state on_name(struct http_chunks *chunks, char c);
 
 static enum state on_line(struct http_chunks *chunks, char c)
 {
-    chunks->line_len = 0;
     chunks->name[0] = '\0';
-    return ends_line(chunks, c) ? end_line(chunks, c, STATE_END_LF) : on_name(chunks, c);
+    return take_line_end(chunks, c) ? end_line(chunks, c, STATE_END_LF) : on_name(chunks, c);
 }
 
 static bool is_forbidden(const struct http_chunks *chunks)
@@ -155,7 +154,7 @@ static enum state on_name(struct http_chunks *chunks, char c)
 
 static enum state on_value(struct http_chunks *chunks, char c)
 {
-    if (ends_line(chunks, c))
+    if (take_line_end(chunks, c))
         return end_line(chunks, c, STATE_VALUE_LF);
     chunks->line_len++;
     if (!header_is_text(slice_make(&c, 1)))

@@ -7,9 +7,7 @@
 #include "job/each_priv.h"
 #include "job/job.h"
 
-#define LOOK_AGAIN_US                                                                              \
-    (INT64_C(500) * CLOCK_US_PER_MS) /* at one in progress elsewhere, at a time                    \
-                                      */
+#define LOOK_AGAIN_US (INT64_C(500) * CLOCK_US_PER_MS) /* at one in progress elsewhere */
 
 struct each_worker {
     struct each *each;

@@ -168,7 +168,6 @@ static int run_child(struct process *process, const struct runner_attempt *attem
         process->output.is_cut[stream] |=
             (stream == CHILD_OUTPUT ? &result.output : &result.error)->truncated;
     process->timed_out = result.timed_out;
-    process->signal = result.signal;
     process->exit_code = code_of_child(&result);
     process->signal = result.timed_out ? 0 : result.signal;
     end_what_it_left(process, attempt);

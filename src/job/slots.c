@@ -21,14 +21,11 @@ static void wake_first(const struct slots *slots)
 static void join_slots(struct slots *slots, struct slots_waiter *waiter)
 {
     CHECK(!slots->first == !slots->last);
-    if (slots->last)
-        slots->last->next = waiter;
-    else
-        slots->first = waiter;
+    *(slots->last ? &slots->last->next : &slots->first) = waiter;
     slots->last = waiter;
 }
 
-/* The first one, which need not be who leaves: closing lets all go. */
+/* Wherever it waits: once closed, they leave in any order. */
 static void leave_slots(struct slots *slots, const struct slots_waiter *waiter)
 {
     struct slots_waiter **link = &slots->first, *before = NULL;

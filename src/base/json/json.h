@@ -5,7 +5,7 @@
  * The reader builds a tree over the caller's bytes. It keeps what hashing needs and no library in
  * Debian gives: number literals exactly as written, duplicate member names reported, lone
  * surrogates refused. Depth is bounded by JSON_DEPTH_MAX, numbers as base/text/number.h says (RFC
- * 8259 section 9 allows both). Nothing recursive: depth costs no stack.
+ * 8259 section 9 allows both). Reading does not recurse: depth costs no stack.
  *
  * Cost: one struct json (64 bytes) for each value in the arena, so a body of n bytes may need 32 n
  * (`[1,1,1...`); time grows as n log n, whatever the member names are.

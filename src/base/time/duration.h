@@ -19,7 +19,7 @@ bool duration_parse(struct slice text, int64_t *ret_us);
  * no whole millisecond is written in `us`, which is for people and is not read back. */
 void duration_print(struct buf *buf, int64_t us);
 
-/* Bytes. False: something else, or more than a uint64 holds. */
+/* Bytes. False: something else, or a number of more than 19 digits, or more than a uint64 holds. */
 bool size_parse(struct slice text, uint64_t *ret_bytes);
 
 #endif

@@ -28,7 +28,8 @@ const struct pattern *pattern_compile(struct slice text, struct arena *arena,
                                       struct slice *ret_problem);
 
 /* Whether all of `text` matches. Thread-safe, and the time is bounded: each of at most 255 bytes
- * joins at most 1024 masks of 16 words, which takes some 2 ms; a usual pattern takes 1 us. */
+ * joins at most 1024 masks of 16 words, which takes some milliseconds; a usual pattern takes 1 us.
+ */
 bool pattern_matches(const struct pattern *pattern, struct slice text);
 
 #endif

@@ -6,10 +6,10 @@
  *
  *     {"rules": [{"name", "match", "protected", "key", "tenant", "lifetime", "compared", "kept",
  *                 "duplicate", "mismatch_status", "in_progress", "unknown", "retry",
- *                 "store_down"}, ..],
+ *                 "store_down", "once", "max_request_body"}, ..],
  *      "errors": {CODE: {"status", "title", "retryable", "safe_new_key", "hint"}, ..}}
  *
- * `tenant.authorized`: the service authorizes each request before it begins. `kept.stream`:
+ * `tenant.authorized`: the service authorizes each request before it begins. `kept.streamed`:
  * responses pass live, and only that there was one is kept. A rule with `protect: false` is listed
  * with `protected` false and nothing more: a client must know that a retry there may happen twice.
  */

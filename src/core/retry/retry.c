@@ -327,9 +327,11 @@ bool retry_choose(struct retry_choices *choices, struct slice list, enum retry_c
 
 bool retry_choose_not_done(struct retry_choices *choices, struct slice condition)
 {
-    return choices->n_not_done < RETRY_CONDITIONS_MOST &&
-           condition_read(condition, &choices->not_done[choices->n_not_done]) &&
-           ++choices->n_not_done > 0;
+    if (choices->n_not_done == RETRY_CONDITIONS_MOST ||
+        !condition_read(condition, &choices->not_done[choices->n_not_done]))
+        return false;
+    choices->n_not_done++;
+    return true;
 }
 
 #define SECONDS_MOST ((uint64_t)(CLOCK_NEVER / CLOCK_US_PER_S))

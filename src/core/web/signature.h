@@ -4,15 +4,15 @@
  * scheme is a row of one table, read both ways:
  *
  *      scheme    signature                                    signed bytes               secret
- *      standard  webhook-signature: v1,BASE64 v1a,BASE64 ...  {id}.{timestamp}.{body}    whsec_,
- * whsk_ stripe    Stripe-Signature: t=TIME,v1=HEX,...          {timestamp}.{body}         as it is
+ *      standard  webhook-signature: v1,BASE64 v1a,BASE64 ...  {id}.{timestamp}.{body}    whsec_
+ *      stripe    Stripe-Signature: t=TIME,v1=HEX,...          {timestamp}.{body}         as it is
  *      github    X-Hub-Signature-256: sha256=HEX              {body}                     as it is
  *      slack     X-Slack-Signature: v0=HEX                    v0:{timestamp}:{body}      as it is
  *      shopify   X-Shopify-Hmac-Sha256: BASE64                {body}                     as it is
  *
- * and a scheme of the caller's own is one more row. Sources: Standard Webhooks 1.0.0; the senders'
- * own documentation. Pure: nothing is read but the arguments. Several secrets sign while they
- * rotate; any of them verifies.
+ * (standard: or whsk_) and a scheme of the caller's own is one more row. Sources: Standard
+ * Webhooks 1.0.0; the senders' own documentation. Pure: nothing is read but the arguments. Several
+ * secrets sign while they rotate; any of them verifies.
  */
 #ifndef PAWL_CORE_SIGNATURE_H
 #define PAWL_CORE_SIGNATURE_H

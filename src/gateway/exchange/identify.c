@@ -498,7 +498,7 @@ static bool identify(struct exchange *x, bool *ret_bypass)
     if (!fill_request_attempt(x))
         return false;
     /* Only a new record keeps it: a response in the cache is replayed without. */
-    if (!identify_takes_long(x) && !engine_has_copy(x->server->config->engine, &x->attempt))
+    if (!identify_takes_long(x) && !engine_look_for_copy(x->server->config->engine, &x->attempt))
         write_fingerprint(x, &x->rule->payload);
     return true;
 }

@@ -8,9 +8,8 @@
 #include <netinet/in.h>
 #include <stdatomic.h>
 
-#define OWN_MAX                                                                                    \
-    256 /* addresses of this machine; more are not looked at: private ones are refused             \
-           by their range */
+/* Addresses of this machine; more are not looked at: private ones are refused by their range. */
+#define OWN_MAX 256
 
 struct http_guard {
     atomic_int refs;

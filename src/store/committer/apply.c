@@ -39,7 +39,7 @@ int64_t apply_token_above(const struct apply *apply, const struct record *record
     return next > record->token ? next : record->token + 1;
 }
 
-bool apply_lags(struct apply *apply, const struct record *before, const struct record *after)
+bool apply_note_lag(struct apply *apply, const struct record *before, const struct record *after)
 {
     bool acquired = after->token > before->token;
     apply->lags = acquired && after->token != apply_next_token(apply);
@@ -422,7 +422,7 @@ static enum backend_status apply_write(struct apply *apply, struct store_op *op,
     CHECK(record_is_sound(&row.record));
     if (op->kind == STORE_FINISH)
         note_alone(op, &before);
-    if (apply_lags(apply, &before, &row.record))
+    if (apply_note_lag(apply, &before, &row.record))
         return BACKEND_OK;
     bool frozen = before.provisional && !row.record.provisional;
     if (op->result.write == RECORD_WRITTEN || op->result.write == RECORD_EARLY || frozen) {

@@ -53,7 +53,7 @@ int64_t apply_take_token(struct apply *apply);
  * one that is for nobody. An operation that acquired the record with that one changes nothing:
  * `lags`. */
 int64_t apply_token_above(const struct apply *apply, const struct record *record);
-bool apply_lags(struct apply *apply, const struct record *before, const struct record *after);
+bool apply_note_lag(struct apply *apply, const struct record *before, const struct record *after);
 
 /* What the operation brings is saved with what else it changes. */
 void apply_bring(struct apply *apply, const struct store_op *op);

@@ -343,7 +343,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
     find_holder(apply, op->arrival.once, &row);
     struct store_row held = row;
     struct once_decision answer = decide_on_holder(apply, op, false, &row);
-    if (apply_lags(apply, &held.record, &row.record))
+    if (apply_note_lag(apply, &held.record, &row.record))
         return BACKEND_OK;
     bool writes = answer.changed || answer.act != ONCE_NOTHING;
     op->result.by_once = true;
@@ -424,7 +424,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
     op->result.verdict = RECORD_MISMATCH;
     if (!has_other_value(op, old))
         decide_own(apply, op, &row, &changed);
-    if (apply_lags(apply, &old->record, &row.record))
+    if (apply_note_lag(apply, &old->record, &row.record))
         return BACKEND_OK;
     if (changed && refuses(apply, op))
         return BACKEND_OK;

@@ -115,7 +115,7 @@ static void note_lease(struct store *c, const struct store_op *op, int64_t boot)
     if (!acquired)
         return;
     c->lease_least = clock_first(c->lease_least, op->begin.lease_us);
-    c->due[DUE_BEAT] = clock_first(c->due[DUE_BEAT], boot + c->lease_least / 3);
+    c->due[DUE_BEAT] = clock_first(c->due[DUE_BEAT], boot + c->lease_least / BEATS_OF_LEASE);
 }
 
 static bool may_wait(const struct store_op *op, int64_t boot)
@@ -237,7 +237,7 @@ static bool report_locked(const struct apply *apply, struct store_op *op)
 
 /* A lock that another batch holds is free again in milliseconds: a begin that met one is decided
  * again, at once and then every COMMITTER_LOCKED_US, before it is told that it is in progress. */
-static bool tries_again(struct batch *batch, struct op_list *from, struct store_op *op)
+static bool try_op_again(struct batch *batch, struct op_list *from, struct store_op *op)
 {
     int64_t boot = clock_boot_us();
     bool first = op->own.locked_until == 0;
@@ -298,7 +298,7 @@ static void undo_op(struct batch *batch, struct op_list *from, struct store_op *
         list_append(&batch->decided, op);
         return;
     }
-    if (locked && tries_again(batch, from, op))
+    if (locked && try_op_again(batch, from, op))
         return;
     bool reported = locked && report_locked(&batch->apply, op);
     op->begin.waited = may_wait(op, batch->boot);

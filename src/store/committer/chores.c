@@ -2,7 +2,6 @@
 /* What the committer does in a batch of its own accord: a beat, expired rows deleted. */
 #include "store/committer/state.h"
 
-#define BEATS_OF_LEASE 3
 #define MISSED_TRIES 10 /* of a beat that met something in its way, until the next one */
 
 /* A record takes two operations at least, a begin and what ends it, and two steps at most, its

@@ -9,7 +9,7 @@
  *
  * One batch is drawn in batch.h. What goes wrong with it:
  *   full        outcomes stay queued and are tried again; meanwhile begins may read, not write
- *   held, gone  everything stays queued; after `timeout_us` begins are refused at submit
+ *   held, away  everything stays queued; after `timeout_us` begins are refused at submit
  *   dead        everything ends as STORE_DEAD (machine.h has the states)
  *
  * submit.c is its door for other threads; watch.c counts.

@@ -16,6 +16,7 @@
 #include "store/counts.h"
 
 #define COMMITTER_BATCH_MAX 256                   /* operations in one transaction */
+#define BEATS_OF_LEASE 3                          /* in the time of a lease */
 #define COMMITTER_SWEEP_MAX 64                    /* expired rows in one transaction, and one */
                                                   /* more for each of its operations */
 #define COMMITTER_RETRY_US (INT64_C(100) * 1000)  /* after no space, busy, gone */
@@ -32,7 +33,7 @@ enum committer_due {
     DUE_SWEEP,
     DUE_LOOK, /* for other processes, while any waits */
     DUE_GAUGE,
-    DUE_RETRY, /* held, gone: the next batch */
+    DUE_RETRY, /* held, away: the next batch */
     DUE_WRITE, /* full: the next batch that writes */
     DUE_TELL,  /* while `tells`: the next batch that does nothing else */
     COMMITTER_DUES,

@@ -299,7 +299,7 @@ static int64_t since_of(const PGresult *result)
 }
 
 /* The first statement that failed says why. */
-static enum backend_status judge_connection(struct postgres_backend *postgres)
+static enum backend_status judge_results(struct postgres_backend *postgres)
 {
     size_t at = 0;
     while (at < postgres->n_results && !is_failure(postgres->results[at]))
@@ -340,7 +340,7 @@ enum backend_status postgres_finish(struct postgres_backend *postgres)
         postgres->failure.at = postgres->n_results;
         return lose_connection(postgres, why_lost(postgres));
     }
-    return judge_connection(postgres);
+    return judge_results(postgres);
 }
 
 enum backend_status postgres_start_transaction(struct postgres_backend *postgres)

@@ -5,7 +5,6 @@
 #define TOKENS 256 /* of a block: the increment of pawl.token */
 /* Of a kept response that comes with its record; a larger one is asked for when it is wanted. */
 #define OUTCOME_SMALL 16384
-#define NAMES_BYTES_MAX ((size_t)1024 * 1024)
 
 /* What stands before a row in the type pawl.loaded of the schema; behind it stand the columns of
  * columns.h. None is named in a load: that would be parsed in each batch. */

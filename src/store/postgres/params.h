@@ -34,8 +34,7 @@ void postgres_add_number(struct postgres_params *params, int64_t number);
 void postgres_add_bytes(struct postgres_params *params, struct slice bytes);
 /* NULL where `.at` is. */
 void postgres_add_filter(struct postgres_params *params, struct slice bytes);
-/* An array of elements of that type, which follow. `type`: of the array, 0: the server finds out.
- */
+/* An array of elements of that type, which follow. */
 void postgres_array_begin(struct postgres_params *params, Oid element);
 void postgres_array_end(struct postgres_params *params);
 /* An element of an array: of numbers, of bytes; or a row of the columns that follow. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The PostgreSQL backend, for its own files: connection.c (libpq), params.c (bytes on the wire),
- * open.c, schema.c, settings.c, load.c, save.c, mark.c, chores.c, scan.c (lists, kept responses,
- * who waits), tables.c and queries.c (rows of modules). docs/decisions/0023-postgresql.md has the
- * reasons.
+ * open.c, schema.c, settings.c, load.c, save.c, mark.c, chores.c, scan.c (lists, who waits),
+ * tables.c and queries.c (rows of modules). docs/decisions/0023-postgresql.md has the reasons.
  *
  * A batch is two round trips, each one pipeline of statements with one Sync behind it, so that no
  * transaction ever waits for this process:
@@ -140,7 +139,7 @@ static inline int64_t postgres_counts_as(const struct postgres_backend *postgres
 
 /* ---- connection.c ---- */
 
-/* Connects where it is not. GONE: there is no server now, or no schema of ours. */
+/* Connects where it is not. AWAY: there is no server now, or no schema of ours. */
 enum backend_status postgres_connect(struct postgres_backend *postgres);
 void postgres_disconnect(struct postgres_backend *postgres);
 /* An exchange: statements are queued, sent together, and all answered. `params` NULL: none. */
@@ -148,7 +147,7 @@ enum backend_status postgres_start(struct postgres_backend *postgres);
 void postgres_queue(struct postgres_backend *postgres, const char *sql,
                     const struct postgres_params *params);
 enum backend_status postgres_finish(struct postgres_backend *postgres);
-/* The same for a transaction: between BEGIN and COMMIT. `*ret_unsure`: it may have happened. */
+/* The same for a transaction: between BEGIN and COMMIT. UNSURE: it may have happened. */
 enum backend_status postgres_start_transaction(struct postgres_backend *postgres);
 enum backend_status postgres_commit(struct postgres_backend *postgres);
 /* The limits of a statement, to be queued first: how long it waits for a lock, and whether its

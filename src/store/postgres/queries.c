@@ -13,12 +13,12 @@ struct statement {
     struct buf *sql;
 };
 
-static void add_selected_columns(struct statement *statement, const char *of)
+static void add_selected_columns(struct statement *statement)
 {
     const struct table *table = statement->query->table;
-    buf_printf(statement->sql, "SELECT %sid, %sversion", of, of);
+    buf_add_str(statement->sql, "SELECT id, version");
     for (size_t i = 0; i < table->n_columns; i++)
-        buf_printf(statement->sql, ", %s\"%s\"", of, table->columns[i].name);
+        buf_printf(statement->sql, ", \"%s\"", table->columns[i].name);
 }
 
 static void add_from(struct statement *statement)
@@ -26,7 +26,7 @@ static void add_from(struct statement *statement)
     if (statement->query->is_count)
         buf_add_str(statement->sql, "SELECT count(*) FROM (SELECT 1");
     else
-        add_selected_columns(statement, "");
+        add_selected_columns(statement);
     buf_printf(statement->sql, " FROM pawl.%s WHERE ",
                postgres_table_name(statement->query->table));
 }
@@ -139,7 +139,7 @@ static void add_firsts(struct statement *statement)
     buf_printf(sql, " AND \"%s\" %c f.\"%s\"", value, than, value);
     add_statement_order(statement);
     buf_add_str(sql, "1) n)");
-    add_selected_columns(statement, "");
+    add_selected_columns(statement);
     buf_add_str(sql, " FROM f");
 }
 

@@ -65,7 +65,8 @@ static void add_query_sql(struct buf *sql, const struct table_query *query, enum
 
 /* ---- statements ---- */
 
-/* The statement of that shape, or the place of one that is new or was least lately made. */
+/* The statement of that shape, or the place of a new one: a free one, or that of the one made
+ * longest ago. */
 static struct sqlite_query *find_query(struct sqlite_table *table, const struct sqlite_query *shape)
 {
     for (size_t i = 0; i < table->n_queries; i++) {

@@ -27,7 +27,7 @@ static struct held_file *held_of(sqlite3_file *file)
 
 /* ---- the log ---- */
 
-static int write_held_lock(sqlite3_file *file)
+static int write_held_bytes(sqlite3_file *file)
 {
     struct held_file *held = held_of(file);
     if (held->n == 0)
@@ -42,7 +42,7 @@ static int write_logged(sqlite3_file *file, const void *from, int n, sqlite3_int
 {
     struct held_file *held = held_of(file);
     bool goes_on = at == held->at + (sqlite3_int64)held->n && held->n + (size_t)n <= HELD_MAX;
-    int code = goes_on ? SQLITE_OK : write_held_lock(file);
+    int code = goes_on ? SQLITE_OK : write_held_bytes(file);
     if (code != SQLITE_OK)
         return code;
     if ((size_t)n > HELD_MAX)
@@ -58,25 +58,25 @@ static int log_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
 {
     struct held_file *held = held_of(file);
     bool overlap = at < held->at + (sqlite3_int64)held->n && held->at < at + n;
-    int code = overlap ? write_held_lock(file) : SQLITE_OK;
+    int code = overlap ? write_held_bytes(file) : SQLITE_OK;
     return code == SQLITE_OK ? held->system->xRead(file, to, n, at) : code;
 }
 
 static int log_sync(sqlite3_file *file, int flags)
 {
-    int code = write_held_lock(file);
+    int code = write_held_bytes(file);
     return code == SQLITE_OK ? held_of(file)->system->xSync(file, flags) : code;
 }
 
 static int log_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-    int code = write_held_lock(file);
+    int code = write_held_bytes(file);
     return code == SQLITE_OK ? held_of(file)->system->xTruncate(file, size) : code;
 }
 
 static int log_size(sqlite3_file *file, sqlite3_int64 *ret_size)
 {
-    int code = write_held_lock(file);
+    int code = write_held_bytes(file);
     return code == SQLITE_OK ? held_of(file)->system->xFileSize(file, ret_size) : code;
 }
 
