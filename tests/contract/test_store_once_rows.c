@@ -119,6 +119,23 @@ static void a_record_whose_value_is_taken_is_decided_by_the_value(void **state)
     drop(&op);
 }
 
+/* found: the holder was compared as if it had no recipe */
+static void a_record_whose_value_is_complete_of_another_payload_is_a_mismatch(void **state)
+{
+    struct bed *bed = *state;
+    act(bed, 1, STORE_RELEASE, proceed(bed, 1));
+    struct store_op op = begin(bed, 2, 5, &replays);
+    op.begin.payload_hash.bytes[0] ^= 1;
+    run(bed, &op);
+    assert_int_equal(op.result.verdict, RECORD_PROCEED);
+    finish(bed, 2, op.result.record.token, "done");
+    op = begin(bed, 1, 5, &replays);
+    run(bed, &op);
+    assert_int_equal(op.result.verdict, RECORD_MISMATCH);
+    assert_true(op.result.by_once);
+    drop(&op);
+}
+
 /* ---- values of another template ---- */
 
 /* A begin of the rule after its once template was changed. */
@@ -419,6 +436,7 @@ int main(void)
         BED_TEST(a_record_of_the_old_rule_name_holds_its_value),
         BED_TEST(a_record_in_doubt_of_the_old_rule_name_goes_on_and_holds_its_value),
         BED_TEST(a_record_whose_value_is_taken_is_decided_by_the_value),
+        BED_TEST(a_record_whose_value_is_complete_of_another_payload_is_a_mismatch),
         BED_TEST(a_key_that_is_bound_beside_the_end_of_its_record_leads_nowhere),
         BED_TEST(a_duplicate_in_the_batch_of_the_outcome_learns_where_the_result_is),
         BED_TEST(a_retry_is_not_compared_with_a_value_of_another_template),

@@ -364,10 +364,11 @@ static bool take_once_value(struct apply *apply, struct store_op *op, struct sto
 {
     struct store_row holder;
     find_holder(apply, op->arrival.once, &holder);
+    struct store_row judged = holder;
     bool other = holder.record.status != RECORD_ABSENT && holder.id != row->id;
     struct once_decision answer = {.act = ONCE_TAKE};
     if (other)
-        answer = decide_on_holder(apply, op, true, &(struct store_row){.record = holder.record});
+        answer = decide_on_holder(apply, op, true, &judged);
     if (answer.act != ONCE_TAKE && answer.act != ONCE_REPLACE) {
         bool decided = answer.act == ONCE_NOTHING && answer.verdict != RECORD_OTHER_RECIPE;
         op->result.verdict = decided ? answer.verdict : RECORD_OUTCOME_UNKNOWN;
