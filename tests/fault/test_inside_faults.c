@@ -71,6 +71,14 @@ static int64_t number(sqlite3 *db, const char *sql)
     return value;
 }
 
+/* Whatever failed, none of pawl's is open on the application's connection. */
+static void assert_no_savepoint(sqlite3 *db)
+{
+    assert_int_not_equal(run(db, "RELEASE rows"), SQLITE_OK);
+    assert_int_not_equal(run(db, "RELEASE pawl_call"), SQLITE_OK);
+    assert_int_not_equal(run(db, "RELEASE pawl_schema"), SQLITE_OK);
+}
+
 /* Heeds nothing but whether it may have the effect, and whether its INSERT was there to be kept. */
 static void transact(sqlite3 *db, struct pawl *pawl)
 {
@@ -81,6 +89,7 @@ static void transact(sqlite3 *db, struct pawl *pawl)
         run(db, "INSERT INTO effect VALUES('x')") == SQLITE_OK)
         (void)pawl_complete(pawl, begun.token, &outcome, NULL);
     (void)pawl_publish(pawl, &(struct pawl_event){"a.b", "e1", "{}", NULL}, NULL);
+    assert_no_savepoint(db);
     /* In a transaction that SQLite has rolled back itself there is nothing to commit. */
     if (run(db, "COMMIT") != SQLITE_OK)
         (void)run(db, "ROLLBACK");

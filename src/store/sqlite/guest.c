@@ -82,21 +82,19 @@ static unsigned guest_data_version(const struct guest *guest)
 static int install_whole(struct sqlite_backend *sqlite)
 {
     sqlite3_stmt *undo = NULL, *end = NULL;
-    int code = sqlite3_exec(sqlite->db, "SAVEPOINT pawl_schema", NULL, NULL, NULL);
-    if (code != SQLITE_OK) {
-        explain_guest(sqlite);
-        return code;
-    }
-    code = sqlite3_prepare_v2(sqlite->db, "ROLLBACK TO pawl_schema", -1, &undo, NULL);
+    int code = sqlite3_prepare_v2(sqlite->db, "ROLLBACK TO pawl_schema", -1, &undo, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v2(sqlite->db, "RELEASE pawl_schema", -1, &end, NULL);
-    if (code == SQLITE_OK && !sqlite_foreign_install(sqlite))
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(sqlite->db, "SAVEPOINT pawl_schema", NULL, NULL, NULL);
+    bool is_open = code == SQLITE_OK;
+    if (is_open && !sqlite_foreign_install(sqlite))
         code = sqlite3_errcode(sqlite->db);
     if (code != SQLITE_OK)
         explain_guest(sqlite); /* before what undoes it says that all is well */
-    if (code != SQLITE_OK && undo)
+    if (is_open && code != SQLITE_OK)
         sqlite3_step(undo);
-    if (end)
+    if (is_open)
         sqlite3_step(end);
     sqlite3_finalize(undo);
     sqlite3_finalize(end);
@@ -339,19 +337,20 @@ static void run_anyway(struct sqlite_backend *sqlite, enum sqlite_statement name
     sqlite3_reset(statement);
 }
 
-/* All of it or nothing, whatever the application does after an error. */
+/* All of it or nothing, whatever the application does after an error. By a name of its own, as the
+ * savepoint of a group's rows may be left open inside it. */
 static void write_groups(struct sqlite_backend *sqlite, struct backend_save *save)
 {
-    if (!sqlite_run_named(sqlite, SQL_SAVEPOINT))
+    (void)sqlite_bind(sqlite, SQL_CALL_ROLLBACK_TO); /* made while there is memory for it */
+    (void)sqlite_bind(sqlite, SQL_CALL_RELEASE);
+    if (!sqlite_run_named(sqlite, SQL_CALL_SAVEPOINT))
         return;
-    (void)sqlite_bind(sqlite, SQL_ROLLBACK_TO); /* made while there is memory for it */
-    (void)sqlite_bind(sqlite, SQL_RELEASE);
     sqlite_save_groups(sqlite, save->groups);
     if (sqlite_ok(sqlite))
         sqlite_write_state(sqlite, save);
     if (!sqlite_ok(sqlite))
-        run_anyway(sqlite, SQL_ROLLBACK_TO);
-    run_anyway(sqlite, SQL_RELEASE);
+        run_anyway(sqlite, SQL_CALL_ROLLBACK_TO);
+    run_anyway(sqlite, SQL_CALL_RELEASE);
 }
 
 static enum backend_status guest_save(struct backend *backend, struct backend_save *save)

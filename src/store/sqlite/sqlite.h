@@ -88,6 +88,9 @@
     X(SAVEPOINT, "SAVEPOINT rows")                                                                 \
     X(ROLLBACK_TO, "ROLLBACK TO rows")                                                             \
     X(RELEASE, "RELEASE rows")                                                                     \
+    X(CALL_SAVEPOINT, "SAVEPOINT pawl_call")                                                       \
+    X(CALL_ROLLBACK_TO, "ROLLBACK TO pawl_call")                                                   \
+    X(CALL_RELEASE, "RELEASE pawl_call")                                                           \
     X(DATA_VERSION, "PRAGMA data_version")                                                         \
     X(STATE_READ, "SELECT token" STATE_NAMES " FROM pawl_state")                                   \
     X(STATE_WRITE, "UPDATE pawl_state SET token=?" STATE_CHANGES)                                  \
