@@ -100,7 +100,11 @@ static enum exchange_end read_http_response(struct client_http *http, enum http_
     if (ended != EXCHANGE_RESPONDED)
         return ended;
     struct slice whole = result == HTTP_CALL_TOO_LARGE ? SLICE("") : buf_slice(&http->body);
-    answer->is_not_done = http->choices && retry_is_not_done(http->choices, headers, whole);
+    enum response_says says =
+        http->choices ? retry_says(http->choices, headers, whole) : SAYS_NOTHING;
+    if (says == SAYS_IN_DOUBT)
+        return EXCHANGE_BROKE;
+    answer->is_not_done = says == SAYS_NOT_DONE;
     if (!answer->is_not_done && is_of_portal(http)) {
         buf_clear(&http->body);
         return EXCHANGE_PORTAL;

@@ -129,9 +129,13 @@ static void run_probe_call(struct probe *probe)
                             &probe->fields);
     probe->whole = result == HTTP_CALL_DONE && buf_ok(&probe->fields) && buf_ok(&probe->body);
     probe->end = http_call_end(call, result, stale);
-    probe->not_found =
-        responded && rule_probe_finds_nothing(probe->rule, response->status, &response->headers,
-                                              probe->whole ? buf_slice(&probe->body) : SLICE(""));
+    struct slice body = probe->whole ? buf_slice(&probe->body) : SLICE("");
+    enum response_says says = SAYS_NOTHING;
+    if (responded)
+        says = rule_probe_says(probe->rule, response->status, &response->headers, body);
+    probe->not_found = says == SAYS_NOT_DONE;
+    if (says == SAYS_IN_DOUBT) /* it is as if nothing had been sent */
+        probe->end = EXCHANGE_NOT_SENT;
     http_call_close(call);
 }
 

@@ -136,8 +136,8 @@ static bool finds_nothing(const struct config *config, int status, const char *b
 {
     struct header line = {SLICE("Content-Type"), SLICE("application/problem+json; charset=utf-8")};
     struct headers headers = {.at = {line}, .n = 1};
-    return rule_probe_finds_nothing(&config->gateway.rules->rules[0], status, &headers,
-                                    slice_of(body));
+    return rule_probe_says(&config->gateway.rules->rules[0], status, &headers, slice_of(body)) ==
+           SAYS_NOT_DONE;
 }
 
 static void a_probe_finds_nothing_by_what_the_rule_says_and_by_no_error(void **state)

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "core/retry/disposition.h"
 
 static const enum remember remembers[] = {REMEMBER_FINAL, REMEMBER_SUCCESS, REMEMBER_ALL};
@@ -147,6 +148,42 @@ static void a_services_own_in_progress_is_not_done_under_every_policy(void **sta
     }
 }
 
+#ifdef PAWL_HOOKS
+
+static enum response_says said(const struct body_conditions *conditions, const char *body)
+{
+    struct header line = {SLICE("Content-Type"), SLICE("application/json")};
+    struct headers headers = {.at = {line}, .n = 1};
+    return disposition_says_by_body(conditions, 200, &headers, slice_of(body));
+}
+
+/* found: a body that could not be read for want of memory said nothing, and its 2xx was kept */
+static void what_is_not_read_for_want_of_memory_is_in_doubt(void **state)
+{
+    static const char *const bodies[] = {"{\"a\":5.50}", "{\"a\":\"\\u0078\"}", "{\"b\":true}",
+                                         "{\"c\":1}"};
+    struct slice values[] = {SLICE("5.5"), SLICE("x")}, yes[] = {SLICE("true")};
+    struct response_condition not_done = {.n = 1, .parts = {{SLICE("/a"), false, 2, values}}};
+    struct response_condition in_doubt = {.n = 1, .parts = {{SLICE("/b"), false, 1, yes}}};
+    struct body_conditions conditions = {.in_doubt = {1, &in_doubt}, .not_done = {1, &not_done}};
+    (void)state;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        enum response_says wanted = said(&conditions, bodies[i]);
+        assert_true((wanted == SAYS_NOT_DONE) == (i < 2));
+        int fired = 1;
+        for (long n = 1; fired; n++) {
+            mem_fail_nth(n);
+            enum response_says says = said(&conditions, bodies[i]);
+            fired = mem_fail_fired();
+            mem_fail_nth(0);
+            assert_int_equal(says, fired ? SAYS_IN_DOUBT : wanted);
+            assert_true(fired || n > 1);
+        }
+    }
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +192,9 @@ int main(void)
         cmocka_unit_test(what_is_stored_of_an_answer_follows_its_sort),
         cmocka_unit_test(a_providers_duplicate_is_final_under_every_policy),
         cmocka_unit_test(a_services_own_in_progress_is_not_done_under_every_policy),
+#ifdef PAWL_HOOKS
+        cmocka_unit_test(what_is_not_read_for_want_of_memory_is_in_doubt),
+#endif
     };
     return cmocka_run_group_tests_name("remember_policy", tests, NULL, NULL);
 }

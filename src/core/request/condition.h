@@ -22,13 +22,13 @@ bool condition_read(struct slice text, struct condition *ret_condition);
 bool condition_is_of_body(const struct condition *condition);
 
 /* Whether a response has it. Numbers count by their value. `body`: its tree; NULL: it is no JSON,
- * or not whole. */
+ * or not whole. `arena` is for what it compares: where it has failed, nothing is known. */
 bool condition_holds(const struct condition *condition, const struct headers *headers,
-                     const struct json *body);
+                     const struct json *body, struct arena *arena);
 
 /* The tree of a whole body that conditions can be about: JSON without a content coding, within the
- * limits of base/json/json.h. NULL: it is none. Lives in `arena`, over `body`; CONDITION_ARENA_MAX
- * is enough for any. */
+ * limits of base/json/json.h. NULL: it is none, or `arena` has failed. Lives in `arena`, over
+ * `body`; CONDITION_ARENA_MAX is enough for any. */
 #define CONDITION_ARENA_MAX ((size_t)512 * 1024 * 1024) /* 40 times its text */
 const struct json *condition_read_body(const struct headers *headers, struct slice body,
                                        struct arena *arena);
@@ -60,8 +60,8 @@ struct response_conditions {
     const struct response_condition *at;
 };
 
-/* Whether any of them holds. `body` as condition_holds takes it. */
+/* Whether any of them holds. `body` and `arena` as condition_holds takes them. */
 bool response_conditions_hold(const struct response_conditions *conditions, int status,
-                              const struct json *body);
+                              const struct json *body, struct arena *arena);
 
 #endif

@@ -333,12 +333,12 @@ void rule_match_write(const struct rule_match *match, struct buf *buf)
     buf_add_str(buf, match->rest ? "/**" : "");
 }
 
-bool rule_probe_finds_nothing(const struct rule *rule, int status, const struct headers *headers,
-                              struct slice body)
+enum response_says rule_probe_says(const struct rule *rule, int status,
+                                   const struct headers *headers, struct slice body)
 {
-    return remember_policy_sort(&rule->not_found, status) == SORT_NOT_DONE ||
-           disposition_says_by_body(&rule->not_found_by_body, status, headers, body) ==
-               SAYS_NOT_DONE;
+    if (remember_policy_sort(&rule->not_found, status) == SORT_NOT_DONE)
+        return SAYS_NOT_DONE;
+    return disposition_says_by_body(&rule->not_found_by_body, status, headers, body);
 }
 
 struct slice rule_key_space(const struct rule *rule)

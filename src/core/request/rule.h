@@ -173,10 +173,10 @@ struct rule_set *rule_set_ref(struct rule_set *set);
 /* Accepts NULL. */
 void rule_set_unref(struct rule_set *set);
 
-/* Whether this response to its probe says that there is no such operation. `body`: all of it, or
- * empty. */
-bool rule_probe_finds_nothing(const struct rule *rule, int status, const struct headers *headers,
-                              struct slice body);
+/* What this response to its probe says: SAYS_NOT_DONE, there is no such operation; SAYS_IN_DOUBT,
+ * there was no memory to read it. `body`: all of it, or empty. */
+enum response_says rule_probe_says(const struct rule *rule, int status,
+                                   const struct headers *headers, struct slice body);
 
 /* In which key space the keys of its clients are. */
 struct slice rule_key_space(const struct rule *rule);

@@ -108,10 +108,11 @@ enum response_says disposition_says_by_body(const struct body_conditions *condit
     if (!body_conditions_are_on(conditions))
         return SAYS_NOTHING;
     const struct json *root = condition_read_body(headers, body, &arena);
-    if (response_conditions_hold(&conditions->in_doubt, status, root))
+    bool in_doubt = response_conditions_hold(&conditions->in_doubt, status, root, &arena);
+    bool not_done = response_conditions_hold(&conditions->not_done, status, root, &arena);
+    if (in_doubt || arena.failed)
         return SAYS_IN_DOUBT;
-    return response_conditions_hold(&conditions->not_done, status, root) ? SAYS_NOT_DONE
-                                                                         : SAYS_NOTHING;
+    return not_done ? SAYS_NOT_DONE : SAYS_NOTHING;
 }
 
 static enum response_sort sort_of(int status, enum response_says says,

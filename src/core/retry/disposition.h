@@ -87,7 +87,7 @@ struct body_conditions {
 /* By its Error-Code. */
 enum response_says disposition_says(int status, const struct headers *headers);
 
-/* By its whole body, where one of the conditions holds. */
+/* By its whole body, where one of the conditions holds. Without memory to read it: in doubt. */
 enum response_says disposition_says_by_body(const struct body_conditions *conditions, int status,
                                             const struct headers *headers, struct slice body);
 

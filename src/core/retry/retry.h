@@ -113,7 +113,7 @@ struct retry_answer {
     enum retry_advice advice; /* what it says itself about a retry */
     bool is_outstanding;      /* in the words of the IETF draft its request is still running */
     bool is_limited;          /* it says when, or that nothing is left of a limit */
-    bool is_not_done;         /* retry_is_not_done */
+    bool is_not_done;         /* retry_says so */
     enum retry_success success;
 };
 
@@ -149,9 +149,10 @@ bool retry_choices_read(struct retry_choices *choices, struct slice lines);
  * (condition_read), or one too many. */
 bool retry_choose_not_done(struct retry_choices *choices, struct slice condition);
 
-/* Whether one of these conditions holds. `body`: all of it, or empty. */
-bool retry_is_not_done(const struct retry_choices *choices, const struct headers *headers,
-                       struct slice body);
+/* SAYS_NOT_DONE: one of these conditions holds; SAYS_IN_DOUBT: there was no memory to look at them.
+ * `body`: all of it, or empty. */
+enum response_says retry_says(const struct retry_choices *choices, const struct headers *headers,
+                              struct slice body);
 
 /* Whether the response to a request with these headers is none of its target's, but of a portal on
  * the way, such as the login page of a hotel's network, which reaches nobody: without TLS a

@@ -148,18 +148,20 @@ static enum retry_success read_success(const struct headers *headers)
     return headers_find(headers, SLICE("Error-Code")) ? RETRY_SUCCESS_UNSURE : RETRY_SUCCESS_UNDONE;
 }
 
-bool retry_is_not_done(const struct retry_choices *choices, const struct headers *headers,
-                       struct slice body)
+enum response_says retry_says(const struct retry_choices *choices, const struct headers *headers,
+                              struct slice body)
 {
     ARENA_AUTO struct arena arena = arena_make(CONDITION_ARENA_MAX);
     bool reads = false;
     for (size_t i = 0; i < choices->n_not_done; i++)
         reads = reads || condition_is_of_body(&choices->not_done[i]);
     const struct json *root = reads ? condition_read_body(headers, body, &arena) : NULL;
-    for (size_t i = 0; i < choices->n_not_done; i++)
-        if (condition_holds(&choices->not_done[i], headers, root))
-            return true;
-    return false;
+    bool holds = false;
+    for (size_t i = 0; i < choices->n_not_done && !holds; i++)
+        holds = condition_holds(&choices->not_done[i], headers, root, &arena);
+    if (arena.failed)
+        return SAYS_IN_DOUBT;
+    return holds ? SAYS_NOT_DONE : SAYS_NOTHING;
 }
 
 /* ---- a portal ---- */

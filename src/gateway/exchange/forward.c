@@ -12,8 +12,7 @@
 struct reading {
     const struct exchange *x;
     bool is_probe;
-    bool not_found;          /* of a probe's */
-    enum response_says says; /* of any other */
+    enum response_says says;
 };
 
 static void read_response_body(void *argument)
@@ -23,18 +22,18 @@ static void read_response_body(void *argument)
     const struct headers *headers = &x->call.response.headers;
     struct slice body = x->response.whole ? buf_slice(&x->response.body) : SLICE("");
     if (reading->is_probe)
-        reading->not_found = rule_probe_finds_nothing(x->rule, x->response.status, headers, body);
+        reading->says = rule_probe_says(x->rule, x->response.status, headers, body);
     else
         reading->says =
             disposition_says_by_body(&x->rule->by_body, x->response.status, headers, body);
 }
 
-static struct reading read_by_rule(const struct exchange *x, bool is_probe)
+static enum response_says read_by_rule(const struct exchange *x, bool is_probe)
 {
     struct reading reading = {.x = x, .is_probe = is_probe};
     bool on = body_conditions_are_on(is_probe ? &x->rule->not_found_by_body : &x->rule->by_body);
     exchange_work(x, on && x->response.body.len >= OFFLOAD_LEAST, read_response_body, &reading);
-    return reading;
+    return reading.says;
 }
 
 static enum response_says says_of(const struct exchange *x)
@@ -42,7 +41,7 @@ static enum response_says says_of(const struct exchange *x)
     enum response_says by_code = disposition_says(x->response.status, &x->call.response.headers);
     if (by_code == SAYS_DUPLICATE)
         return by_code;
-    enum response_says by_body = read_by_rule(x, false).says;
+    enum response_says by_body = read_by_rule(x, false);
     return by_body == SAYS_NOTHING ? by_code : by_body;
 }
 
@@ -129,7 +128,8 @@ static bool write_target(struct exchange *x, struct buf *target)
     return opened && result == TEMPLATE_OK && buf_ok(target);
 }
 
-/* `*ret_not_found`: the service knows nothing of it. */
+/* `*ret_not_found`: the service knows nothing of it. What could not be read for want of memory is
+ * as if it had not been sent. */
 static enum exchange_end ask_probe(struct exchange *x, bool *ret_not_found)
 {
     struct buf target BUF_AUTO = buf_make(HTTP_HEADERS_SIZE_MAX);
@@ -137,7 +137,12 @@ static enum exchange_end ask_probe(struct exchange *x, bool *ret_not_found)
     x->deadline = clock_after(clock_boot_us(), x->rule->timeout_us);
     if (write_target(x, &target))
         end = upstream_exchange(x, buf_slice(&target));
-    *ret_not_found = end == EXCHANGE_RESPONDED && read_by_rule(x, true).not_found;
+    enum response_says says = SAYS_NOTHING;
+    if (end == EXCHANGE_RESPONDED)
+        says = read_by_rule(x, true);
+    *ret_not_found = says == SAYS_NOT_DONE;
+    if (says == SAYS_IN_DOUBT)
+        end = EXCHANGE_NOT_SENT;
     close_unless_live(x, end);
     return end;
 }
