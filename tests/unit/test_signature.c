@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/json/json.h"
+#include "base/mem.h"
 #include "base/text/base64.h"
 #include "core/web/signature.h"
 #include <stdio.h>
@@ -477,6 +478,37 @@ static const struct json *read_vectors(const char *path, struct arena *arena)
     return json_at(root, SLICE("/vectors"));
 }
 
+#ifdef PAWL_HOOKS
+
+/* found: a good signature that could not be decoded for want of memory matched nothing */
+static void what_is_not_verified_for_want_of_memory_is_no_mismatch(void **state)
+{
+    static const struct {
+        const char *secret;
+        const char *value;
+    } cases[] = {{SECRET, V1}, {PUBLIC, V1A}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bed bed;
+        open_bed(&bed, SLICE("standard"));
+        add_secret(&bed, slice_of(cases[i].secret));
+        headers_add(&bed.headers, SLICE("webhook-id"), SLICE(ID));
+        headers_add(&bed.headers, SLICE("webhook-timestamp"), SLICE("1614265330"));
+        headers_add(&bed.headers, SLICE("webhook-signature"), slice_of(cases[i].value));
+        int fired = 1;
+        for (long n = 1; fired; n++) {
+            mem_fail_nth(n);
+            enum signature_verdict verdict = verify(&bed, SLICE(BODY), NOW);
+            fired = mem_fail_fired();
+            mem_fail_nth(0);
+            assert_int_equal(verdict, fired ? SIGNATURE_NO_MEMORY : SIGNATURE_GOOD);
+        }
+        arena_fini(&bed.arena);
+    }
+}
+
+#endif
+
 int main(int argc, char **argv)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
@@ -493,6 +525,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_scheme_of_one_s_own_signs_with_any_hash),
         cmocka_unit_test(a_described_scheme_reads_what_its_senders_send),
         cmocka_unit_test(hmac_and_ed25519_have_the_values_of_the_standard),
+#ifdef PAWL_HOOKS
+        cmocka_unit_test(what_is_not_verified_for_want_of_memory_is_no_mismatch),
+#endif
     };
     if (argc != 2)
         return 1;

@@ -424,7 +424,8 @@ static enum signature_verdict judge_time(struct slice text,
 static bool is_encoded(enum signature_encoding encoding, struct slice text, const struct mac *mac)
 {
     unsigned char bytes[MAC_SIZE_MAX];
-    BUF_AUTO struct buf decoded = buf_make(MAC_SIZE_MAX + 2);
+    char room[MAC_SIZE_MAX + 2]; /* so that a good one does not fail for memory */
+    struct buf decoded = buf_on(room, sizeof room, sizeof room - 1);
     if (encoding == SIGNATURE_HEX)
         return hex_decode(text, bytes, mac->len) && mac_eq(mac, slice_make(bytes, mac->len));
     return base64_read(text, &decoded) && mac_eq(mac, buf_slice(&decoded));
@@ -438,7 +439,8 @@ static bool verify_by_secret(struct signing *signing, const struct signature_sec
         struct slice whole = found->n_v1a > 0 ? whole_of(signing) : SLICE("");
         *ret_failed |= !buf_ok(&signing->whole);
         for (size_t i = 0; i < found->n_v1a && !*ret_failed; i++) {
-            BUF_AUTO struct buf bytes = buf_make(ED25519_SIZE + 2);
+            char room[ED25519_SIZE + 2];
+            struct buf bytes = buf_on(room, sizeof room, sizeof room - 1);
             struct slice key = slice_make(secret->public_key, ED25519_KEY_SIZE);
             if (base64_read(found->v1a[i], &bytes) && ed25519_verify(key, whole, buf_slice(&bytes)))
                 return true;
