@@ -58,6 +58,23 @@ static void the_gauge_of_unknown_records_is_the_time_of_the_oldest(void **state)
     assert_int_equal(counts_after(bed, 6 * SECOND).unknown_oldest, 0);
 }
 
+/* found: that batch looks at no gauge, and all were 0 until the next look */
+static void a_batch_that_says_that_the_store_went_back_leaves_the_gauges(void **state)
+{
+    struct bed *bed = *state;
+    if (bed->kind != BED_TOY)
+        return;
+    act(bed, 1, STORE_DOUBT, proceed(bed, 1));
+    int64_t since = counts_after(bed, 6 * SECOND).unknown_oldest;
+    assert_true(since > 0);
+    bed->backend->back = (struct backend_back){.times = 1, .since = now, .seen_at = now};
+    (void)look(bed, 1);
+    struct store_counts counts = counts_after(bed, 0);
+    assert_int_equal(counts.went_back, 1);
+    assert_true(store_terms(bed->store).went_back_at > 0);
+    assert_int_equal(counts.unknown_oldest, since);
+}
+
 static void leases_that_lapsed_are_counted_and_live_ones_are_not(void **state)
 {
     struct bed *bed = *state, other;
@@ -446,6 +463,7 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         T(the_gauge_of_unknown_records_is_the_time_of_the_oldest),
+        T(a_batch_that_says_that_the_store_went_back_leaves_the_gauges),
         T(leases_that_lapsed_are_counted_and_live_ones_are_not),
         T(released_records_are_counted_apart_from_running_ones),
         T(a_store_low_on_space_is_not_up_and_says_why_and_replays_go_on),

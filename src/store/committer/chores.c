@@ -16,7 +16,8 @@ struct backend_chores committer_chores(const struct store *c, int64_t boot, size
         .beat = writes && boot >= c->due[DUE_BEAT],
         .sweep_most = sweeps ? COMMITTER_SWEEP_MAX + operations : 0,
         .gauge = boot >= c->due[DUE_GAUGE],
-        .gauges = c->gauges, /* only this thread writes it */
+        .gauges =
+            c->gauges, /* they stay where the look at them fails; only this thread writes them */
     };
 }
 

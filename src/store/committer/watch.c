@@ -26,10 +26,10 @@ void committer_note_batch(struct store *c, const struct batch *batch)
     work->checkpoints = c->backend->checkpoints;
     c->clock = c->backend->clock;
     c->counts = batch->save.counts;
-    c->gauges = batch->chores.gauges;
     c->terms = batch->apply.read.terms;
     committer_note_epoch(c, c->terms.epoch);
     if (batch->chores.gauge) {
+        c->gauges = batch->chores.gauges;
         buf_clear(&c->decisions);
         buf_add_slice(&c->decisions, buf_slice(&c->backend->decisions));
         buf_clear(&c->odd_rows);
