@@ -193,8 +193,7 @@ static enum store_status find_paused(struct courier *courier)
         if (status != STORE_DONE || courier->paused.n < query.limit)
             break;
     }
-    if (status == STORE_DONE)
-        courier->paused_at = clock_after(now, POLL_US);
+    courier->paused_at = status == STORE_DONE ? clock_after(now, POLL_US) : 0; /* none is known */
     return status;
 }
 
