@@ -415,13 +415,12 @@ static void deliver(void *argument)
     struct delivery *delivery = argument;
     struct courier *courier = delivery->courier;
     struct ending *ending = mem_zalloc(1, sizeof *ending);
-    enum lane_end end = LANE_UNCOUNTED;
     delivery->given.parker = fiber_parker();
-    if (ending) {
+    if (ending)
         ending->arena = arena_make(COURIER_ARENA_MAX);
-        end = run_delivery(delivery, ending);
+    enum lane_end end = ending ? run_delivery(delivery, ending) : stay();
+    if (ending)
         arena_fini(&ending->arena);
-    }
     if (delivery->given.own && delivery->kind->fini)
         delivery->kind->fini(delivery->kind, &delivery->given);
     mem_free(delivery->given.own);

@@ -66,10 +66,48 @@ static void what_is_paused_waits_when_a_read_fails_as_the_store_thaws(void **sta
     }
 }
 
+static void add_one(void)
+{
+    add("a", "x", "");
+}
+
+/* One of the allocations behind each look fails. */
+static struct courier_limits fail_behind(const struct courier_kind *kind, struct slice lane)
+{
+    (void)lane;
+    bed.begins += bed.boot < bed.fails_until;
+    mem_fail_nth(bed.boot < bed.fails_until ? bed.failing : 0);
+    return kind->limits;
+}
+
+static void expect_few_begins_and_one_attempt(void)
+{
+    assert_in_range(bed.begins, 1, 4);
+    assert_int_equal(read_task("a").state, TASK_DONE);
+    assert_int_equal(bed.attempts, 1);
+}
+
+static void what_cannot_begin_is_not_tried_again_at_once(void **state)
+{
+    for (long failing = 1; failing <= 8; failing++) {
+        if (failing > 1) {
+            (void)tear_down(state);
+            assert_int_equal(set_up(state), 0);
+        }
+        bed.failing = failing;
+        bed.fails_until = bed.boot + S / 2;
+        bed.drain_at = bed.boot + 10 * S;
+        bed.kind.limits_of = fail_behind;
+        run(COURIER_FOLLOW, add_one, expect_few_begins_and_one_attempt);
+        mem_fail_nth(0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         BED_TEST(what_is_paused_waits_when_a_read_fails_as_the_store_thaws),
+        BED_TEST(what_cannot_begin_is_not_tried_again_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
