@@ -55,22 +55,30 @@ static void read_signals(void *argument)
     fiber_io_close(&signals->io);
 }
 
-/* The fiber opens it: it belongs to its loop. */
-static void open_and_read(void *argument)
+/* The descriptor comes under watch in a fiber of its loop. What cannot be heard is not held back.
+ */
+static void watch_and_read(void *argument)
 {
     struct signals *signals = argument;
-    sigset_t set = held_back();
-    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    signals->io.fd = -1;
-    if (fd >= 0 && fiber_io_open(&signals->io, fd))
+    int fd = signals->io.fd;
+    if (fiber_io_open(&signals->io, fd)) {
         read_signals(signals);
-    else if (fd >= 0)
-        close(fd);
+        return;
+    }
+    close(fd);
+    signals_let_go();
 }
 
 bool signals_watch(struct loop *loop, struct signals *signals)
 {
-    return fiber_spawn(loop, "signals", open_and_read, signals);
+    sigset_t set = held_back();
+    signals->io.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->io.fd < 0)
+        return false;
+    if (fiber_spawn(loop, "signals", watch_and_read, signals))
+        return true;
+    close(signals->io.fd);
+    return false;
 }
 
 void signals_end(struct signals *signals)
