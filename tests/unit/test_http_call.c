@@ -22,6 +22,7 @@
 #define LONG_US (60 * CLOCK_US_PER_S)
 #define BODY_LEN ((size_t)16 * 1024 * 1024) /* no socket holds so much */
 #define NOTES_MAX ((size_t)4096)
+#define INTERIM "HTTP/1.1 102 wait\r\n\r\n"
 #define REQUEST SLICE("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 
 static const char *const result_names[] = {
@@ -271,10 +272,9 @@ static int unread(const struct stage *stage)
 
 static void answer_interims(struct stage *stage, int n)
 {
-    static const char interim[] = "HTTP/1.1 102 wait\r\n\r\n";
     for (int i = 0; i < n; i++)
-        answer(stage, interim);
-    while (unread(stage) < n * (int)strlen(interim)) /* loopback may deliver them later */
+        answer(stage, INTERIM);
+    while (unread(stage) < n * (int)strlen(INTERIM)) /* loopback may deliver them later */
         (void)poll(NULL, 0, 1);
 }
 
@@ -322,6 +322,23 @@ static void a_send_that_ran_out_of_time_goes_on_where_it_stopped_through_interim
     (void)state;
     expect(send_slowly, "done, timeout, in part, done, all, done 200, "
                         "done, timeout, in part, done, all, done 200");
+}
+
+static void send_into_a_flood(struct stage *stage)
+{
+    char *body MEM_AUTO = mem_zalloc(1, BODY_LEN);
+    begin(stage, SLICE("POST"), slice_make(body, BODY_LEN));
+    reach(stage);
+    while (send(stage->peer, INTERIM, sizeof INTERIM - 1, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+        ;
+    note(stage, http_call_send(stage->call, clock_boot_us()));
+    say(stage, unread(stage) > 0 ? "some left" : "all read");
+}
+
+static void interim_responses_without_end_hold_no_send_past_its_moment(void **state)
+{
+    (void)state;
+    expect(send_into_a_flood, "done, timeout, some left");
 }
 
 /* A 101 that nobody asked for, and nonsense: told once, and again to who receives. */
@@ -473,7 +490,7 @@ static void hear_interims(struct stage *stage)
     receive(stage);
     ask(stage);
     for (int i = 0; i < 16; i++)
-        answer(stage, "HTTP/1.1 102 wait\r\n\r\n");
+        answer(stage, INTERIM);
     receive(stage);
     ask(stage);
     answer(stage, "HTTP/1.1 101 x\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n");
@@ -566,6 +583,7 @@ int main(void)
         cmocka_unit_test(reset_before_a_byte_left_is_told_as_such),
         cmocka_unit_test(
             a_send_that_ran_out_of_time_goes_on_where_it_stopped_through_interim_responses),
+        cmocka_unit_test(interim_responses_without_end_hold_no_send_past_its_moment),
         cmocka_unit_test(a_streamed_body_ends_where_the_peer_answers),
         cmocka_unit_test(a_peer_that_breaks_off_early_stays_broken),
         cmocka_unit_test(a_peer_that_answers_early_is_heard_and_its_connection_used_up),

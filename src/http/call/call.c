@@ -141,17 +141,19 @@ static struct iovec part_of(struct slice bytes)
     return (struct iovec){(void *)(uintptr_t)bytes.at, bytes.len};
 }
 
-/* Stops where the peer has responded, or closed. */
+/* Stops where the peer has responded, or closed, and in time whatever interim responses come. */
 static int write_request_parts(struct http_call *call, struct iovec *parts, size_t n,
                                int64_t until_us)
 {
-    int failed = 0;
-    do {
+    for (;;) {
         uint64_t before = call->conn->sent;
-        failed = http_conn_send(call->conn, parts, n, until_us);
+        int failed = http_conn_send(call->conn, parts, n, until_us);
         call->sent += call->conn->sent - before;
-    } while (failed == -EALREADY && read_response_headers(call, 0) == HTTP_CALL_TIMEOUT);
-    return failed;
+        if (failed != -EALREADY || read_response_headers(call, 0) != HTTP_CALL_TIMEOUT)
+            return failed;
+        if (clock_boot_us() >= until_us)
+            return -ETIMEDOUT;
+    }
 }
 
 /* Writes on behind what has left, in the first write no more than a part of a large body. */
