@@ -224,6 +224,9 @@ struct store_links {
                              none */
     size_t heap_index;
     struct store_op *key_next;   /* in the list of waiters of one key */
+    struct store_op *key_prev;   /* of the first one: the last */
+    struct store_op *other_key;  /* of the first one: that of the next key of its bucket */
+    size_t same_key;             /* of the first one: how many its key has */
     struct backend_group *group; /* what it changed, in its batch */
     int64_t act; /* the row of the audit that says that it was done; 0: it was not tried yet */
     bool unsure; /* under the mutex: it may have been committed: it is not taken back */

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -10,6 +11,7 @@
 #include "store/committer/waiters.h"
 
 #define N 200
+#define CROWD ((size_t)60000)
 
 static struct waiters *new_waiters(size_t max, size_t max_per_key)
 {
@@ -145,6 +147,55 @@ static void times_come_in_order_after_any_removals(void **unused)
     free_waiters(waiters);
 }
 
+/* As many as a rule may allow: an add does not walk over those before it, nor does a removal. */
+static void a_hot_key_takes_no_longer_with_each_that_waits(void **unused)
+{
+    (void)unused;
+    struct waiters *waiters = new_waiters(CROWD, CROWD);
+    struct store_op *ops = mem_zalloc(CROWD, sizeof *ops);
+    assert_non_null(ops);
+    clock_t from = clock();
+    for (size_t i = 0; i < CROWD; i++) {
+        ops[i] = op_on(i % 2 * WAITERS_BUCKETS, (int64_t)i);
+        assert_true(waiters_add(waiters, &ops[i]));
+    }
+    for (size_t i = CROWD; i > 0; i -= 2)
+        waiters_remove(waiters, &ops[i - 1]);
+    struct digest key = key_of(0);
+    for (size_t i = 0; i < CROWD; i += 2)
+        assert_ptr_equal(waiters_take_key(waiters, &key), &ops[i]);
+    assert_true(clock() - from < CLOCKS_PER_SEC);
+    free_waiters(waiters);
+    mem_free(ops);
+}
+
+/* First, last, and one between: the others keep their order, and the key its count. */
+static void whoever_leaves_the_others_of_the_key_stay_in_order(void **unused)
+{
+    (void)unused;
+    struct digest key = key_of(0);
+    for (size_t leaves = 0; leaves < 3; leaves++) {
+        struct waiters *waiters = new_waiters(8, 3);
+        struct store_op ops[] = {op_on(0, 1), op_on(0, 2), op_on(0, 3), op_on(0, 4), op_on(0, 5)};
+        struct store_op other = op_on(WAITERS_BUCKETS, 9);
+        for (size_t i = 0; i < 3; i++)
+            assert_true(waiters_add(waiters, &ops[i]));
+        assert_true(waiters_add(waiters, &other));
+        waiters_remove(waiters, &ops[leaves]);
+        assert_true(waiters_add(waiters, &ops[3]));
+        assert_false(waiters_add(waiters, &ops[4]));
+        const struct store_op *at = waiters_first(waiters, &key);
+        for (size_t i = 0; i < 4; i++) {
+            if (i == leaves)
+                continue;
+            assert_ptr_equal(at, &ops[i]);
+            at = waiters_after(at);
+        }
+        assert_null(at);
+        free_waiters(waiters);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +205,8 @@ int main(void)
         cmocka_unit_test(who_waited_before_comes_back_whatever_the_limits_are_by_now),
         cmocka_unit_test(who_is_due_shows_only_once_the_time_has_come),
         cmocka_unit_test(times_come_in_order_after_any_removals),
+        cmocka_unit_test(a_hot_key_takes_no_longer_with_each_that_waits),
+        cmocka_unit_test(whoever_leaves_the_others_of_the_key_stay_in_order),
     };
     return cmocka_run_group_tests_name("waiters", tests, NULL, NULL);
 }

@@ -42,6 +42,47 @@ static size_t waiter_bucket_of(const struct digest *key)
     return word % WAITERS_BUCKETS;
 }
 
+/* The link to the oldest of a key; NULL is in it where none waits. */
+static struct store_op **find_oldest(struct waiters *waiters, const struct digest *key)
+{
+    struct store_op **link = &waiters->buckets[waiter_bucket_of(key)];
+    while (*link && !digest_eq(&(*link)->key_hash, key))
+        link = &(*link)->own.other_key;
+    return link;
+}
+
+static void append_to_key(struct store_op **link, struct store_op *op)
+{
+    struct store_op *first = *link ? *link : op;
+    op->own.key_next = op->own.other_key = NULL;
+    op->own.key_prev = first->own.key_prev;
+    if (first == op)
+        op->own.same_key = 0;
+    else
+        op->own.key_prev->own.key_next = op;
+    *link = first;
+    first->own.key_prev = op;
+    first->own.same_key++;
+}
+
+static void remove_from_key(struct store_op **link, struct store_op *op)
+{
+    struct store_op *first = *link, *next = op->own.key_next;
+    CHECK(first && first->own.same_key > 0);
+    first->own.same_key--;
+    if (op != first)
+        op->own.key_prev->own.key_next = next;
+    if (next || op != first)
+        (next ? next : first)->own.key_prev = op->own.key_prev;
+    if (op != first)
+        return;
+    *link = next ? next : op->own.other_key;
+    if (next) {
+        next->own.same_key = op->own.same_key;
+        next->own.other_key = op->own.other_key;
+    }
+}
+
 static void heap_set(struct waiters *waiters, size_t at, struct store_op *op)
 {
     waiters->heap[at] = op;
@@ -81,14 +122,11 @@ bool waiters_add(struct waiters *waiters, struct store_op *op)
     CHECK(op->kind == STORE_BEGIN && waiters->max <= waiters->room);
     if (waiters->n >= (op->own.waits ? waiters->room : waiters->max))
         return false;
-    struct store_op **link = &waiters->buckets[waiter_bucket_of(&op->key_hash)];
-    size_t same_key = 0;
-    for (; *link; link = &(*link)->own.key_next)
-        same_key += digest_eq(&(*link)->key_hash, &op->key_hash);
+    struct store_op **link = find_oldest(waiters, &op->key_hash);
+    size_t same_key = *link ? (*link)->own.same_key : 0;
     if (!op->own.waits && same_key >= waiters->max_per_key)
         return false;
-    *link = op;
-    op->own.key_next = NULL;
+    append_to_key(link, op);
     heap_set(waiters, waiters->n++, op);
     heap_up(waiters, op->own.heap_index);
     return true;
@@ -96,13 +134,7 @@ bool waiters_add(struct waiters *waiters, struct store_op *op)
 
 void waiters_remove(struct waiters *waiters, struct store_op *op)
 {
-    struct store_op **link = &waiters->buckets[waiter_bucket_of(&op->key_hash)];
-    while (*link != op) {
-        CHECK(*link);
-        link = &(*link)->own.key_next;
-    }
-    *link = op->own.key_next;
-
+    remove_from_key(find_oldest(waiters, &op->key_hash), op);
     size_t at = op->own.heap_index;
     CHECK(at < waiters->n && waiters->heap[at] == op);
     struct store_op *last = waiters->heap[--waiters->n];
@@ -113,21 +145,17 @@ void waiters_remove(struct waiters *waiters, struct store_op *op)
     heap_down(waiters, last->own.heap_index);
 }
 
-static struct store_op *next_of_key(struct store_op *op, const struct digest *key)
-{
-    while (op && !digest_eq(&op->key_hash, key))
-        op = op->own.key_next;
-    return op;
-}
-
 const struct store_op *waiters_first(const struct waiters *waiters, const struct digest *key)
 {
-    return waiters->n == 0 ? NULL : next_of_key(waiters->buckets[waiter_bucket_of(key)], key);
+    const struct store_op *op = waiters->n > 0 ? waiters->buckets[waiter_bucket_of(key)] : NULL;
+    while (op && !digest_eq(&op->key_hash, key))
+        op = op->own.other_key;
+    return op;
 }
 
 const struct store_op *waiters_after(const struct store_op *op)
 {
-    return next_of_key(op->own.key_next, &op->key_hash);
+    return op->own.key_next;
 }
 
 /* What is held by somebody's transaction has no row to look at. */
@@ -145,7 +173,7 @@ size_t waiters_watch(const struct waiters *waiters, struct backend_watch *ret_wa
 
 struct store_op *waiters_take_key(struct waiters *waiters, const struct digest *key)
 {
-    struct store_op *op = next_of_key(waiters->buckets[waiter_bucket_of(key)], key);
+    struct store_op *op = *find_oldest(waiters, key);
     if (op)
         waiters_remove(waiters, op);
     return op;

@@ -11,7 +11,7 @@
 #define WAITERS_BUCKETS 4096
 
 struct waiters {
-    struct store_op *buckets[WAITERS_BUCKETS]; /* oldest first, linked by key_next */
+    struct store_op *buckets[WAITERS_BUCKETS]; /* the oldest of each key, linked by other_key */
     struct store_op **heap;                    /* earliest wake_at first */
     size_t n;
     size_t room; /* of the heap; max may be below it, and n for a while above max */
