@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "operator/keys.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -280,6 +281,25 @@ static void a_second_serve_is_refused_with_the_pid_of_the_first(void **state)
     refuse_a_second(*state, STORE_SERVE, STORE_COMMAND);
 }
 
+/* found: the caller waited for a holder that there was not. A pipe takes locks, and no pid. */
+static void a_lock_file_that_fails_is_not_a_store_in_use(void **state)
+{
+    struct bed *bed = *state;
+    char name[512];
+    bed_open(bed);
+    bed_close(bed);
+    snprintf(name, sizeof name, "%s-pawl", bed->config.path);
+    unlink(name);
+    assert_int_equal(mkfifo(name, 0600), 0);
+    enum store_open_result result;
+    bed->config.role = STORE_SERVE;
+    char *problem MEM_AUTO = bed_refusal(bed, &result);
+    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_non_null(strstr(problem, strerror(ESPIPE)));
+    unlink(name);
+    bed_open(bed);
+}
+
 static void a_second_drainer_is_refused_with_the_pid_of_the_first_and_a_serve_is_not(void **state)
 {
     refuse_a_second(*state, STORE_DRAINER, STORE_SERVE);
@@ -553,6 +573,7 @@ int main(void)
         T(a_record_named_in_full_is_found_without_a_scan),
         T(the_view_has_the_promised_columns_and_values),
         T(a_second_serve_is_refused_with_the_pid_of_the_first),
+        T(a_lock_file_that_fails_is_not_a_store_in_use),
         T(a_second_drainer_is_refused_with_the_pid_of_the_first_and_a_serve_is_not),
         T(a_killed_serve_lapses_at_once_and_others_by_their_lease),
         T(a_killed_drainer_lapses_at_once_and_others_by_their_lease),

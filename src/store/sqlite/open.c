@@ -121,7 +121,8 @@ static bool open_lock(struct sqlite_backend *sqlite)
     return true;
 }
 
-static bool take_life(struct sqlite_backend *sqlite, enum store_role role)
+static bool take_life(struct sqlite_backend *sqlite, enum store_role role,
+                      enum store_open_result *ret_result)
 {
     int code = store_lock_life(&sqlite->lock, role);
     if (code == 0)
@@ -130,6 +131,7 @@ static bool take_life(struct sqlite_backend *sqlite, enum store_role role)
         explain_problem(sqlite, strerror(-code));
         return false;
     }
+    *ret_result = STORE_OPEN_IN_USE;
     snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
              "%s is in use by another `pawl %s` (pid %lld); stop it, or use another store",
              sqlite->path, role == STORE_SERVE ? "serve" : "queue drain",
@@ -274,10 +276,8 @@ static bool open_all(struct sqlite_backend *sqlite, const struct store_config *c
     if (!backend_may_be_used(&sqlite->backend, config) || !create_file(sqlite, config) ||
         !connect_file(sqlite, config) || !open_lock(sqlite))
         return false;
-    if (config->role != STORE_COMMAND && !take_life(sqlite, config->role)) {
-        *ret_result = STORE_OPEN_IN_USE;
+    if (config->role != STORE_COMMAND && !take_life(sqlite, config->role, ret_result))
         return false;
-    }
     sqlite->backend.is_alone = config->role != STORE_COMMAND;
     if (store_lock_take(&sqlite->lock, sqlite->lock_span_us) != 0) {
         explain_problem(sqlite,
