@@ -84,7 +84,8 @@ static size_t uses_of(const struct postgres_backend *postgres, const struct back
     if (takes_once(change))
         ret_uses[n++] = (struct use){&change->once_name, NULL, true, true};
     for (size_t i = 0; i < n; i++)
-        ret_uses[i].name = find_saved_name(postgres, ret_uses[i].hash);
+        if (!ret_uses[i].name)
+            ret_uses[i].name = find_saved_name(postgres, ret_uses[i].hash);
     return n;
 }
 
