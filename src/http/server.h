@@ -159,8 +159,9 @@ void http_server_set_limits(struct http_server *server, size_t i, const struct h
 /* How many connections there are, with those on their way out. From any thread. */
 size_t http_server_connections(const struct http_server *server);
 
-/* Begins to drain: accepts until the queue is empty and no more, closes what is idle or lingers,
- * interrupts those that wait, lets the others end. From any thread; again: no effect. */
+/* Begins to drain: accepts until the queue is empty and no more, serves what has come on these
+ * connections or comes within a second, closes what is idle or lingers, interrupts those that wait,
+ * lets the others end. From any thread; again: no effect. */
 void http_server_drain(struct http_server *server);
 bool http_server_is_draining(const struct http_server *server);
 

@@ -13,6 +13,8 @@
 #define LINGER_IDLE_US (INT64_C(5) * CLOCK_US_PER_S)
 #define LINGER_US (INT64_C(30) * CLOCK_US_PER_S)
 #define LINGER_DRAIN_US (INT64_C(1) * CLOCK_US_PER_S)
+/* What is accepted in a drain may be silent for as long. */
+#define FIRST_DRAIN_US (INT64_C(1) * CLOCK_US_PER_S)
 
 static int64_t deadline_within(int64_t duration_us)
 {
@@ -154,11 +156,16 @@ static bool read_session_headers(struct http_session *session, struct http_reque
     return read == HTTP_READ_OK;
 }
 
+/* In a drain only what has come is served, and what is about to come on a connection that was just
+ * accepted: unread, it would be reset. */
 static bool await_request(struct http_session *session)
 {
-    int64_t until = deadline_within(session->door->limits.idle_us);
-    return !http_session_is_draining(session) && !session->leaving &&
-           http_conn_wait(&session->conn, until) == HTTP_READ_OK;
+    bool is_first = session->conn.sent == 0;
+    int64_t idle_us = !http_session_is_draining(session) ? session->door->limits.idle_us
+                      : is_first                         ? FIRST_DRAIN_US
+                                                         : 0;
+    return !session->leaving &&
+           http_conn_wait(&session->conn, deadline_within(idle_us)) == HTTP_READ_OK;
 }
 
 /* True: the connection is as if it had just been accepted. */

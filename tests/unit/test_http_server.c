@@ -21,6 +21,7 @@
 #define HEAD_MAX ((size_t)1024)
 #define BODY_MAX ((size_t)100)
 #define TEXT_MAX 4096
+#define CROWD 200 /* more than a loop accepts before it looks at all else */
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: x\r\n\r\n"
 
 /* ---- the service: says the body of the request, or the path ---- */
@@ -28,7 +29,8 @@
 struct stage {
     struct http_limits limits;
     size_t opened;
-    atomic_int parked; /* requests for /park, which stay until a drain */
+    atomic_int parked; /* requests for /park, which stay until a drain, and for /block */
+    atomic_bool blocks;
 };
 
 static void note_open(struct http_session *session, const struct sockaddr_storage *peer)
@@ -59,6 +61,14 @@ static void park_until_drained(struct http_session *session)
     session->waiting = NULL;
 }
 
+/* Nothing else is done on its loop: what comes waits in the kernel. */
+static void block_thread(struct stage *stage)
+{
+    atomic_fetch_add(&stage->parked, 1);
+    while (atomic_load(&stage->blocks))
+        usleep(1000);
+}
+
 static bool serve(struct http_session *session, struct arena *arena)
 {
     struct slice path = session->request->path;
@@ -67,6 +77,8 @@ static bool serve(struct http_session *session, struct arena *arena)
     (void)arena;
     if (slice_eq(path, SLICE("/park")))
         park_until_drained(session);
+    if (slice_eq(path, SLICE("/block")))
+        block_thread(session->data);
     if (slice_eq(path, SLICE("/unread")))
         return answer(session, 200, SLICE("unread"));
     if (!http_session_read_body(session, &body, &complaint)) {
@@ -378,6 +390,36 @@ static void a_drain_closes_the_idle_and_lets_the_others_end(void **state)
     http_server_free(server);
 }
 
+/* Connections whose requests have come, though neither was looked at yet. */
+static void drain_with_unread(int n)
+{
+    struct stage stage = stage_make();
+    struct http_server *server = start(&stage, CROWD + 1);
+    int clients[CROWD], busy = dial(server);
+    atomic_store(&stage.blocks, true);
+    say(busy, GET("/block"));
+    await_parked(&stage, 1);
+    for (int i = 0; i < n; i++) {
+        clients[i] = dial(server);
+        say(clients[i], GET("/late"));
+    }
+    http_server_drain(server);
+    atomic_store(&stage.blocks, false);
+    for (int i = 0; i < n; i++) {
+        assert_true(hears(clients[i], NULL, "Connection: close\r\n\r\n/late"));
+        close(clients[i]);
+    }
+    close(busy);
+    assert_true(http_server_wait(server, CLOCK_NEVER));
+    http_server_free(server);
+}
+
+static void what_came_before_a_drain_is_answered(void **state)
+{
+    (void)state;
+    drain_with_unread(10);
+}
+
 static void an_address_in_use_is_refused_whoever_shares_its_port(void **state)
 {
     struct stage stages[2] = {stage_make(), stage_make()};
@@ -421,6 +463,7 @@ int main(void)
         cmocka_unit_test(where_the_busy_are_cut_the_oldest_goes),
         cmocka_unit_test(an_address_has_its_limit),
         cmocka_unit_test(a_drain_closes_the_idle_and_lets_the_others_end),
+        cmocka_unit_test(what_came_before_a_drain_is_answered),
         cmocka_unit_test(an_address_in_use_is_refused_whoever_shares_its_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
