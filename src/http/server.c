@@ -17,6 +17,7 @@
 #define BIND_PAUSE_NS 500000000L
 #define NO_DESCRIPTORS_US (INT64_C(20) * 1000) /* rest after accept found none free */
 #define FIBERS_SPARE (16 + HTTP_SLOTS_SPARE + HTTP_TURNED_AWAY_MAX) /* beside the connections' */
+#define DRAIN_ACCEPT_US (INT64_C(1) * CLOCK_US_PER_S)
 #define TURNED_AWAY_US (INT64_C(1) * CLOCK_US_PER_S) /* a connection that may not stay is read */
 
 /* ---- accepting ---- */
@@ -131,8 +132,9 @@ static void accept_all(struct http_door *door)
     }
 }
 
-/* Accepts until a drain, and then until the queue is empty. A descriptor comes under a loop's watch
- * on that loop's thread. */
+/* Accepts until a drain, and then until the queue is empty, or for a second where it is filled all
+ * the time: accept_all gives way before it is. A descriptor comes under a loop's watch on that
+ * loop's thread. */
 static void run_accept(void *argument)
 {
     struct http_door *door = argument;
@@ -144,6 +146,9 @@ static void run_accept(void *argument)
         fiber_wait(&source, 1, CLOCK_NEVER);
         accept_all(door);
     }
+    int64_t until = clock_after(clock_boot_us(), DRAIN_ACCEPT_US);
+    while (door->listener.readable && clock_boot_us() < until)
+        accept_all(door);
     fiber_io_close(&door->listener);
 }
 

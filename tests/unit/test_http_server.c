@@ -420,6 +420,12 @@ static void what_came_before_a_drain_is_answered(void **state)
     drain_with_unread(10);
 }
 
+static void what_came_before_a_drain_is_answered_however_many_they_are(void **state)
+{
+    (void)state;
+    drain_with_unread(CROWD);
+}
+
 static void an_address_in_use_is_refused_whoever_shares_its_port(void **state)
 {
     struct stage stages[2] = {stage_make(), stage_make()};
@@ -464,6 +470,7 @@ int main(void)
         cmocka_unit_test(an_address_has_its_limit),
         cmocka_unit_test(a_drain_closes_the_idle_and_lets_the_others_end),
         cmocka_unit_test(what_came_before_a_drain_is_answered),
+        cmocka_unit_test(what_came_before_a_drain_is_answered_however_many_they_are),
         cmocka_unit_test(an_address_in_use_is_refused_whoever_shares_its_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
