@@ -16,7 +16,7 @@ static struct tasks_source tasks_of_session(const struct session *session)
 /* ---- lists ---- */
 
 /* A list as it is asked for. */
-struct asked {
+struct tasks_query {
     const struct tasks_kind *kind;
     struct tasks_wanted wanted;
     size_t limit;
@@ -25,7 +25,7 @@ struct asked {
 /* NULL: taken; else what was expected. */
 static const char *take_tasks_pair(void *to, struct slice name, struct slice value)
 {
-    struct asked *asked = to;
+    struct tasks_query *asked = to;
     struct tasks_wanted *wanted = &asked->wanted;
     uint64_t number = 0;
     if (slice_eq(name, SLICE("state"))) {
@@ -57,7 +57,7 @@ void deliveries_reply_list(struct session *session, struct reply *reply)
 {
     const struct tasks_kind *kind = session->place.kind;
     TASKS_PAGE_AUTO struct tasks_page page = {0};
-    struct asked asked = {.kind = kind, .limit = TASKS_PAGE_MOST};
+    struct tasks_query asked = {.kind = kind, .limit = TASKS_PAGE_MOST};
     struct tasks_source source = tasks_of_session(session);
     if (!session_read_query(session, take_tasks_pair, &asked, reply) ||
         !session_enter_store(session, reply) ||

@@ -166,33 +166,33 @@ static void add_send_doubt(const struct send *send, struct buf *line)
 }
 
 /* What a response of pawl's own form says beside its code. */
-struct said {
-    struct slice instance; /* empty: it names none; lives in the arena of `read_said` */
+struct problem_facts {
+    struct slice instance; /* empty: it names none; lives in the arena of `read_problem_facts` */
     bool safe_new_key;     /* false also where it does not say */
 };
 
-static struct said read_said(const struct client_http *http, struct arena *arena)
+static struct problem_facts read_problem_facts(const struct client_http *http, struct arena *arena)
 {
     struct json *root;
-    struct said said = {0};
+    struct problem_facts facts = {0};
     if (http->body.len > SAID_MAX || json_parse(arena, buf_slice(&http->body), &root, NULL))
-        return said;
+        return facts;
     const struct json *instance = json_at_as(root, SLICE("/instance"), JSON_STRING);
     if (instance)
-        said.instance = instance->text;
-    said.safe_new_key = json_at_as(root, SLICE("/safe_new_key"), JSON_TRUE);
-    return said;
+        facts.instance = instance->text;
+    facts.safe_new_key = json_at_as(root, SLICE("/safe_new_key"), JSON_TRUE);
+    return facts;
 }
 
 /* One order, and never a new key where none is known to be safe. */
-static void add_advice(const struct send *send, const struct said *said, struct buf *line)
+static void add_advice(const struct send *send, const struct problem_facts *facts, struct buf *line)
 {
     const struct error_row *row = client_row_of(&send->runner);
     bool held = row == error_row(ERROR_OUTCOME_UNKNOWN);
     bool other = row == error_row(ERROR_PAYLOAD_MISMATCH);
     if (send->runner.in_doubt && !held)
         add_send_doubt(send, line);
-    else if (other && !said->safe_new_key)
+    else if (other && !facts->safe_new_key)
         buf_add_str(line, ": the key was used for another request. Repeat that one exactly, and "
                           "send nothing in its place before its outcome is known.");
     else if (row)
@@ -218,12 +218,12 @@ static void explain_final(const struct send *send)
 {
     BUF_AUTO struct buf line = buf_make(TEXT_MAX);
     ARENA_AUTO struct arena arena = arena_make(SAID_ARENA_MAX);
-    struct said said = read_said(&send->http, &arena);
+    struct problem_facts facts = read_problem_facts(&send->http, &arena);
     add_end(send, &send->runner.end, &line);
     add_credentials(send, &line);
-    add_advice(send, &said, &line);
-    if (said.instance.len > 0)
-        buf_printf(&line, " (instance %.*s)", SLICE_QUOTED(said.instance));
+    add_advice(send, &facts, &line);
+    if (facts.instance.len > 0)
+        buf_printf(&line, " (instance %.*s)", SLICE_QUOTED(facts.instance));
     say_of_send(send, &line);
 }
 

@@ -206,7 +206,7 @@ static void put_woken(const struct store_found *found, struct rows *rows)
         if (store_task_reason(stored) != TASK_REASON_CREDENTIALS ||
             !task_wake(&stored->task, found->now))
             continue;
-        store_task_settle(stored);
+        store_task_derive(stored);
         rows_put(rows, TABLE_UPDATE, &task_table, &stored->row, NULL);
     }
 }

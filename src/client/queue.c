@@ -221,7 +221,7 @@ static enum store_status save_added(struct batch *batch)
         rows_put(rows, TABLE_TOUCH, &task_table, &batch->tails[i].row, NULL);
     for (size_t i = 0; i < batch->n; i++) {
         struct adding *adding = &batch->addings[i];
-        store_task_settle(&adding->task);
+        store_task_derive(&adding->task);
         rows_put(rows, TABLE_INSERT, &task_table, &adding->task.row, list);
         rows_put(rows, TABLE_INSERT, &request_table, &adding->request.row, &adding->task.row);
     }
@@ -498,7 +498,7 @@ static enum store_status save_edit(struct batch *batch, const struct store_reque
     struct store_task *task = &adding->task;
     const struct store_task found = *task;
     edit_task(adding, now);
-    store_task_settle(task);
+    store_task_derive(task);
     adding->request = *before;
     adding->request.fields = adding->operation->fields;
     if (adding->operation->has_body)

@@ -292,7 +292,7 @@ static void place_end(struct walk *walk)
     for (size_t i = 0; i < walk->n; i++) {
         struct store_task *task = walk->tasks[i];
         int64_t before = task->task.gone_at;
-        store_task_settle(task);
+        store_task_derive(task);
         if (task->task.ended_at != 0)
             task->task.gone_at = walk->list->gone_at;
         walk->is_changed[i] = walk->is_changed[i] || task->task.gone_at != before;

@@ -18,8 +18,8 @@
 #define A_QUERY "all, none or a list of names"
 #define A_FORMAT "any, uuid, uuid4 or {regex: PATTERN}"
 
-static void complain(struct reader *reader, const struct node *node, struct slice problem,
-                     const char *expected)
+static void complain_of_rule(struct reader *reader, const struct node *node, struct slice problem,
+                             const char *expected)
 {
     reader_complain(reader, node, "%.*s (expected %s)", SLICE_ARG(problem), expected);
 }
@@ -123,7 +123,8 @@ OPTION_READER(authorize)
         return;
     rule->authorizes = !template_needs_body(&rule->authorize);
     if (!rule->authorizes)
-        complain(reader, node, SLICE("reads the body"), "sources of the headers, path or query");
+        complain_of_rule(reader, node, SLICE("reads the body"),
+                         "sources of the headers, path or query");
 }
 
 /* A line that a probe has of its own, or that is about the connection. */
@@ -245,7 +246,7 @@ OPTION_READER(payload)
         return;
     struct reader_texts texts = {.max = PAYLOAD_POINTERS_MAX, .at = selection->pointers};
     if (list->kind == NODE_LIST && list->count == 0)
-        complain(reader, list, SLICE("is empty"), A_PAYLOAD);
+        complain_of_rule(reader, list, SLICE("is empty"), A_PAYLOAD);
     else if (!has_wildcard(reader, list) &&
              reader_list(reader, list, is_pointer, A_POINTER, &texts)) {
         selection->mode = index == 0 ? PAYLOAD_INCLUDE : PAYLOAD_EXCLUDE;
@@ -282,7 +283,7 @@ OPTION_READER(query)
         if (reader_choice(reader, node, "all|none|[NAMES]", &index))
             *(enum rule_query *)field = index == 0 ? RULE_QUERY_ALL : RULE_QUERY_NONE;
     } else if (node->count == 0) {
-        complain(reader, node, SLICE("is empty"), A_QUERY);
+        complain_of_rule(reader, node, SLICE("is empty"), A_QUERY);
     } else if (reader_list(reader, node, is_parameter_name, "the name of a query parameter",
                            &texts)) {
         rule->query = RULE_QUERY_NAMES;
@@ -313,7 +314,7 @@ static void set_format(struct reader *reader, const struct node *node, enum key_
     struct rule_draft *draft = reader->draft;
     const struct key_format *compiled = key_format_new(kind, pattern, reader->texts, &problem);
     if (!compiled) {
-        complain(reader, node, problem, "a POSIX extended regular expression");
+        complain_of_rule(reader, node, problem, "a POSIX extended regular expression");
         return;
     }
     draft->rule.key_format = compiled;

@@ -74,7 +74,7 @@ static enum store_status collect_changes(struct courier *courier, const struct c
     rows->changes = arena_alloc(&ending->arena, COURIER_CHANGES_MAX * sizeof *rows->changes);
     if (!rows->changes)
         return STORE_NO_MEMORY;
-    store_task_settle(&ending->task);
+    store_task_derive(&ending->task);
     rows_put(rows, TABLE_UPDATE, &task_table, &ending->task.row, NULL);
     enum store_status status = ending->has_attempt ? keep_attempt(ending) : STORE_DONE;
     if (status == STORE_DONE && !task_is_open(&ending->task.task))
@@ -165,7 +165,7 @@ static struct courier_verdict claim_delivery(struct delivery *delivery)
     now = now < due_at ? due_at : now;
     struct store_task before = *stored;
     task_claim(&stored->task, &wanted, now);
-    store_task_settle(stored);
+    store_task_derive(stored);
     struct rows rows = {.store = delivery->courier->config.store,
                         .parker = fiber_parker(),
                         .arena = &delivery->given.arena,
@@ -214,7 +214,7 @@ static enum store_status save_end(struct delivery *delivery, struct rows *rows)
     return status;
 }
 
-/* Whether to give up: the process is about to end, and whoever comes next finds the task lost. */
+/* Waits a while. False: give up, as the process is about to end; the task is found lost. */
 static bool wait_for_store(struct delivery *delivery)
 {
     struct courier *courier = delivery->courier;
@@ -369,7 +369,7 @@ static enum store_status save_verdict(struct delivery *delivery,
 
 /* Nothing was saved, so the task is as due as it was: its place in the lane is kept for a while, or
  * it would be tried again and again. */
-static enum lane_end stay(void)
+static enum lane_end stay_in_lane(void)
 {
     fiber_sleep_until(clock_after(clock_boot_us(), COURIER_PAUSE_US));
     return LANE_UNCOUNTED;
@@ -380,7 +380,7 @@ static enum lane_end run_delivery(struct delivery *delivery, struct ending *endi
     bool is_first = true;
     enum store_status status = check_order(delivery, &is_first);
     if (status != STORE_DONE)
-        return stay();
+        return stay_in_lane();
     if (!is_first)
         return LANE_UNCOUNTED;
     struct courier_verdict verdict = claim_delivery(delivery);
@@ -388,13 +388,13 @@ static enum lane_end run_delivery(struct delivery *delivery, struct ending *endi
     case COURIER_CLAIMED:
         return make_delivery_attempt(delivery, ending);
     case COURIER_TAKEN: /* or another one of its order is being sent */
-        return delivery->given.stored.ord.len > 0 ? stay() : LANE_UNCOUNTED;
+        return delivery->given.stored.ord.len > 0 ? stay_in_lane() : LANE_UNCOUNTED;
     case COURIER_DOWN:
-        return stay();
+        return stay_in_lane();
     case COURIER_BUSY:
     case COURIER_SETTLED:
         status = save_verdict(delivery, &verdict, ending);
-        return status == STORE_DONE || status == STORE_CONFLICT ? LANE_UNCOUNTED : stay();
+        return status == STORE_DONE || status == STORE_CONFLICT ? LANE_UNCOUNTED : stay_in_lane();
     }
     UNREACHABLE();
 }
@@ -410,7 +410,7 @@ static void forget_delivery(struct delivery *delivery)
     mem_free(delivery);
 }
 
-static void deliver(void *argument)
+static void deliver_task(void *argument)
 {
     struct delivery *delivery = argument;
     struct courier *courier = delivery->courier;
@@ -418,7 +418,7 @@ static void deliver(void *argument)
     delivery->given.parker = fiber_parker();
     if (ending)
         ending->arena = arena_make(COURIER_ARENA_MAX);
-    enum lane_end end = ending ? run_delivery(delivery, ending) : stay();
+    enum lane_end end = ending ? run_delivery(delivery, ending) : stay_in_lane();
     if (ending)
         arena_fini(&ending->arena);
     if (delivery->given.own && delivery->kind->fini)
@@ -437,7 +437,7 @@ static bool copy_texts(struct courier_delivery *given, const struct store_task *
     given->stored.lane = arena_copy(&given->arena, stored->lane);
     given->stored.key = arena_copy(&given->arena, stored->key);
     given->stored.ord = arena_copy(&given->arena, stored->ord);
-    store_task_settle(&given->stored);
+    store_task_derive(&given->stored);
     return !given->arena.failed;
 }
 
@@ -455,7 +455,7 @@ bool delivery_start(struct courier *courier, const struct courier_kind *kind,
     delivery->next = courier->deliveries;
     courier->deliveries = delivery;
     if (copy_texts(&delivery->given, stored) &&
-        fiber_spawn(loop_current(), "delivery", deliver, delivery))
+        fiber_spawn(loop_current(), "delivery", deliver_task, delivery))
         return true;
     forget_delivery(delivery);
     return false;

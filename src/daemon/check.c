@@ -209,15 +209,15 @@ void check_store_of(const char *store_path, const struct config *config,
 
 /* ---- what keys are made of ---- */
 
-bool check_settle_identities(struct store *store, const struct config *config,
-                             const struct config *before, char **ret_problem)
+bool check_adopt_identities(struct store *store, const struct config *config,
+                            const struct config *before, char **ret_problem)
 {
     struct rule_set *rules = config->gateway.rules;
     struct thread_parker own;
     if (!config_has_gateway(config) || (before && identities_inherit(rules, before->gateway.rules)))
         return true;
     thread_parker_init(&own);
-    bool settled = identities_settle(store, rules, &own.parker, ret_problem);
+    bool settled = identities_adopt(store, rules, &own.parker, ret_problem);
     thread_parker_fini(&own);
     return settled;
 }

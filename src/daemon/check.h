@@ -31,8 +31,8 @@ void check_rules_known(struct store *store, const struct config *config,
 /* Whether the records of the store are named by what the rules' keys are made of, or may be from
  * now on: engine/identities.h. `before` (NULL: none) is the config in force: where nothing of it
  * changes the store is not asked. From a thread that may block. False: as check_start. */
-bool check_settle_identities(struct store *store, const struct config *config,
-                             const struct config *before, char **ret_problem);
+bool check_adopt_identities(struct store *store, const struct config *config,
+                            const struct config *before, char **ret_problem);
 
 /* Whether it would be, by a store that nobody has open here; no store, or none that opens: true. */
 bool check_identities_of(const char *store_path, const struct config *config, char **ret_problem);

@@ -13,7 +13,7 @@
 #define ARENA_MAX ((size_t)64 * 1024 * 1024)
 #define PROBLEM_MAX ((size_t)1024)
 #define PAGE ((size_t)500)
-#define TOLD_MOST 8 /* of a kind */
+#define DELIVERY_COUNTS_MOST 8 /* of a kind */
 
 struct lanes {
     const struct config *config;
@@ -123,14 +123,14 @@ static void look_at_kind(struct lanes *lanes, struct slice kind,
     do {
         if (read_page(lanes, &of, &found) != STORE_DONE)
             return;
-        for (size_t i = 0; i < found.n && told < TOLD_MOST; i++) {
+        for (size_t i = 0; i < found.n && told < DELIVERY_COUNTS_MOST; i++) {
             of.lane = ((const struct store_task *)found.rows[i])->lane;
             if (!is_unserved(lanes, kind, of.lane) || !has_waiting(lanes, &of))
                 continue;
             tell_of_lane(kind, of.lane, report, argument);
             told++;
         }
-    } while (found.n == PAGE && told < TOLD_MOST);
+    } while (found.n == PAGE && told < DELIVERY_COUNTS_MOST);
 }
 
 void check_lanes_served(struct store *store, const struct config *config,

@@ -267,7 +267,7 @@ static bool apply_config(struct daemon *daemon, const struct config *config)
         can = !at->part->prepare || at->part->prepare(at->self, daemon, config, &problem);
         ready += can;
     }
-    can = can && check_settle_identities(daemon->store, config, daemon->config, &problem);
+    can = can && check_adopt_identities(daemon->store, config, daemon->config, &problem);
     reload_parts(daemon, ready, can ? config : NULL);
     if (!can)
         log_config(daemon, LOG_LEVEL_ERROR, "config_refused",

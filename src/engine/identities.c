@@ -15,18 +15,18 @@
 #define SLICE_ROWS 2000   /* records that one look at the store passes */
 #define TRIES_MOST 1000   /* somebody else was first, or more rules move */
 
-enum settle_identity_step {
-    SETTLE_CHECKS,  /* changes nothing */
-    SETTLE_JUDGES,  /* ends what a process that died left open, where the rule is refused */
-    SETTLE_CHANGES, /* what no rule of the set was refused for */
+enum adopt_identity_step {
+    ADOPT_CHECKS,  /* changes nothing */
+    ADOPT_JUDGES,  /* ends what a process that died left open, where the rule is refused */
+    ADOPT_CHANGES, /* what no rule of the set was refused for */
 };
 
-struct settling {
+struct adopting {
     struct store *store;
     struct rule_set *set;
     struct parker *parker;
     char **ret_problem;
-    enum settle_identity_step step;
+    enum adopt_identity_step step;
     /* As it was read last. */
     struct arena arena;
     struct terms terms; /* not after the rows */
@@ -43,45 +43,45 @@ struct need {
     unsigned moves;                    /* identity_moves, from `from` */
 };
 
-static struct rows rows_of_settling(struct settling *settling)
+static struct rows rows_of_adopting(struct adopting *adopting)
 {
     return (struct rows){
-        .store = settling->store, .parker = settling->parker, .arena = &settling->arena};
+        .store = adopting->store, .parker = adopting->parker, .arena = &adopting->arena};
 }
 
-static bool fail_settling(const struct settling *settling, struct buf *line)
+static bool fail_adopting(const struct adopting *adopting, struct buf *line)
 {
-    *settling->ret_problem = buf_take(line);
+    *adopting->ret_problem = buf_take(line);
     return false;
 }
 
-static bool fail_store(const struct settling *settling, enum store_status status)
+static bool fail_store(const struct adopting *adopting, enum store_status status)
 {
     struct buf line = buf_make(PROBLEM_MAX);
     buf_add_str(&line, status == STORE_FULL
                            ? "the store has no space for what the rules' keys are made of"
                            : "the store did not respond in time, so that it is not known what its "
                              "records' keys were made of; try again once it does");
-    return fail_settling(settling, &line);
+    return fail_adopting(adopting, &line);
 }
 
 /* ---- what the store has ---- */
 
 /* Terms that are older than the rows make a change conflict, and are not those of the next try. */
-static enum store_status read_rows(struct settling *settling)
+static enum store_status read_rows(struct adopting *adopting)
 {
-    struct rows rows = rows_of_settling(settling);
-    arena_fini(&settling->arena);
-    settling->arena = arena_make(ARENA_MAX);
-    settling->terms = store_terms(settling->store);
-    return rows_find_all(&rows, &identity_table, &settling->known);
+    struct rows rows = rows_of_adopting(adopting);
+    arena_fini(&adopting->arena);
+    adopting->arena = arena_make(ARENA_MAX);
+    adopting->terms = store_terms(adopting->store);
+    return rows_find_all(&rows, &identity_table, &adopting->known);
 }
 
-static const struct store_identity *find_identity_row(const struct settling *settling,
+static const struct store_identity *find_identity_row(const struct adopting *adopting,
                                                       struct slice name)
 {
-    for (size_t i = 0; i < settling->known.n; i++) {
-        const struct store_identity *row = (const struct store_identity *)settling->known.rows[i];
+    for (size_t i = 0; i < adopting->known.n; i++) {
+        const struct store_identity *row = (const struct store_identity *)adopting->known.rows[i];
         if (slice_eq(row->rule, name))
             return row;
     }
@@ -97,13 +97,13 @@ static struct slice identity_of(struct arena *arena, const struct rule *rule)
 }
 
 /* The row of a name under which the records of a new rule may be. */
-static const struct store_identity *find_old_name(const struct settling *settling,
+static const struct store_identity *find_old_name(const struct adopting *adopting,
                                                   const struct rule *rule)
 {
     const struct store_identity *row = NULL;
     for (size_t i = 0; i < rule->n_formerly && !row; i++)
-        row = find_identity_row(settling, rule->formerly[i]);
-    return row ? row : find_identity_row(settling, rule_key_space(rule));
+        row = find_identity_row(adopting, rule->formerly[i]);
+    return row ? row : find_identity_row(adopting, rule_key_space(rule));
 }
 
 /* Of an old name only what its keys are made of is this rule's, too. */
@@ -114,20 +114,20 @@ static unsigned moves_from_old_name(const struct need *need)
     return identity_moves(need->from->made_of, need->identity, need->rule->name) & parts;
 }
 
-static struct need need_of(struct settling *settling, const struct rule *rule)
+static struct need need_of(struct adopting *adopting, const struct rule *rule)
 {
-    struct need need = {.rule = rule, .identity = identity_of(&settling->arena, rule)};
-    need.row = need.from = find_identity_row(settling, rule->name);
+    struct need need = {.rule = rule, .identity = identity_of(&adopting->arena, rule)};
+    need.row = need.from = find_identity_row(adopting, rule->name);
     if (need.row) {
         need.moves = identity_moves(need.row->made_of, need.identity, rule->name);
         return need;
     }
-    need.from = find_old_name(settling, rule);
+    need.from = find_old_name(adopting, rule);
     need.moves = need.from ? moves_from_old_name(&need) : 0;
     return need;
 }
 
-static bool is_settled_need(const struct need *need)
+static bool is_adopted_need(const struct need *need)
 {
     return need->row && need->row->becomes.len == 0 && slice_eq(need->row->made_of, need->identity);
 }
@@ -193,15 +193,15 @@ static bool note_record(void *argument, const struct store_row *row, enum record
     return true;
 }
 
-static enum store_status count_left(const struct settling *settling, const struct need *need,
+static enum store_status count_left(const struct adopting *adopting, const struct need *need,
                                     struct left *left)
 {
-    *left = (struct left){.need = need, .now = store_now(settling->store)};
+    *left = (struct left){.need = need, .now = store_now(adopting->store)};
     struct store_list list = {
         .most = SLICE_ROWS, .restart = restart_left, .each = note_record, .argument = left};
     do {
         struct store_op op = {.kind = STORE_LIST, .list = &list};
-        store_run(settling->store, &op, settling->parker,
+        store_run(adopting->store, &op, adopting->parker,
                   clock_after(clock_boot_us(), ROWS_WITHIN_US));
         if (op.result.status != STORE_DONE)
             return op.result.status;
@@ -240,7 +240,7 @@ static void add_remedy(struct buf *line, const struct need *need)
                digest);
 }
 
-static bool refuse_identity(const struct settling *settling, const struct need *need,
+static bool refuse_identity(const struct adopting *adopting, const struct need *need,
                             const struct left *left)
 {
     struct buf line = buf_make(PROBLEM_MAX);
@@ -257,66 +257,66 @@ static bool refuse_identity(const struct settling *settling, const struct need *
                              "another key would run again; "
                            : ": they would not be found, and their retries would run again; ");
     add_remedy(&line, need);
-    return fail_settling(settling, &line);
+    return fail_adopting(adopting, &line);
 }
 
 /* ---- writing ---- */
 
 /* The row as it is from now on, in one commit with the epoch, if requests have other names by it.
  */
-static enum store_status save_identity_row(struct settling *settling, struct store_identity *row,
+static enum store_status save_identity_row(struct adopting *adopting, struct store_identity *row,
                                            struct slice made_of, struct slice becomes)
 {
     bool raises =
         row->becomes.len > 0 || becomes.len > 0 || !identity_names_alike(row->made_of, made_of);
     row->made_of = made_of;
     row->becomes = becomes;
-    struct terms_change terms = {settling->terms, settling->terms};
-    struct rows rows = rows_of_settling(settling);
+    struct terms_change terms = {adopting->terms, adopting->terms};
+    struct rows rows = rows_of_adopting(adopting);
     terms.wanted.epoch++;
     rows.terms = raises ? &terms : NULL;
     rows_put(&rows, TABLE_UPDATE, &identity_table, &row->row, NULL);
     enum store_status status = rows_save(&rows);
     if (status == STORE_DONE && raises)
-        settling->terms = terms.wanted;
+        adopting->terms = terms.wanted;
     return status;
 }
 
 /* Others know of it once it is told, and begin nothing: what is found then is all. */
-static enum store_status tell_and_look(struct settling *settling, const struct need *need,
+static enum store_status tell_and_look(struct adopting *adopting, const struct need *need,
                                        struct store_identity *row, struct left *left)
 {
     struct slice before = row->made_of;
-    enum store_status status = save_identity_row(settling, row, before, need->identity);
+    enum store_status status = save_identity_row(adopting, row, before, need->identity);
     if (status != STORE_DONE)
         return status;
-    status = count_left(settling, need, left);
+    status = count_left(adopting, need, left);
     if (status == STORE_DONE && left->n == 0)
         return STORE_DONE;
-    enum store_status taken_back = save_identity_row(settling, row, before, (struct slice){0});
+    enum store_status taken_back = save_identity_row(adopting, row, before, (struct slice){0});
     return status == STORE_DONE ? taken_back : status;
 }
 
 /* A change that was told, and did not come: its process was refused, and could not say so. */
-static enum store_status take_back(struct settling *settling, const struct store_identity *row)
+static enum store_status take_back(struct adopting *adopting, const struct store_identity *row)
 {
     if (!row || row->becomes.len == 0)
         return STORE_DONE;
     struct store_identity open = *row;
-    return save_identity_row(settling, &open, row->made_of, (struct slice){0});
+    return save_identity_row(adopting, &open, row->made_of, (struct slice){0});
 }
 
 /* False: `*ret_problem` says why. STORE_CONFLICT: another process was first. */
-static bool change_row(struct settling *settling, const struct need *need, bool must_look,
+static bool change_row(struct adopting *adopting, const struct need *need, bool must_look,
                        enum store_status *ret_status)
 {
     struct store_identity row = *need->row;
     struct left left = {0};
-    *ret_status = must_look ? tell_and_look(settling, need, &row, &left) : STORE_DONE;
+    *ret_status = must_look ? tell_and_look(adopting, need, &row, &left) : STORE_DONE;
     if (*ret_status == STORE_DONE && left.n > 0)
-        return refuse_identity(settling, need, &left);
+        return refuse_identity(adopting, need, &left);
     if (*ret_status == STORE_DONE)
-        *ret_status = save_identity_row(settling, &row, need->identity, (struct slice){0});
+        *ret_status = save_identity_row(adopting, &row, need->identity, (struct slice){0});
     return true;
 }
 
@@ -329,30 +329,30 @@ static bool store_accepts(const struct need *need)
 
 /* One rule that has a row of its own, or an old name's. True with STORE_DONE: nothing refuses it.
  */
-static bool settle_rule(struct settling *settling, const struct need *need,
-                        enum store_status *ret_status)
+static bool adopt_rule(struct adopting *adopting, const struct need *need,
+                       enum store_status *ret_status)
 {
     bool must_look = need->moves && !store_accepts(need);
     struct left left = {0};
-    *ret_status = must_look ? count_left(settling, need, &left) : STORE_DONE;
+    *ret_status = must_look ? count_left(adopting, need, &left) : STORE_DONE;
     if (*ret_status != STORE_DONE)
         return true;
-    if (left.n > 0 && settling->step != SETTLE_CHECKS)
-        *ret_status = take_back(settling, need->row);
+    if (left.n > 0 && adopting->step != ADOPT_CHECKS)
+        *ret_status = take_back(adopting, need->row);
     if (*ret_status != STORE_DONE)
         return true;
     if (left.n > 0)
-        return refuse_identity(settling, need, &left);
-    if (settling->step != SETTLE_CHANGES || !need->row)
+        return refuse_identity(adopting, need, &left);
+    if (adopting->step != ADOPT_CHANGES || !need->row)
         return true;
-    return change_row(settling, need, must_look, ret_status);
+    return change_row(adopting, need, must_look, ret_status);
 }
 
-static enum store_status insert_rows(struct settling *settling, const struct need *needs, size_t n)
+static enum store_status insert_rows(struct adopting *adopting, const struct need *needs, size_t n)
 {
     struct store_identity inserted[PAGE];
     struct table_change changes[PAGE];
-    struct rows rows = rows_of_settling(settling);
+    struct rows rows = rows_of_adopting(adopting);
     enum store_status status = STORE_DONE;
     rows.changes = changes;
     rows.most = PAGE;
@@ -378,86 +378,86 @@ static bool has_identity(const struct rule *rule)
     return rule->protect;
 }
 
-static struct need *gather_needs(struct settling *settling, size_t *ret_n)
+static struct need *gather_needs(struct adopting *adopting, size_t *ret_n)
 {
-    const struct rule_set *set = settling->set;
-    struct need *needs = arena_alloc(&settling->arena, (set->n + 1) * sizeof *needs);
+    const struct rule_set *set = adopting->set;
+    struct need *needs = arena_alloc(&adopting->arena, (set->n + 1) * sizeof *needs);
     *ret_n = 0;
     for (size_t i = 0; needs && i < set->n; i++) {
         if (!has_identity(&set->rules[i]))
             continue;
-        needs[*ret_n] = need_of(settling, &set->rules[i]);
-        *ret_n += !is_settled_need(&needs[*ret_n]);
+        needs[*ret_n] = need_of(adopting, &set->rules[i]);
+        *ret_n += !is_adopted_need(&needs[*ret_n]);
     }
-    return settling->arena.failed ? NULL : needs;
+    return adopting->arena.failed ? NULL : needs;
 }
 
 /* One rule that moves, or all that are new. STORE_DONE with `*ret_done`: nothing is left to do. */
-static bool settle_some(struct settling *settling, enum store_status *ret_status, bool *ret_done)
+static bool adopt_some(struct adopting *adopting, enum store_status *ret_status, bool *ret_done)
 {
     size_t n = 0;
-    *ret_status = read_rows(settling);
+    *ret_status = read_rows(adopting);
     if (*ret_status != STORE_DONE)
         return true;
-    const struct need *needs = gather_needs(settling, &n);
+    const struct need *needs = gather_needs(adopting, &n);
     if (!needs)
         return false;
-    *ret_done = n == 0 || settling->step != SETTLE_CHANGES;
+    *ret_done = n == 0 || adopting->step != ADOPT_CHANGES;
     for (size_t i = 0; i < n; i++) {
         if (!needs[i].from)
             continue;
-        if (!settle_rule(settling, &needs[i], ret_status) || *ret_status != STORE_DONE)
+        if (!adopt_rule(adopting, &needs[i], ret_status) || *ret_status != STORE_DONE)
             return *ret_status != STORE_DONE;
-        if (needs[i].row && settling->step == SETTLE_CHANGES)
+        if (needs[i].row && adopting->step == ADOPT_CHANGES)
             return true;
     }
     if (!*ret_done)
-        *ret_status = insert_rows(settling, needs, n);
+        *ret_status = insert_rows(adopting, needs, n);
     return true;
 }
 
-static bool settle_identity_step(struct settling *settling)
+static bool adopt_identity_step(struct adopting *adopting)
 {
     enum store_status status = STORE_CONFLICT;
     bool done = false;
     for (int try = 0; try < TRIES_MOST && !done; try++) {
-        if (!settle_some(settling, &status, &done))
+        if (!adopt_some(adopting, &status, &done))
             return false;
-        if (status != STORE_DONE && settling->step == SETTLE_CHECKS)
+        if (status != STORE_DONE && adopting->step == ADOPT_CHECKS)
             return true;
         if (status != STORE_DONE && status != STORE_CONFLICT)
-            return fail_store(settling, status);
+            return fail_store(adopting, status);
         done &= status == STORE_DONE;
     }
     if (!done)
-        return fail_store(settling, STORE_DOWN);
-    atomic_store(&settling->set->epoch, settling->terms.epoch);
+        return fail_store(adopting, STORE_DOWN);
+    atomic_store(&adopting->set->epoch, adopting->terms.epoch);
     return true;
 }
 
-static bool settle_identities(struct settling settling, enum settle_identity_step first,
-                              enum settle_identity_step last)
+static bool adopt_identities(struct adopting adopting, enum adopt_identity_step first,
+                             enum adopt_identity_step last)
 {
     bool settled = true;
-    *settling.ret_problem = NULL;
-    for (settling.step = first; settled && settling.step <= last; settling.step++)
-        settled = settle_identity_step(&settling);
-    arena_fini(&settling.arena);
+    *adopting.ret_problem = NULL;
+    for (adopting.step = first; settled && adopting.step <= last; adopting.step++)
+        settled = adopt_identity_step(&adopting);
+    arena_fini(&adopting.arena);
     return settled;
 }
 
-bool identities_settle(struct store *store, struct rule_set *set, struct parker *parker,
-                       char **ret_problem)
+bool identities_adopt(struct store *store, struct rule_set *set, struct parker *parker,
+                      char **ret_problem)
 {
-    return settle_identities((struct settling){store, set, parker, ret_problem}, SETTLE_JUDGES,
-                             SETTLE_CHANGES);
+    return adopt_identities((struct adopting){store, set, parker, ret_problem}, ADOPT_JUDGES,
+                            ADOPT_CHANGES);
 }
 
 bool identities_check(struct store *store, struct rule_set *set, struct parker *parker,
                       char **ret_problem)
 {
-    return settle_identities((struct settling){store, set, parker, ret_problem}, SETTLE_CHECKS,
-                             SETTLE_CHECKS);
+    return adopt_identities((struct adopting){store, set, parker, ret_problem}, ADOPT_CHECKS,
+                            ADOPT_CHECKS);
 }
 
 /* ---- while it serves ---- */
@@ -499,41 +499,41 @@ static uint64_t begin_look(struct rule_set *set)
 
 /* What was read before another one learned more is dropped. The epoch may be a lower one: of a
  * store that went back. */
-static void note_moved(struct settling *settling, uint64_t look, const bool *moved)
+static void note_moved(struct adopting *adopting, uint64_t look, const bool *moved)
 {
-    struct rule_set *set = settling->set;
+    struct rule_set *set = adopting->set;
     mutex_lock(&set->learning);
     if (look > set->learned) {
         set->learned = look;
         for (size_t i = 0; i < set->n; i++)
             atomic_store(&set->moved[i], moved[i]);
-        atomic_store(&set->epoch, settling->terms.epoch);
+        atomic_store(&set->epoch, adopting->terms.epoch);
     }
     mutex_unlock(&set->learning);
 }
 
-static enum store_status compare_rows(struct settling *settling, uint64_t look)
+static enum store_status compare_rows(struct adopting *adopting, uint64_t look)
 {
-    const struct rule_set *set = settling->set;
-    bool *moved = arena_alloc(&settling->arena, set->n + 1);
+    const struct rule_set *set = adopting->set;
+    bool *moved = arena_alloc(&adopting->arena, set->n + 1);
     for (size_t i = 0; moved && i < set->n; i++) {
-        const struct need need = need_of(settling, &set->rules[i]);
+        const struct need need = need_of(adopting, &set->rules[i]);
         moved[i] = has_identity(need.rule) && !is_in_force(&need);
     }
-    if (settling->arena.failed)
+    if (adopting->arena.failed)
         return STORE_NO_MEMORY;
-    note_moved(settling, look, moved);
+    note_moved(adopting, look, moved);
     return STORE_DONE;
 }
 
 enum store_status identities_learn(struct store *store, struct rule_set *set, struct parker *parker)
 {
-    struct settling settling = {.store = store, .set = set, .parker = parker};
+    struct adopting adopting = {.store = store, .set = set, .parker = parker};
     uint64_t look = begin_look(set);
-    enum store_status status = read_rows(&settling);
+    enum store_status status = read_rows(&adopting);
     if (status == STORE_DONE)
-        status = compare_rows(&settling, look);
-    arena_fini(&settling.arena);
+        status = compare_rows(&adopting, look);
+    arena_fini(&adopting.arena);
     return status;
 }
 

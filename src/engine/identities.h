@@ -3,7 +3,7 @@
  * identities: the rules of a config beside what the store says that their records are named by
  * (store/tables/identity.h). One identity of a rule at a time, in all processes on the store:
  *
- *  - Start, reload: identities_settle writes what is new, changes what no record is left of, or
+ *  - Start, reload: identities_adopt writes what is new, changes what no record is left of, or
  * what its rule accepts (`moved:`), and refuses any other change.
  *  - A begin carries set->epoch: ENGINE_MOVED where the store has another one by then.
  *  - ENGINE_MOVED: identities_learn finds out of which rules the store has another identity now.
@@ -20,10 +20,10 @@
 /* The store has this set's identities from now on, and set->epoch is theirs. False: `*ret_problem`
  * (mem_free; NULL: out of memory) is a line that says why; the store is as it was, but for rules
  * that were new or accepted. */
-bool identities_settle(struct store *store, struct rule_set *set, struct parker *parker,
-                       char **ret_problem);
+bool identities_adopt(struct store *store, struct rule_set *set, struct parker *parker,
+                      char **ret_problem);
 
-/* Whether identities_settle would succeed; writes nothing. */
+/* Whether identities_adopt would succeed; writes nothing. */
 bool identities_check(struct store *store, struct rule_set *set, struct parker *parker,
                       char **ret_problem);
 

@@ -54,11 +54,11 @@ static unsigned long long mark_of(struct slice peer, size_t family)
 }
 
 /* True: it was not told before, and there is room to know that it is now. */
-static bool tell_of_certificate(struct certificates_told *told, unsigned long long mark)
+static bool tell_of_certificate(struct certificates_logged *told, unsigned long long mark)
 {
     for (size_t i = 0; i < TRIES; i++) {
         unsigned long long was = 0;
-        if (atomic_compare_exchange_strong(&told->at[(mark + i) % CERTIFICATES_TOLD], &was, mark))
+        if (atomic_compare_exchange_strong(&told->at[(mark + i) % CERTIFICATES_LOGGED], &was, mark))
             return true;
         if (was == mark)
             return false;
@@ -66,7 +66,7 @@ static bool tell_of_certificate(struct certificates_told *told, unsigned long lo
     return false;
 }
 
-void certificates_removed(struct certificates_told *told, struct log *log, struct slice peer,
+void certificates_removed(struct certificates_logged *told, struct log *log, struct slice peer,
                           struct slice name)
 {
     struct log_line line;

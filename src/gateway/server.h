@@ -25,7 +25,7 @@ struct gateway_shared {
     struct peers *tenants;  /* requests in flight of each tenant */
     struct mutex retrying;  /* for `budget`: of retries to the upstream, of all loops together */
     struct retry_budget budget;
-    struct certificates_told told;
+    struct certificates_logged told;
 };
 
 /* A loop's part in a reload (reload.c). */

@@ -87,7 +87,7 @@ static enum http_refusal unite_lengths(struct http_response *response)
 }
 
 /* `identity` says nothing, and a length says nothing beside `chunked`. */
-static void settle_coding(struct http_response *response)
+static void drop_idle_coding(struct http_response *response)
 {
     struct headers *headers = &response->headers;
     struct slice name = SLICE("Transfer-Encoding"), length = SLICE("Content-Length");
@@ -116,7 +116,7 @@ static enum http_refusal read_framing(struct http_response *response)
         refusal = HTTP_REFUSAL_CONTENT_LENGTH;
     if (refusal)
         return refusal;
-    settle_coding(response);
+    drop_idle_coding(response);
     return http_framing_read(&response->headers, response->minor_version, &response->framing,
                              &response->content_length);
 }

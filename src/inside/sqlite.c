@@ -103,7 +103,7 @@ static enum pawl_error sqlite_install(struct pawl *pawl)
 /* ---- begin: what it brings ---- */
 
 /* The operation of the store, and what it borrows. */
-struct asked {
+struct begin_query {
     struct store_op op;
     struct store_once once;
 };
@@ -129,7 +129,7 @@ static struct digest hash_of(const struct inside_sqlite *on, struct slice tenant
 }
 
 static void fill_once(const struct inside_sqlite *on, const struct pawl_operation *operation,
-                      struct asked *asked)
+                      struct begin_query *asked)
 {
     struct store_op *op = &asked->op;
     struct slice text = slice_of(operation->once);
@@ -149,7 +149,7 @@ static void fill_once(const struct inside_sqlite *on, const struct pawl_operatio
 }
 
 static enum pawl_error make_begin(struct inside_sqlite *on, const struct pawl_operation *operation,
-                                  struct asked *asked)
+                                  struct begin_query *asked)
 {
     struct pawl *pawl = &on->pawl;
     struct store_op *op = &asked->op;
@@ -293,7 +293,7 @@ static enum pawl_error sqlite_begin(struct pawl *pawl, const struct pawl_operati
                                     struct pawl_begun *ret_begun)
 {
     struct inside_sqlite *on = inside_sqlite_of(pawl);
-    struct asked asked;
+    struct begin_query asked;
     enum pawl_error error = inside_sqlite_enter(on);
     if (!error)
         error = make_begin(on, operation, &asked);

@@ -57,7 +57,7 @@ struct moving {
     const struct pawl_action *action;
     struct store_machine_state state; /* as it is; its `state` may be empty */
     bool is_there;
-    struct store_machine_told told; /* to be told, or told before */
+    struct store_machine_action told; /* to be told, or told before */
     bool was_told;
 };
 
@@ -94,11 +94,11 @@ static enum pawl_error look_for_event(struct inside_sqlite *on, struct moving *m
     moving->state = (struct store_machine_state){.tenant = slice_of(action->tenant),
                                                  .machine = slice_of(action->machine),
                                                  .thing = slice_of(action->id)};
-    moving->told = (struct store_machine_told){.tenant = slice_of(action->tenant),
-                                               .machine = slice_of(action->machine),
-                                               .thing = slice_of(action->id),
-                                               .action_id = slice_of(action->action_id),
-                                               .action = slice_of(action->action)};
+    moving->told = (struct store_machine_action){.tenant = slice_of(action->tenant),
+                                                 .machine = slice_of(action->machine),
+                                                 .thing = slice_of(action->id),
+                                                 .action_id = slice_of(action->action_id),
+                                                 .action = slice_of(action->action)};
     enum pawl_error error = find_like(on, &machine_state_table, &moving->state.row, &row, &now);
     if (row)
         moving->state = *(const struct store_machine_state *)row;
@@ -107,7 +107,7 @@ static enum pawl_error look_for_event(struct inside_sqlite *on, struct moving *m
         error = find_like(on, &machine_told_table, &moving->told.row, &row, NULL);
     moving->was_told = row;
     if (row)
-        moving->told = *(const struct store_machine_told *)row;
+        moving->told = *(const struct store_machine_action *)row;
     else
         moving->told.at = now;
     return error;
@@ -117,7 +117,7 @@ static enum pawl_error look_for_event(struct inside_sqlite *on, struct moving *m
 static enum pawl_error decide_on_event(struct inside_sqlite *on, struct moving *moving)
 {
     const struct pawl_action *action = moving->action;
-    struct store_machine_told *told = &moving->told;
+    struct store_machine_action *told = &moving->told;
     const struct store_machine edge = {
         .name = told->machine, .from = moving->state.state, .action = told->action};
     const struct table_row *row = NULL;
@@ -155,7 +155,7 @@ enum pawl_error inside_sqlite_transition(struct pawl *pawl, const struct pawl_ac
 {
     struct inside_sqlite *on = inside_sqlite_of(pawl);
     struct moving moving = {.action = action};
-    const struct store_machine_told *told = &moving.told;
+    const struct store_machine_action *told = &moving.told;
     enum pawl_error error = inside_sqlite_enter(on);
     if (!error)
         error = check_action(on, action);

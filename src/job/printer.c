@@ -170,7 +170,7 @@ void printer_free(struct printer *printer, int *ret_error)
     mem_free(printer);
 }
 
-bool printer_has_room(struct printer *printer, struct printer_waiter *waiter)
+bool printer_ask_room(struct printer *printer, struct printer_waiter *waiter)
 {
     mutex_lock(&printer->mutex);
     bool has_room = printer->n_bytes < PRINTER_MOST;

@@ -33,7 +33,7 @@ struct printer_waiter {
 };
 
 /* Whether there is room. No: its parker is woken once there is. */
-bool printer_has_room(struct printer *printer, struct printer_waiter *waiter);
+bool printer_ask_room(struct printer *printer, struct printer_waiter *waiter);
 
 /* It does not wait any more, and is not woken. */
 void printer_leave(struct printer *printer, struct printer_waiter *waiter);

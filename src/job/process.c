@@ -113,7 +113,7 @@ static bool has_output_room(struct child_listener *listener)
 {
     struct process *process = process_of(listener);
     struct printer *printer = process->settings->printer;
-    return process->is_quiet || !printer || printer_has_room(printer, &process->waiter);
+    return process->is_quiet || !printer || printer_ask_room(printer, &process->waiter);
 }
 
 /* ---- one child ---- */
@@ -206,8 +206,8 @@ static void judge_child_end(struct process *process, struct runner_end *end)
         end->outcome = output_keep(&process->output, code, process->command, &process->compress);
 }
 
-static void run(struct runner_executor *executor, const struct runner_attempt *attempt,
-                struct runner_end *ret_end)
+static void run_process(struct runner_executor *executor, const struct runner_attempt *attempt,
+                        struct runner_end *ret_end)
 {
     struct process *process = (struct process *)executor;
     ret_end->reached = true;
@@ -228,8 +228,8 @@ static void run(struct runner_executor *executor, const struct runner_attempt *a
 }
 
 /* 0: it was done, and its output is what this one wrote; 1: it was not; anything else: unknown. */
-static void probe(struct runner_executor *executor, const struct runner_attempt *attempt,
-                  struct runner_end *ret_end)
+static void run_probe(struct runner_executor *executor, const struct runner_attempt *attempt,
+                      struct runner_end *ret_end)
 {
     struct process *process = (struct process *)executor;
     const char *const argv[] = {"sh", "-c", process->settings->probe, NULL};
@@ -256,7 +256,7 @@ static bool goes_on(struct runner_executor *executor, struct slice origin, int64
 void process_init(struct process *process)
 {
     CHECK(process->settings && process->argv && process->argv[0]);
-    process->executor = (struct runner_executor){run, probe, goes_on};
+    process->executor = (struct runner_executor){run_process, run_probe, goes_on};
     process->listener = (struct child_listener){hear_output, has_output_room};
     output_init(&process->output, process->settings->keep_output);
     for (size_t i = 0; i < OUTPUT_STREAMS; i++)

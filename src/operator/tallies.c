@@ -20,7 +20,7 @@ struct tally_of_kind {
 };
 
 /* A query under way, and what it asks for. */
-struct asked {
+struct tally_query {
     struct store_op op;
     struct table_query query;
     struct store_task like;
@@ -31,9 +31,9 @@ struct tallies {
     struct metrics *metrics;
     int64_t due; /* boot time */
     bool waits;  /* for what was asked for */
-    struct asked counting[TASKS_KIND_COUNT][TASK_STATE_COUNT];
-    struct asked looking[TASKS_KIND_COUNT][UNFINISHED];
-    struct asked summing;
+    struct tally_query counting[TASKS_KIND_COUNT][TASK_STATE_COUNT];
+    struct tally_query looking[TASKS_KIND_COUNT][UNFINISHED];
+    struct tally_query summing;
     struct counters counters;
     struct tally_of_kind found[TASKS_KIND_COUNT];
     struct mutex mutex;
@@ -72,7 +72,7 @@ static void keep_oldest(void *argument, const struct table_row *row)
     *(int64_t *)argument = ((const struct store_task *)row)->task.created_at;
 }
 
-static void ask_for_tally(struct tallies *tallies, struct asked *asked,
+static void ask_for_tally(struct tallies *tallies, struct tally_query *asked,
                           const struct table_query *query)
 {
     asked->query = *query;
@@ -80,7 +80,8 @@ static void ask_for_tally(struct tallies *tallies, struct asked *asked,
     store_submit(tallies->store, &asked->op);
 }
 
-static void ask_for_tasks(struct tallies *tallies, struct asked *asked, bool counts, int64_t *into)
+static void ask_for_tasks(struct tallies *tallies, struct tally_query *asked, bool counts,
+                          int64_t *into)
 {
     *into = 0;
     ask_for_tally(tallies, asked,
@@ -101,13 +102,13 @@ static void ask_all(struct tallies *tallies)
     for (size_t kind = 0; kind < TASKS_KIND_COUNT; kind++) {
         struct tally_of_kind *found = &tallies->found[kind];
         for (size_t state = 0; state < TASK_STATE_COUNT; state++) {
-            struct asked *asked = &tallies->counting[kind][state];
+            struct tally_query *asked = &tallies->counting[kind][state];
             asked->like =
                 (struct store_task){.kind = slice_of(tasks_kinds[kind].name), .task.state = state};
             ask_for_tasks(tallies, asked, true, &found->n[state]);
         }
         for (size_t i = 0; i < UNFINISHED; i++) {
-            struct asked *asked = &tallies->looking[kind][i];
+            struct tally_query *asked = &tallies->looking[kind][i];
             asked->like = (struct store_task){.kind = slice_of(tasks_kinds[kind].name),
                                               .task.state = unfinished[i]};
             ask_for_tasks(tallies, asked, false, &found->oldest[i]);
@@ -122,7 +123,7 @@ static void ask_all(struct tallies *tallies)
 
 /* ---- what came of it ---- */
 
-static bool has_ended(const struct asked *asked, size_t n, bool *all_done)
+static bool has_ended(const struct tally_query *asked, size_t n, bool *all_done)
 {
     bool ended = true;
     for (size_t i = 0; i < n; i++) {

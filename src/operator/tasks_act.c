@@ -146,7 +146,7 @@ static enum store_status act_on_task(struct rows *rows, struct acting *acting,
     if (status != STORE_DONE)
         return status;
     apply_tasks_wish(wish, &stored, whole->now);
-    store_task_settle(&stored);
+    store_task_derive(&stored);
     rows_put(rows, TABLE_UPDATE, &task_table, &stored.row, NULL);
     keep_response(rows, acting, whole);
     acting->audit =

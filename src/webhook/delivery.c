@@ -347,17 +347,18 @@ static struct courier_limits limits_of(const struct courier_kind *kind, struct s
 
 static struct slice label(const struct courier_kind *kind, struct slice lane)
 {
-    return told_name(target_of(kind, lane));
+    return delivery_counts_name(target_of(kind, lane));
 }
 
 static void saved(const struct courier_kind *kind, const struct store_task *task)
 {
-    told_count(webhook_sender_of(kind)->told, target_of(kind, task->lane), task->task.state);
+    delivery_counts_add(webhook_sender_of(kind)->counts, target_of(kind, task->lane),
+                        task->task.state);
 }
 
 void webhook_sender_init(struct webhook_sender *sender)
 {
-    CHECK(sender->store && sender->census && sender->plan && sender->told);
+    CHECK(sender->store && sender->census && sender->plan && sender->counts);
     sender->kind =
         (struct courier_kind){.name = SLICE(WEBHOOK_KIND),
                               .limits = {LANES_IN_FLIGHT, CLOCK_US_PER_S, TASK_KEEP_DONE_US, NULL},

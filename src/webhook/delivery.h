@@ -12,14 +12,14 @@
 #include "courier/courier.h"
 #include "courier/series.h"
 #include "webhook/endpoints/census.h"
-#include "webhook/endpoints/told.h"
+#include "webhook/endpoints/delivery_counts.h"
 #include "webhook/plan.h"
 
 struct webhook_sender {
     struct store *store;
     struct census *census;
     struct webhook_plan **plan; /* the one in force, whenever a delivery begins */
-    struct told *told;
+    struct delivery_counts *counts;
     struct courier_kind kind; /* filled in by webhook_sender_init */
 };
 

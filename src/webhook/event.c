@@ -105,7 +105,7 @@ struct publishing {
     struct webhook_published *published;
     size_t n;
     struct arena arena;
-    bool settled[WEBHOOK_BATCH_MOST];              /* it is there, or another one is */
+    bool ended[WEBHOOK_BATCH_MOST];                /* it is there, or another one is */
     struct store_event stored[WEBHOOK_BATCH_MOST]; /* as they will be */
     struct table_change changes[WEBHOOK_BATCH_MOST];
     char now[TIMESTAMP_LEN + 1];
@@ -132,37 +132,37 @@ static void make_row(struct publishing *publishing, size_t i, int64_t now)
     };
 }
 
-static enum store_status settle_published(struct publishing *publishing, size_t i,
-                                          const struct store_event *there)
+static enum store_status end_published(struct publishing *publishing, size_t i,
+                                       const struct store_event *there)
 {
     bool same = false;
-    CHECK(!publishing->settled[i]);
+    CHECK(!publishing->ended[i]);
     enum store_status status =
         webhook_event_same(&publishing->stored[i], there, &publishing->arena, &same)
             ? STORE_DONE
             : STORE_NO_MEMORY;
-    publishing->settled[i] = status == STORE_DONE;
+    publishing->ended[i] = status == STORE_DONE;
     publishing->published[i].end = same ? WEBHOOK_REPLAYED : WEBHOOK_MISMATCH;
     return status;
 }
 
 /* One with an id that an earlier one of the batch has, too. */
-static enum store_status settle_repeated(struct publishing *publishing)
+static enum store_status end_repeated(struct publishing *publishing)
 {
     enum store_status status = STORE_DONE;
     for (size_t i = 1; i < publishing->n && status == STORE_DONE; i++)
-        for (size_t k = 0; k < i && !publishing->settled[i] && status == STORE_DONE; k++)
+        for (size_t k = 0; k < i && !publishing->ended[i] && status == STORE_DONE; k++)
             if (slice_eq(publishing->stored[i].id, publishing->stored[k].id))
-                status = settle_published(publishing, i, &publishing->stored[k]);
+                status = end_published(publishing, i, &publishing->stored[k]);
     return status;
 }
 
 /* One that did not fit, if it is as an event of that id is there. */
-static enum store_status settle_stale(struct rows *rows, struct publishing *publishing, size_t i)
+static enum store_status end_stale(struct rows *rows, struct publishing *publishing, size_t i)
 {
     struct store_event there = publishing->stored[i];
     enum store_status status = rows_find_one(rows, &event_table, &there.row);
-    return status == STORE_DONE && there.row.id != 0 ? settle_published(publishing, i, &there)
+    return status == STORE_DONE && there.row.id != 0 ? end_published(publishing, i, &there)
                                                      : status;
 }
 
@@ -171,7 +171,7 @@ static enum store_status try_rows(struct rows *rows, struct publishing *publishi
 {
     size_t places[WEBHOOK_BATCH_MOST];
     for (size_t i = 0; i < publishing->n; i++) {
-        if (publishing->settled[i])
+        if (publishing->ended[i])
             continue;
         places[rows->n] = i;
         rows_put(rows, TABLE_INSERT, &event_table, &publishing->stored[i].row, NULL);
@@ -179,20 +179,20 @@ static enum store_status try_rows(struct rows *rows, struct publishing *publishi
     enum store_status saved = rows_save(rows), status = saved;
     for (size_t k = 0; k < rows->n && saved == STORE_CONFLICT && status == saved; k++)
         if (rows->changes[k].is_stale) {
-            enum store_status read = settle_stale(rows, publishing, places[k]);
+            enum store_status read = end_stale(rows, publishing, places[k]);
             status = read == STORE_DONE ? status : read;
         }
     return status;
 }
 
 /* A frozen store takes no event, and knows those that it has. */
-static enum store_status settle_known(struct rows *rows, struct publishing *publishing)
+static enum store_status end_known(struct rows *rows, struct publishing *publishing)
 {
     for (size_t i = 0; i < publishing->n; i++) {
         enum store_status status = STORE_DONE;
-        if (!publishing->settled[i])
-            status = settle_stale(rows, publishing, i);
-        if (status != STORE_DONE || !publishing->settled[i])
+        if (!publishing->ended[i])
+            status = end_stale(rows, publishing, i);
+        if (status != STORE_DONE || !publishing->ended[i])
             return status == STORE_DONE ? STORE_FROZEN : status;
     }
     return STORE_DONE;
@@ -215,12 +215,12 @@ static enum store_status publish_events(struct rows *rows, struct publishing *pu
             mint_id(published->id);
         make_row(publishing, i, at);
     }
-    enum store_status status = settle_repeated(publishing);
+    enum store_status status = end_repeated(publishing);
     if (status == STORE_DONE)
         status = STORE_CONFLICT;
     while (rows_try_again(rows, &status))
         status = try_rows(rows, publishing);
-    return status == STORE_FROZEN ? settle_known(rows, publishing) : status;
+    return status == STORE_FROZEN ? end_known(rows, publishing) : status;
 }
 
 enum store_status webhook_publish(struct store *store, const struct webhook_event *events, size_t n,

@@ -62,7 +62,7 @@ static struct store_task make_delivery_task(const struct audience_member *endpoi
                                        .profile = endpoint->retry,
                                        .created_at = now,
                                        .gone_at = CLOCK_NEVER}};
-    store_task_settle(&task);
+    store_task_derive(&task);
     return task;
 }
 

@@ -164,7 +164,7 @@ static size_t gather_new(const struct webhook_plan *plan, const struct registry 
 }
 
 /* Where the first endpoint that is https is a stored one, what that needs is read now. */
-static bool has_what_it_needs(struct webhook_plan *plan, const struct roster *roster)
+static bool provide_plan(struct webhook_plan *plan, const struct roster *roster)
 {
     if (!roster->needs_tls || plan->has_tls)
         return true;
@@ -232,7 +232,7 @@ static enum store_status make_roster(struct webhook_plan *plan, const struct reg
     if (roster_is_of(plan->roster, registry))
         return STORE_DONE;
     struct roster *roster = roster_new(&plan->wanted.webhooks, registry, plan->wanted.read);
-    enum store_status status = roster && has_what_it_needs(plan, roster)
+    enum store_status status = roster && provide_plan(plan, roster)
                                    ? name_envelopes(plan, roster, store, parker)
                                    : STORE_NO_MEMORY;
     if (status == STORE_DONE)

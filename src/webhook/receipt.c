@@ -35,7 +35,7 @@ static struct store_task make_handler_task(const struct taking *taking, int64_t 
                                        .profile = source->retry,
                                        .created_at = now,
                                        .gone_at = CLOCK_NEVER}};
-    store_task_settle(&task);
+    store_task_derive(&task);
     return task;
 }
 

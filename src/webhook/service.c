@@ -20,7 +20,7 @@ struct webhook_service {
     struct store *store;
     struct courier *courier;
     struct webhook_sender sender;
-    struct told told;
+    struct delivery_counts counts;
     struct webhook_handler handler;
     const struct courier_kind *kinds[2];
     struct webhook_plan *plan;   /* in force */
@@ -139,7 +139,7 @@ static void refresh_registry(struct webhook_service *service)
         status = census_refresh(&service->census, service->store, parker);
     if (status != STORE_DONE)
         return;
-    told_show(&service->told, service->plan->roster);
+    delivery_counts_show(&service->counts, service->plan->roster);
     service->refresh_at = clock_after(clock_boot_us(), POLL_US);
     tend_unserved(service);
 }
@@ -283,7 +283,7 @@ static void webhook_service_fini(void *owner)
     webhook_plan_unref(service->plan);
     webhook_plan_unref(service->former);
     courier_free(service->courier);
-    told_fini(&service->told);
+    delivery_counts_fini(&service->counts);
     census_fini(&service->census);
     unserved_fini(&service->unserved);
 }
@@ -304,7 +304,7 @@ static bool fill_service_plan(struct webhook_service *service, const struct webh
     service->sender = (struct webhook_sender){.store = service->store,
                                               .census = &service->census,
                                               .plan = &service->plan,
-                                              .told = &service->told};
+                                              .counts = &service->counts};
     webhook_sender_init(&service->sender);
     service->handler = (struct webhook_handler){
         .store = service->store, .census = &service->census, .plan = &service->plan};
@@ -331,7 +331,7 @@ struct service *webhook_service_start(struct store *store, struct log *log,
     service->declaration.store = store;
     service->census = census_make();
     unserved_init(&service->unserved, store, log);
-    told_init(&service->told);
+    delivery_counts_init(&service->counts);
     service->at_work = 2;
     service->wake_post = (struct loop_post){.run = take_wake, .argument = service};
     return service_start(&service->base, fill_service_plan(service, wanted));
@@ -361,6 +361,6 @@ void webhook_service_write_series(struct service *base, struct buf *page)
 {
     struct webhook_service *service = service_of(base);
     courier_write_series(service->courier, page);
-    told_write(&service->told, page);
+    delivery_counts_write(&service->counts, page);
     unserved_write(&service->unserved, page);
 }

@@ -34,7 +34,7 @@ static void add_kept(struct bed *bed, size_t n)
             tasks[i].task.state = TASK_DONE;
             tasks[i].task.ended_at = now;
             tasks[i].task.gone_at = now + 86400 * CLOCK_US_PER_S;
-            store_task_settle(&tasks[i]);
+            store_task_derive(&tasks[i]);
             changes[i] = (struct table_change){.table = &task_table, .row = &tasks[i].row};
         }
         struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = TABLE_BRINGS_MAX};

@@ -21,7 +21,7 @@ static struct store_task task_of(const char *key, const char *lane, const char *
 
 static enum store_status save(struct bed *bed, enum table_act act, struct store_task *task)
 {
-    store_task_settle(task);
+    store_task_derive(task);
     struct table_change change = {.table = &task_table, .act = act, .row = &task->row};
     struct store_op op = {.kind = STORE_ROWS, .brings = &change, .n_brings = 1};
     run(bed, &op);
@@ -112,7 +112,7 @@ static void a_task_is_read_as_it_was_written_with_all_that_goes_with_it(void **s
                                     .packed = true};
     struct store_attempt attempt = {
         .n = 1, .at = 9, .status = 503, .reason = TASK_REASON_LOST, .answer = SLICE("no")};
-    store_task_settle(&task);
+    store_task_derive(&task);
     struct table_change changes[] = {
         {.table = &task_table, .row = &task.row},
         {.table = &request_table, .row = &request.row, .parent = &task.row},
@@ -273,7 +273,7 @@ static int64_t find_other(struct bed *bed, find_fn find, const struct store_task
 static enum store_status save_with(struct bed *bed, struct store_task *task,
                                    struct table_change *other)
 {
-    store_task_settle(task);
+    store_task_derive(task);
     struct table_change changes[] = {{.table = &task_table, .act = TABLE_UPDATE, .row = &task->row},
                                      *other};
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = 2};
@@ -364,7 +364,7 @@ static void a_task_is_swept_at_its_time_with_all_that_goes_with_it(void **state)
     task.task.state = TASK_DEAD;
     task.task.ended_at = now;
     task.task.gone_at = now + SECOND;
-    store_task_settle(&task);
+    store_task_derive(&task);
     struct store_request request = {.body = SLICE("body")};
     struct store_attempt attempt = {.n = 1};
     struct table_change changes[] = {
@@ -407,7 +407,7 @@ static void a_reason_that_came_late_is_kept_beside_one_that_every_pawl_knows(voi
     assert_int_equal(task.why, 0);
     task.task.reason = TASK_REASON_CREDENTIALS;
     assert_int_equal(save(bed, TABLE_UPDATE, &task), STORE_DONE);
-    store_task_settle(&task);
+    store_task_derive(&task);
     assert_int_equal(store_task_reason(&task), TASK_REASON_CREDENTIALS);
     turn(&task, TASK_DEAD);
     task.task.reason = TASK_REASON_UNREADABLE;

@@ -167,7 +167,7 @@ static void bring_task(struct fault_bed *bed, uint64_t key, struct store_op *op)
     task->task.lease_until = bed->now + LEASE;
     task->task.attempts = task->task.tries = 1;
     task->task.ended_at = ends ? bed->now : 0;
-    store_task_settle(task);
+    store_task_derive(task);
     bed->attempt = (struct store_attempt){.task = task->row.id, .n = 1};
     bed->changes[0] = (struct table_change){
         .table = &task_table, .act = ends ? TABLE_UPDATE : TABLE_INSERT, .row = &task->row};

@@ -144,6 +144,7 @@ BAD = [
      "bytes_sum is not for tests alone"),
     ("own-names", "src/core/set.c", SPDX + "static int bytes_sum(int first)\n{\n}\n",
      "bytes_sum is a function of src/base/bytes.c, too"),
+    ("own-names", "src/core/set.c", SPDX + "static int sum(int first)\n{\n}\n", "sum is one word"),
     ("names", "src/base/string_utils.c", SPDX, "string_utils says nothing"),
     ("where-a-change-goes", "ARCHITECTURE.md", ARCHITECTURE.replace("bytes.c", "gone.c"),
      "base/gone.c does not exist"),

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any, Callable
 
@@ -157,6 +158,7 @@ class Gateway:
 
     # Which store one has whose directory this is: a file of SQLite, or the URL of a database.
     new_store: Callable[[Path], Path | str] = staticmethod(file_in)
+    made: weakref.WeakSet[Gateway] = weakref.WeakSet()
 
     def __init__(self, directory: Path, upstream_port: int, config: str, clock: Clock):
         self.directory = directory
@@ -172,6 +174,7 @@ class Gateway:
         self.process: subprocess.Popen[str] | None = None
         self._readers: list[threading.Thread] = []
         self.configure(config)
+        Gateway.made.add(self)
 
     def move_to(self, store: str) -> Gateway:
         """Another store, from its next start on."""

@@ -27,7 +27,7 @@ import psycopg2
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pawltest.gateway import PAWL, free_port  # noqa: E402
+from pawltest.gateway import PAWL, Gateway, free_port  # noqa: E402
 from pawltest.wire import PATIENCE, eventually  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
@@ -358,9 +358,14 @@ class Server:
         return made
 
     def add_fleeting_database(self) -> Database:
-        """An installed one, which is another test's once a dozen others were asked for and nobody
-        is connected to it: emptied, at a third of a new one's cost."""
+        """An installed one, which is another test's once a dozen others were asked for, nobody is
+        connected to it and no gateway of its own runs, which may have lost its connection:
+        emptied, at a third of a new one's cost."""
+        used = [str(gateway.store) for gateway in Gateway.made
+                if gateway.process and gateway.process.poll() is None]
         for made in self._fleeting[:-FLEETING_MOST]:
+            if any(url.startswith(made.url) for url in used):
+                continue
             try:
                 is_as_new = self._empty(made)
             except psycopg2.Error:  # its schema is gone, say

@@ -75,7 +75,7 @@ static inline struct store_task task_of(const char *key, const char *lane, const
 
 static inline void add_task(struct store_task task)
 {
-    store_task_settle(&task);
+    store_task_derive(&task);
     struct table_change change = {.table = &task_table, .act = TABLE_INSERT, .row = &task.row};
     save(&change);
 }

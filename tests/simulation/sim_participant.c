@@ -37,10 +37,10 @@ static void run(struct sim *sim, struct store_op *op)
 
 static struct store_op op_of(const struct flight *flight, enum store_op_kind kind)
 {
-    return (struct store_op){.kind = kind,
-                             .key_hash = sim_key(flight->rule),
-                             .row_hint = flight->row,
-                             .writing.token = flight->token};
+    struct store_op op = {.kind = kind, .key_hash = sim_key(flight->rule), .row_hint = flight->row};
+    if (kind != STORE_LOOK)
+        op.writing.token = flight->token;
+    return op;
 }
 
 /* Two mutants: its lock is no lock, or its effect is committed before its outcome. */

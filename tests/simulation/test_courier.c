@@ -329,7 +329,7 @@ static enum store_status try_to_add(struct store_task *task)
     bool has_last = task->ord.len > 0 && read_order(task->ord, true, &arena, &last);
     task->row = (struct table_row){0};
     task->task.due_at = has_last ? CLOCK_NEVER : store_now(sim.adder);
-    store_task_settle(task);
+    store_task_derive(task);
     struct table_change changes[] = {
         {.table = &task_table, .act = TABLE_INSERT, .row = &task->row},
         {.table = &task_table, .act = TABLE_TOUCH, .row = &last.row},
@@ -376,7 +376,7 @@ static struct store_found find_some(enum task_state state, struct arena *arena)
 /* With what else changes; a change without a row is none. */
 static bool save_task(struct store_task *task, struct table_change other)
 {
-    store_task_settle(task);
+    store_task_derive(task);
     struct table_change changes[] = {{.table = &task_table, .act = TABLE_UPDATE, .row = &task->row},
                                      other};
     struct store_op op = {.kind = STORE_ROWS, .brings = changes, .n_brings = other.row ? 2 : 1};

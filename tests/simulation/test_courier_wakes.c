@@ -51,7 +51,7 @@ static void add(int number)
                                        .gone_at = CLOCK_NEVER,
                                        .profile = RETRY_PROFILE_queue,
                                        .created_at = store_now(bed.store)}};
-    store_task_settle(&task);
+    store_task_derive(&task);
     struct table_change change = {.table = &task_table, .act = TABLE_INSERT, .row = &task.row};
     struct store_op op = {.kind = STORE_ROWS, .brings = &change, .n_brings = 1};
     store_run(bed.store, &op, fiber_parker(), CLOCK_NEVER);

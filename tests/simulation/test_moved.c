@@ -172,7 +172,7 @@ static void reload(struct strand *strand)
     own->accepts = draw_accepts(world);
     struct rule_set *set = make_config(world, made, own->accepts);
     bool inherits = own->set && identities_inherit(set, own->set);
-    bool settled = inherits || identities_settle(gate->store, set, &strand->parker, &problem);
+    bool settled = inherits || identities_adopt(gate->store, set, &strand->parker, &problem);
     if (gate->dying) {
         rule_set_unref(set);
         return;

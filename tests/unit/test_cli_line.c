@@ -98,34 +98,34 @@ static int read_words(const struct command *command, const char *const *words,
     return code;
 }
 
-static struct line_options read_well(const char *const *words)
+static const struct line_options *read_well(const char *const *words)
 {
-    struct line_options options;
+    static struct line_options options;
     struct operands at;
     char said[SAID_SIZE];
     assert_int_equal(read_words(&every_kind, words, &options, said, &at), EXIT_DONE);
     assert_string_equal(said, "");
-    return options;
+    return &options;
 }
 #define READ(...) read_well((const char *const[]){__VA_ARGS__, "URL", NULL})
 
 static void each_kind_of_value_goes_to_its_member(void **state)
 {
     (void)state;
-    struct line_options got = READ("-q", "-t", "abc", "--slice=x y", "--taken", "four");
-    assert_true(got.quiet);
-    assert_string_equal(got.text, "abc");
-    assert_true(slice_eq(got.slice, SLICE("x y")));
-    assert_int_equal(got.taken, 4);
+    const struct line_options *got = READ("-q", "-t", "abc", "--slice=x y", "--taken", "four");
+    assert_true(got->quiet);
+    assert_string_equal(got->text, "abc");
+    assert_true(slice_eq(got->slice, SLICE("x y")));
+    assert_int_equal(got->taken, 4);
     got = READ("--few=5", "--size", "1000000", "--word=green", "--profile", "webhook");
-    assert_int_equal(got.few, 5);
-    assert_int_equal(got.size, 1000000);
-    assert_int_equal(got.word, 2);
-    assert_int_equal(got.profile, RETRY_PROFILE_webhook);
+    assert_int_equal(got->few, 5);
+    assert_int_equal(got->size, 1000000);
+    assert_int_equal(got->word, 2);
+    assert_int_equal(got->profile, RETRY_PROFILE_webhook);
     got = READ("--texts", "a", "--texts=b", "-H", "One: 1", "--header=Two:2");
-    assert_int_equal(got.texts.n, 2);
-    assert_string_equal(got.texts.at[1], "b");
-    assert_int_equal(got.headers.n, 2);
+    assert_int_equal(got->texts.n, 2);
+    assert_string_equal(got->texts.at[1], "b");
+    assert_int_equal(got->headers.n, 2);
 }
 
 static void times_are_microseconds(void **state)
@@ -147,8 +147,8 @@ static void times_are_microseconds(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct line_options got = READ(rows[i].flag);
-        assert_int_equal(got.span + got.seconds + got.moment + got.wait, rows[i].us);
+        const struct line_options *got = READ(rows[i].flag);
+        assert_int_equal(got->span + got->seconds + got->moment + got->wait, rows[i].us);
     }
 }
 
@@ -177,7 +177,7 @@ static void what_is_out_of_bounds_is_refused(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct line_options options;
+        static struct line_options options;
         struct operands at;
         char said[SAID_SIZE];
         const char *const words[] = {rows[i].flag, "URL", NULL};
@@ -210,7 +210,7 @@ static void what_is_no_line_of_the_command_is_refused(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct line_options options;
+        static struct line_options options;
         struct operands at;
         char said[SAID_SIZE];
         assert_int_equal(read_words(&every_kind, rows[i].words, &options, said, &at), rows[i].code);
@@ -221,14 +221,14 @@ static void what_is_no_line_of_the_command_is_refused(void **state)
 static void what_may_be_repeated_is(void **state)
 {
     (void)state;
-    struct line_options got = READ("-q", "--quiet", "--text=--");
-    assert_true(got.quiet);
-    assert_string_equal(got.text, "--");
+    const struct line_options *got = READ("-q", "--quiet", "--text=--");
+    assert_true(got->quiet);
+    assert_string_equal(got->text, "--");
 }
 
 static void behind_another_command_nothing_is_pawls(void **state)
 {
-    struct line_options options;
+    static struct line_options options;
     struct operands at;
     char said[SAID_SIZE];
     (void)state;

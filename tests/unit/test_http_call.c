@@ -324,23 +324,6 @@ static void a_send_that_ran_out_of_time_goes_on_where_it_stopped_through_interim
                         "done, timeout, in part, done, all, done 200");
 }
 
-static void send_into_a_flood(struct stage *stage)
-{
-    char *body MEM_AUTO = mem_zalloc(1, BODY_LEN);
-    begin(stage, SLICE("POST"), slice_make(body, BODY_LEN));
-    reach(stage);
-    while (send(stage->peer, INTERIM, sizeof INTERIM - 1, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
-        ;
-    note(stage, http_call_send(stage->call, clock_boot_us()));
-    say(stage, unread(stage) > 0 ? "some left" : "all read");
-}
-
-static void interim_responses_without_end_hold_no_send_past_its_moment(void **state)
-{
-    (void)state;
-    expect(send_into_a_flood, "done, timeout, some left");
-}
-
 /* A 101 that nobody asked for, and nonsense: told once, and again to who receives. */
 static void be_broken_early(struct stage *stage)
 {
@@ -583,7 +566,6 @@ int main(void)
         cmocka_unit_test(reset_before_a_byte_left_is_told_as_such),
         cmocka_unit_test(
             a_send_that_ran_out_of_time_goes_on_where_it_stopped_through_interim_responses),
-        cmocka_unit_test(interim_responses_without_end_hold_no_send_past_its_moment),
         cmocka_unit_test(a_streamed_body_ends_where_the_peer_answers),
         cmocka_unit_test(a_peer_that_breaks_off_early_stays_broken),
         cmocka_unit_test(a_peer_that_answers_early_is_heard_and_its_connection_used_up),

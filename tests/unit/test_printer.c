@@ -144,11 +144,11 @@ static void test_there_is_no_room_while_much_waits_and_who_waits_for_it_is_woken
     thread_parker_init(&first);
     thread_parker_init(&second);
     struct printer_waiter waiters[] = {{.parker = &first.parker}, {.parker = &second.parker}};
-    assert_true(printer_has_room(bed.printer, &waiters[0]));
+    assert_true(printer_ask_room(bed.printer, &waiters[0]));
     memset(much, 'm', sizeof much);
     printer_add(bed.printer, CHILD_OUTPUT, slice_make(much, sizeof much)); /* a pipe takes less */
     for (int i = 0; i < 4; i++)
-        assert_false(printer_has_room(bed.printer, &waiters[i % 2]));
+        assert_false(printer_ask_room(bed.printer, &waiters[i % 2]));
     while (n < sizeof much) {
         ssize_t more = read(ends[0], got, sizeof got);
         CHECK(more > 0);
@@ -156,7 +156,7 @@ static void test_there_is_no_room_while_much_waits_and_who_waits_for_it_is_woken
     }
     assert_true(first.parker.park(&first.parker, CLOCK_NEVER));
     assert_true(second.parker.park(&second.parker, CLOCK_NEVER));
-    assert_true(printer_has_room(bed.printer, &waiters[0]));
+    assert_true(printer_ask_room(bed.printer, &waiters[0]));
     assert_int_equal(end(&bed), 0);
     thread_parker_fini(&first);
     thread_parker_fini(&second);
@@ -198,7 +198,7 @@ static void test_a_reader_that_has_gone_is_no_error_and_there_is_room(void **sta
     struct printer_waiter waiter = {.parker = &parker.parker};
     memset(much, 'm', sizeof much);
     printer_add(bed.printer, CHILD_OUTPUT, slice_make(much, sizeof much));
-    while (!printer_has_room(bed.printer, &waiter))
+    while (!printer_ask_room(bed.printer, &waiter))
         (void)parker.parker.park(&parker.parker, CLOCK_NEVER);
     say(&bed, CHILD_ERROR, "still here");
     assert_int_equal(end(&bed), 0);

@@ -74,7 +74,7 @@ static void add_pieces(struct printer *printer, int n)
 static void await_room(struct printer *printer)
 {
     struct printer_waiter none = {.waits = true};
-    while (!printer_has_room(printer, &none))
+    while (!printer_ask_room(printer, &none))
         poll(NULL, 0, 1);
 }
 
@@ -93,13 +93,13 @@ static void whoever_waits_for_room_is_woken_once_there_is(void **state)
     (void)state;
     take_streams();
     struct printer *printer = printer_new();
-    bool empty = printer_has_room(printer, &waiter);
+    bool empty = printer_ask_room(printer, &waiter);
     add_pieces(printer, 6);
-    bool full = !printer_has_room(printer, &waiter) && !printer_has_room(printer, &waiter);
+    bool full = !printer_ask_room(printer, &waiter) && !printer_ask_room(printer, &waiter);
     int early = atomic_load(&sleeper.woken);
     read_bytes(6 * PIECE);
     await_wakes(&sleeper, 1);
-    bool again = printer_has_room(printer, &waiter);
+    bool again = printer_ask_room(printer, &waiter);
     printer_leave(printer, &waiter);
     printer_free(printer, NULL);
     give_back();
@@ -118,18 +118,18 @@ static void who_has_left_is_not_woken_and_may_wait_anew(void **state)
     take_streams();
     struct printer *printer = printer_new();
     add_pieces(printer, 6);
-    bool full = !printer_has_room(printer, &waiter);
+    bool full = !printer_ask_room(printer, &waiter);
     read_bytes(2 * PIECE);
     await_room(printer); /* it has room, and not so much that it wakes */
     int early = atomic_load(&sleeper.woken);
     printer_leave(printer, &waiter);
     waiter = (struct printer_waiter){.parker = &sleeper.parker};
     add_pieces(printer, 4);
-    full = full && !printer_has_room(printer, &waiter);
+    full = full && !printer_ask_room(printer, &waiter);
     read_bytes(8 * PIECE);
     await_wakes(&sleeper, 1);
     add_pieces(printer, 6);
-    full = full && !printer_has_room(printer, &waiter);
+    full = full && !printer_ask_room(printer, &waiter);
     printer_leave(printer, &waiter);
     printer_leave(printer, &waiter); /* does nothing */
     read_bytes(6 * PIECE);

@@ -120,7 +120,7 @@ bool each_close_files(struct each_session *session);
 
 /* See struct each_kind. */
 void each_report(void *argument, const struct each_end *end);
-bool each_report_has_room(void *argument, struct parker *parker);
+bool each_report_ask_room(void *argument, struct parker *parker);
 void each_report_waits(void *argument, size_t n);
 
 /* The last line. */

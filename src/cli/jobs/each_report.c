@@ -315,11 +315,11 @@ void each_report(void *argument, const struct each_end *end)
         print_complaint(session, end, &how);
 }
 
-bool each_report_has_room(void *argument, struct parker *parker)
+bool each_report_ask_room(void *argument, struct parker *parker)
 {
     struct each_session *session = argument;
     session->waiter.parker = parker;
-    return printer_has_room(session->printer, &session->waiter);
+    return printer_ask_room(session->printer, &session->waiter);
 }
 
 void each_report_waits(void *argument, size_t n)

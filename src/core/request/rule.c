@@ -144,7 +144,7 @@ static bool check_pattern(struct match_compiler *compiler, struct slice text)
     return true;
 }
 
-static size_t count(struct slice text, char c)
+static size_t count_char(struct slice text, char c)
 {
     size_t n = 0;
     for (size_t i = 0; i < text.len; i++)
@@ -164,8 +164,8 @@ static bool read_segment(struct match_compiler *compiler, struct slice text)
     } else {
         segment.before = slice_make(NULL, 0);
     }
-    if ((segment.is_param && !segment.after.at) || count(text, '{') > 1 ||
-        count(text, '}') > segment.is_param)
+    if ((segment.is_param && !segment.after.at) || count_char(text, '{') > 1 ||
+        count_char(text, '}') > segment.is_param)
         return refuse_match(compiler, "a segment has one path parameter, perhaps with a literal "
                                       "before or behind it, as in /orders/{id}:cancel");
     if (segment.is_param && !read_param(compiler, segment.text))

@@ -30,7 +30,7 @@ bool rule_is_override(struct slice name)
 }
 
 /* The methods of a request: the sent one, and those that overrides name. */
-struct said {
+struct sent_methods {
     size_t n_lines; /* of overrides */
     unsigned ruled; /* RULE_POST and so on */
     bool safe;      /* one of them is GET, HEAD or OPTIONS */
@@ -43,41 +43,41 @@ static unsigned rule_bit(size_t method)
     return method < COUNT_OF(known) ? bits[method - N_UNRULED] : RULE_OTHER;
 }
 
-static void add_method(struct said *said, size_t method)
+static void add_method(struct sent_methods *sent, size_t method)
 {
     if (method < N_SAFE)
-        said->safe = true;
+        sent->safe = true;
     else if (method < N_UNRULED)
-        said->refused = true;
+        sent->refused = true;
     else
-        said->ruled |= rule_bit(method);
+        sent->ruled |= rule_bit(method);
 }
 
 /* An empty element names nothing. */
-static void add_said_line(struct said *said, struct slice value)
+static void add_override_line(struct sent_methods *sent, struct slice value)
 {
-    said->n_lines++;
+    sent->n_lines++;
     struct slice element;
     while (slice_next(&value, ',', &element)) {
         element = slice_trim(element);
         if (element.len > 0)
-            add_method(said, known_method(element));
+            add_method(sent, known_method(element));
     }
 }
 
-static struct said read_overrides(const struct headers *headers)
+static struct sent_methods read_overrides(const struct headers *headers)
 {
-    struct said said = {0};
+    struct sent_methods sent = {0};
     for (size_t i = 0; headers && i < headers->n; i++)
         if (rule_is_override(headers->at[i].name))
-            add_said_line(&said, headers->at[i].value);
-    return said;
+            add_override_line(&sent, headers->at[i].value);
+    return sent;
 }
 
 bool rule_request_is_safe(const struct headers *headers, struct slice method)
 {
-    struct said said = read_overrides(headers);
-    return known_method(method) < N_SAFE && said.ruled == 0 && !said.refused;
+    struct sent_methods sent = read_overrides(headers);
+    return known_method(method) < N_SAFE && sent.ruled == 0 && !sent.refused;
 }
 
 /* The sent method and every override as sent: a text that is no method. */
@@ -107,13 +107,13 @@ static struct slice join_methods(const struct rule_request *request, struct aren
 /* ---- one reading ---- */
 
 /* The rules that one path meets, under each of the methods: one, or none of them. */
-static bool is_met_alike(const struct rule_set *set, const struct said *said,
+static bool is_met_alike(const struct rule_set *set, const struct sent_methods *sent,
                          const struct rule_path *path, const struct rule **ret_rule)
 {
-    bool first = !said->safe;
+    bool first = !sent->safe;
     const struct rule *rule = NULL;
     for (unsigned bit = 1; bit <= RULE_OTHER; bit <<= 1) {
-        if (!(said->ruled & bit))
+        if (!(sent->ruled & bit))
             continue;
         const struct rule *met = rule_index_first(set, bit, path);
         if (!first && met != rule)
@@ -134,7 +134,7 @@ static bool is_met_alike(const struct rule_set *set, const struct said *said,
  * one (an ambiguous path), or only none may meet another one. */
 struct search {
     const struct rule_set *set;
-    const struct said *said;
+    const struct sent_methods *sent;
     const struct rule *rule;
     bool ambiguous;
     char *text; /* room for one reading */
@@ -147,7 +147,7 @@ static bool differs_raw(const struct search *search, struct slice text, struct r
     if (slice_find(text, '%') < 0)
         return false;
     path->raw = true;
-    return !is_met_alike(search->set, search->said, path, &rule) || (rule && rule != search->rule);
+    return !is_met_alike(search->set, search->sent, path, &rule) || (rule && rule != search->rule);
 }
 
 static bool leads_elsewhere(const struct search *search, struct slice text)
@@ -155,7 +155,7 @@ static bool leads_elsewhere(const struct search *search, struct slice text)
     struct rule_path path;
     const struct rule *rule;
     rule_path_split(text, &path);
-    if (!is_met_alike(search->set, search->said, &path, &rule))
+    if (!is_met_alike(search->set, search->sent, &path, &rule))
         return true;
     return (rule != search->rule && (rule || search->ambiguous)) ||
            differs_raw(search, text, &path);
@@ -230,7 +230,7 @@ static enum rule_find check_readings(struct search *search, struct slice path, s
     unsigned more = again ? path_choices(decoded) : 0;
     size_t readings = count_readings(choices) + (again ? count_readings(more) : 0);
     if (readings * normal.len > READINGS_BYTES_MAX)
-        return search->set->index && rule_index_has(search->set, search->said->ruled)
+        return search->set->index && rule_index_has(search->set, search->sent->ruled)
                    ? RULE_PATH_AMBIGUOUS
                    : RULE_FOUND;
     search->text = arena_alloc(arena, normal.len + 1);
@@ -266,7 +266,7 @@ static enum rule_find find_alike(struct search *search, const struct rule_reques
     if (!normal.at)
         return RULE_NO_MEMORY;
     rule_path_split(normal, &path);
-    if (!is_met_alike(search->set, search->said, &path, &search->rule))
+    if (!is_met_alike(search->set, search->sent, &path, &search->rule))
         return RULE_METHOD_AMBIGUOUS;
     enum rule_find find = check_readings(search, request->path, normal, arena);
     if (find != RULE_FOUND)
@@ -283,17 +283,17 @@ enum rule_find rule_find_request(const struct rule_set *set, const struct rule_r
                                  struct arena *arena, struct rule_found *ret_found)
 {
     struct rule_found found = {.facts.headers = request->headers};
-    struct said said = read_overrides(request->headers);
-    add_method(&said, known_method(request->method));
-    if (said.refused)
+    struct sent_methods sent = read_overrides(request->headers);
+    add_method(&sent, known_method(request->method));
+    if (sent.refused)
         return RULE_METHOD_REFUSED;
-    if (said.ruled == 0)
+    if (sent.ruled == 0)
         return RULE_NONE;
-    struct search search = {.set = set, .said = &said};
+    struct search search = {.set = set, .sent = &sent};
     enum rule_find find = find_alike(&search, request, arena, &found);
     if (find != RULE_FOUND)
         return find;
-    found.facts.method = said.n_lines > 0 ? join_methods(request, arena) : request->method;
+    found.facts.method = sent.n_lines > 0 ? join_methods(request, arena) : request->method;
     if (!found.facts.method.at)
         return RULE_NO_MEMORY;
     *ret_found = found;

@@ -344,7 +344,7 @@ bool signature_sign(const struct signature_scheme *scheme, const struct signatur
 /* ---- verifying ---- */
 
 /* What the header has: its time, and signatures as they are written. */
-struct found {
+struct signature_fields {
     struct slice seconds;
     struct slice v1[CANDIDATES_MAX];
     size_t n_v1;
@@ -352,25 +352,25 @@ struct found {
     size_t n_v1a;
 };
 
-static bool found_has_room(const struct found *found)
+static bool fields_have_room(const struct signature_fields *found)
 {
     return found->n_v1 + found->n_v1a < CANDIDATES_MAX;
 }
 
-static void add_v1(struct found *found, struct slice text)
+static void add_v1(struct signature_fields *found, struct slice text)
 {
-    if (found_has_room(found) && text.len > 0)
+    if (fields_have_room(found) && text.len > 0)
         found->v1[found->n_v1++] = text;
 }
 
-static void add_v1a(struct found *found, struct slice text)
+static void add_v1a(struct signature_fields *found, struct slice text)
 {
-    if (found_has_room(found) && found->n_v1a < ED25519_MOST && text.len > 0)
+    if (fields_have_room(found) && found->n_v1a < ED25519_MOST && text.len > 0)
         found->v1a[found->n_v1a++] = text;
 }
 
 static void read_signature_member(const struct signature_scheme *scheme, struct slice member,
-                                  struct found *found)
+                                  struct signature_fields *found)
 {
     if (scheme->is_standard && slice_starts(member, V1A))
         add_v1a(found, slice_skip(member, V1A.len));
@@ -383,7 +383,7 @@ static void read_signature_member(const struct signature_scheme *scheme, struct 
 }
 
 static void read_signature_header(const struct signature_scheme *scheme, struct slice value,
-                                  struct found *found)
+                                  struct signature_fields *found)
 {
     bool is_list = scheme->is_standard || timestamp_is_member(scheme->timestamp);
     if (!is_list) {
@@ -432,7 +432,7 @@ static bool is_encoded(enum signature_encoding encoding, struct slice text, cons
 }
 
 static bool verify_by_secret(struct signing *signing, const struct signature_secret *secret,
-                             const struct found *found, bool *ret_failed)
+                             const struct signature_fields *found, bool *ret_failed)
 {
     struct mac mac;
     if (secret->is_ed25519) {
@@ -462,7 +462,7 @@ static bool verify_by_secret(struct signing *signing, const struct signature_sec
 static enum signature_verdict compare_signatures(const struct signature_scheme *scheme,
                                                  const struct signature_keys *keys,
                                                  const struct signature_received *received,
-                                                 const struct found *found)
+                                                 const struct signature_fields *found)
 {
     struct signing signing;
     bool failed = false, matches = false;
@@ -478,7 +478,7 @@ enum signature_verdict signature_verify(const struct signature_scheme *scheme,
                                         const struct signature_keys *keys,
                                         const struct signature_received *received)
 {
-    struct found found = {.seconds = SLICE("")};
+    struct signature_fields found = {.seconds = SLICE("")};
     size_t at = 0;
     const struct header *line;
     CHECK(keys->n > 0 && keys->n <= SIGNATURE_SECRETS_MAX);

@@ -175,7 +175,7 @@ static bool start(void **self, struct daemon *daemon, char **ret_problem)
     CHECK(daemon->store && daemon->engine);
     if (!resolve_address(&config->listen, &wanted.listen, ret_problem) ||
         !resolve_upstream(config, -1, &upstream, ret_problem) ||
-        !check_settle_identities(daemon->store, config, NULL, ret_problem))
+        !check_adopt_identities(daemon->store, config, NULL, ret_problem))
         return false;
     part->daemon = daemon;
     part->gateway = gateway_start(&wanted, &config->gateway, &upstream, &error);

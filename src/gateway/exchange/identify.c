@@ -481,7 +481,7 @@ static bool fill_request_attempt(struct exchange *x)
     return identify_name(x) || refuse_without_memory(x);
 }
 
-static bool identify(struct exchange *x, bool *ret_bypass)
+static bool identify_operation(struct exchange *x, bool *ret_bypass)
 {
     const struct template_part *header = template_key_header(&x->rule->key);
     if (header && !read_header_key(x, header, ret_bypass))
@@ -507,7 +507,7 @@ enum exchange_step identify_request(struct exchange *x)
 {
     CHECK(x->client_state == CLIENT_WAITS && x->attempt.token == 0 && !x->rule->inbox);
     bool bypass = false;
-    bool identified = identify(x, &bypass);
+    bool identified = identify_operation(x, &bypass);
     identify_close_payload(x);
     CHECK(!identified || (x->has_body && x->attempt.rule.at));
     if (bypass)

@@ -11,7 +11,7 @@
 
 /* ---- what it is to be ---- */
 
-static enum exchange_step reply(struct exchange *x, struct reply reply)
+static enum exchange_step set_reply(struct exchange *x, struct reply reply)
 {
     CHECK(!reply.response || reply.error == ERROR_NONE);
     x->reply = reply;
@@ -24,7 +24,7 @@ enum exchange_step reply_result(struct exchange *x, enum error error, const char
 {
     CHECK(error != ERROR_NONE);
     buf_add_slice(&x->detail, slice_of(detail));
-    return reply(x, (struct reply){.error = error, .result = result});
+    return set_reply(x, (struct reply){.error = error, .result = result});
 }
 
 enum exchange_step reply_error(struct exchange *x, enum error error, const char *detail)
@@ -39,7 +39,7 @@ static int64_t seconds_up(int64_t duration_us)
 }
 
 /* Until "not found" is believed; not above 0: it is. */
-static int64_t settle_wait(const struct exchange *x)
+static int64_t believed_wait(const struct exchange *x)
 {
     const struct terms terms = store_terms(x->server->config->store);
     const struct record_world world = {.restored_at = terms.restored_at};
@@ -52,12 +52,12 @@ static void explain_too_early(struct exchange *x)
     buf_printf(&x->detail,
                "not found yet: the probe got 404, which pawl trusts in %" PRId64
                " s, when no request can still be on its way",
-               settle_wait(x) > 0 ? seconds_up(settle_wait(x)) : 0);
+               believed_wait(x) > 0 ? seconds_up(believed_wait(x)) : 0);
 }
 
 enum exchange_step reply_unbelieved(struct exchange *x)
 {
-    if (settle_wait(x) > 0)
+    if (believed_wait(x) > 0)
         explain_too_early(x);
     else
         buf_add_str(&x->detail, "nothing begins in the record store now");
@@ -90,7 +90,7 @@ enum exchange_step reply_upstream(struct exchange *x, const struct upstream_resp
                                   enum result result)
 {
     CHECK(response->status >= 200 && !response->stale);
-    return reply(x, (struct reply){.response = response, .result = result});
+    return set_reply(x, (struct reply){.response = response, .result = result});
 }
 
 enum exchange_step reply_failure(struct exchange *x, bool not_done)
@@ -111,7 +111,7 @@ enum exchange_step reply_failure(struct exchange *x, bool not_done)
 enum exchange_step reply_found(struct exchange *x, enum result result)
 {
     CHECK(result == RESULT_ACKED || x->attempt.result.found);
-    return reply(x, (struct reply){.result = result});
+    return set_reply(x, (struct reply){.result = result});
 }
 
 enum exchange_step reply_nothing(struct exchange *x)
@@ -308,8 +308,8 @@ static int64_t released_wait(const struct exchange *x)
 static int64_t unproved_wait(const struct exchange *x)
 {
     int64_t wait = released_wait(x), backoff = probe_backoff(&x->attempt.result.record);
-    if (x->not_found_yet && settle_wait(x) > 0)
-        return settle_wait(x);
+    if (x->not_found_yet && believed_wait(x) > 0)
+        return believed_wait(x);
     return wait > backoff ? wait : backoff;
 }
 

@@ -47,7 +47,7 @@ static bool may_begin_now(const struct apply *apply, const struct store_op *op)
 
 /* What would write: without space, in a store that is frozen or went back, or named by another
  * epoch. What is there is replayed. */
-static bool refuses(const struct apply *apply, struct store_op *op)
+static bool refuse_begin(const struct apply *apply, struct store_op *op)
 {
     if (may_begin_now(apply, op))
         return false;
@@ -348,7 +348,7 @@ static enum backend_status begin_by_once(struct apply *apply, struct store_op *o
     bool writes = answer.changed || answer.act != ONCE_NOTHING;
     op->result.by_once = true;
     op->result.verdict = answer.verdict;
-    if (writes && refuses(apply, op))
+    if (writes && refuse_begin(apply, op))
         return BACKEND_OK;
     store_decision(apply, op, &answer, &row);
     if (writes)
@@ -427,7 +427,7 @@ static enum backend_status begin_own(struct apply *apply, struct store_op *op,
         decide_own(apply, op, &row, &changed);
     if (apply_note_lag(apply, &old->record, &row.record))
         return BACKEND_OK;
-    if (changed && refuses(apply, op))
+    if (changed && refuse_begin(apply, op))
         return BACKEND_OK;
     bool lacks = changed && lacks_value(op, old) && record_verdict_runs(op->result.verdict);
     if (changed && (!lacks || take_once_value(apply, op, &row))) {

@@ -23,19 +23,19 @@ void postgres_params_clear(struct postgres_params *params)
 
 /* ---- bytes on the wire: big-endian ---- */
 
-static void put32(struct buf *buf, uint32_t value)
+static void put_u32(struct buf *buf, uint32_t value)
 {
     uint32_t wire = __builtin_bswap32(value);
     buf_add(buf, &wire, sizeof wire);
 }
 
-static void put64(struct buf *buf, int64_t value)
+static void put_u64(struct buf *buf, int64_t value)
 {
     uint64_t wire = __builtin_bswap64((uint64_t)value);
     buf_add(buf, &wire, sizeof wire);
 }
 
-static void set32(struct buf *buf, size_t at, uint32_t value)
+static void set_u32(struct buf *buf, size_t at, uint32_t value)
 {
     uint32_t wire = __builtin_bswap32(value);
     if (buf_ok(buf))
@@ -44,14 +44,14 @@ static void set32(struct buf *buf, size_t at, uint32_t value)
 
 static void put_sized(struct buf *buf, struct slice bytes)
 {
-    put32(buf, (uint32_t)bytes.len);
+    put_u32(buf, (uint32_t)bytes.len);
     buf_add_slice(buf, bytes);
 }
 
 static void put_sized_number(struct buf *buf, int64_t number)
 {
-    put32(buf, sizeof number);
-    put64(buf, number);
+    put_u32(buf, sizeof number);
+    put_u64(buf, number);
 }
 
 /* ---- parameters ---- */
@@ -67,7 +67,7 @@ static void begin_param(struct postgres_params *params, Oid type)
 void postgres_add_number(struct postgres_params *params, int64_t number)
 {
     begin_param(params, POSTGRES_INT8);
-    put64(&params->bytes, number);
+    put_u64(&params->bytes, number);
 }
 
 void postgres_add_bytes(struct postgres_params *params, struct slice bytes)
@@ -89,19 +89,19 @@ void postgres_array_begin(struct postgres_params *params, Oid element)
     begin_param(params, 0);
     params->array = bytes->len;
     params->elements = 0;
-    put32(bytes, 1);
-    put32(bytes, 1);
-    put32(bytes, element);
-    put32(bytes, 0);
-    put32(bytes, 1);
+    put_u32(bytes, 1);
+    put_u32(bytes, 1);
+    put_u32(bytes, element);
+    put_u32(bytes, 0);
+    put_u32(bytes, 1);
 }
 
 void postgres_array_end(struct postgres_params *params)
 {
-    set32(&params->bytes, params->array + 12, (uint32_t)params->elements);
+    set_u32(&params->bytes, params->array + 12, (uint32_t)params->elements);
     if (params->elements > 0 || !buf_ok(&params->bytes))
         return;
-    set32(&params->bytes, params->array, 0);
+    set_u32(&params->bytes, params->array, 0);
     buf_cut(&params->bytes, params->array + 12);
 }
 
@@ -122,43 +122,43 @@ void postgres_row_begin(struct postgres_params *params)
     params->elements++;
     params->row = params->bytes.len;
     params->columns = 0;
-    put32(&params->bytes, 0);
-    put32(&params->bytes, 0);
+    put_u32(&params->bytes, 0);
+    put_u32(&params->bytes, 0);
 }
 
 void postgres_row_end(struct postgres_params *params)
 {
     size_t size = params->bytes.len - params->row - 4;
-    set32(&params->bytes, params->row, (uint32_t)size);
-    set32(&params->bytes, params->row + 4, (uint32_t)params->columns);
+    set_u32(&params->bytes, params->row, (uint32_t)size);
+    set_u32(&params->bytes, params->row + 4, (uint32_t)params->columns);
 }
 
 void postgres_column_number(struct postgres_params *params, int64_t number)
 {
     params->columns++;
-    put32(&params->bytes, POSTGRES_INT8);
+    put_u32(&params->bytes, POSTGRES_INT8);
     put_sized_number(&params->bytes, number);
 }
 
 void postgres_column_bytes(struct postgres_params *params, struct slice bytes)
 {
     params->columns++;
-    put32(&params->bytes, POSTGRES_BYTEA);
+    put_u32(&params->bytes, POSTGRES_BYTEA);
     put_sized(&params->bytes, bytes);
 }
 
 void postgres_column_text(struct postgres_params *params, struct slice text)
 {
     params->columns++;
-    put32(&params->bytes, TEXT_TYPE);
+    put_u32(&params->bytes, TEXT_TYPE);
     put_sized(&params->bytes, text);
 }
 
 void postgres_column_null(struct postgres_params *params, Oid type)
 {
     params->columns++;
-    put32(&params->bytes, type);
-    put32(&params->bytes, UINT32_MAX);
+    put_u32(&params->bytes, type);
+    put_u32(&params->bytes, UINT32_MAX);
 }
 
 bool postgres_params_send(const struct postgres_params *params, PGconn *conn, const char *sql)

@@ -36,7 +36,7 @@ static bool takes_once(const struct backend_change *change)
     return change->row && !digest_is_none(&change->once_name);
 }
 
-static bool stays(const struct backend_change *change)
+static bool record_stays(const struct backend_change *change)
 {
     return change->row && change->row->record.status != RECORD_ABSENT;
 }
@@ -164,7 +164,7 @@ static void write_hold(struct postgres_backend *postgres, const struct backend_c
                        int64_t group)
 {
     struct postgres_params *params = &postgres->params;
-    if (!stays(change) || change->row->record.hold_us == 0)
+    if (!record_stays(change) || change->row->record.hold_us == 0)
         return;
     postgres_row_begin(params);
     postgres_column_number(params, group);
@@ -178,7 +178,7 @@ static void write_asking(struct postgres_backend *postgres, const struct backend
                          int64_t group)
 {
     struct postgres_params *params = &postgres->params;
-    if (!stays(change))
+    if (!record_stays(change))
         return;
     const struct record *record = &change->row->record;
     bool may_have = !is_new(change) && record->status == RECORD_PENDING &&
@@ -211,7 +211,7 @@ static void write_outcome(struct postgres_backend *postgres, const struct backen
                           int64_t group)
 {
     struct postgres_params *params = &postgres->params;
-    if (!stays(change) || !record_is_final(change->row->record.status))
+    if (!record_stays(change) || !record_is_final(change->row->record.status))
         return;
     const struct record *record = &change->row->record;
     bool filled_in = change->was_provisional && !record->kept;
@@ -251,7 +251,7 @@ static void write_unheld(struct postgres_backend *postgres, const struct backend
                          int64_t group)
 {
     struct postgres_params *params = &postgres->params;
-    if (!stays(change))
+    if (!record_stays(change))
         return;
     const struct record *record = &change->row->record;
     bool released = record_is_released(record), unknown = record->status == RECORD_UNKNOWN;

@@ -41,7 +41,7 @@ const struct table machine_state_table = {
 };
 
 #define TOLD(kind, role, field, name)                                                              \
-    TABLE_COLUMN(struct store_machine_told, kind, role, field, name)
+    TABLE_COLUMN(struct store_machine_action, kind, role, field, name)
 
 static const struct table_column told_columns[] = {
     TOLD(TEXT, KEY, tenant, "tenant"),
@@ -59,5 +59,5 @@ const struct table machine_told_table = {
     .name = "pawl_machine_told",
     .columns = told_columns,
     .n_columns = COUNT_OF(told_columns),
-    .row_size = sizeof(struct store_machine_told),
+    .row_size = sizeof(struct store_machine_action),
 };

@@ -28,7 +28,7 @@ struct store_machine_state {
     int64_t at;
 };
 
-struct store_machine_told {
+struct store_machine_action {
     struct table_row row; /* first */
     struct slice tenant;
     struct slice machine;

@@ -95,7 +95,7 @@ const struct table_index task_indexes[TASK_INDEX_COUNT] = {
                        .is_partial = true},
 };
 
-/* What core/task.c and store_task_settle make of a task. */
+/* What core/task.c and store_task_derive make of a task. */
 #define FINISHED TASK_DONE, TASK_DROPPED
 #define UNFINISHED TASK_WAITING, TASK_SENDING
 
@@ -158,7 +158,7 @@ static void hold_task(void *row)
     stored->list_id = number_or_none(stored->list_id);
     if (stored->step < -(int64_t)STEPS_MOST || stored->step > (int64_t)STEPS_MOST)
         stored->step = 0;
-    store_task_settle(stored);
+    store_task_derive(stored);
 }
 
 const struct table task_table = {
@@ -186,7 +186,7 @@ static bool is_reason_of(enum task_state state, int64_t why)
     return state == (waits ? TASK_WAITING : TASK_DEAD);
 }
 
-static void settle_reason(struct store_task *stored)
+static void derive_reason(struct store_task *stored)
 {
     struct task *task = &stored->task;
     if (task->reason >= REASON_FIRST_LATE) {
@@ -204,7 +204,7 @@ enum task_reason store_task_reason(const struct store_task *stored)
     return is_late ? (enum task_reason)stored->why : stored->task.reason;
 }
 
-void store_task_settle(struct store_task *stored)
+void store_task_derive(struct store_task *stored)
 {
     struct task *task = &stored->task;
     bool waits = task->state == TASK_WAITING, sends = task->state == TASK_SENDING;
@@ -215,7 +215,7 @@ void store_task_settle(struct store_task *stored)
     task->lease_until = sends ? task->lease_until : 0;
     task->owner = sends ? task->owner : 0;
     task->gone_at = task->ended_at != 0 && stored->list_id == 0 ? task->gone_at : CLOCK_NEVER;
-    settle_reason(stored);
+    derive_reason(stored);
 }
 
 /* ---- what goes with them ---- */

@@ -34,7 +34,7 @@ struct store_task {
     int64_t list_id;  /* 0: in none */
     int64_t step;     /* of that list, from 1; of its reverse: below 0 */
 
-    /* What follows from the others (store_task_settle): of (kind, running) there is one. */
+    /* What follows from the others (store_task_derive): of (kind, running) there is one. */
     struct slice running; /* sending: ord */
     struct slice open;    /* waiting, sending, or its order waits for it: ord */
 };
@@ -132,7 +132,7 @@ extern const struct table_index attempt_index;
 
 /* Before a task is written: what follows from its state. Texts are those of `ord`. One that is in a
  * list is not swept: whoever ends the list says when. */
-void store_task_settle(struct store_task *task);
+void store_task_derive(struct store_task *task);
 
 /* Why it ended or waits. An older pawl that reads a reason of a number which it does not know takes
  * the store for damaged; so it is told another one. */
