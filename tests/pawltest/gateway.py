@@ -339,10 +339,15 @@ class Gateway:
                             [*first, ("Content-Type", "application/json"), *headers], data)
 
     def post_up(self, *arguments: Any, **more: Any) -> Answer:
-        """post(), once the store is up: it counts as down for a moment when the clock jumped while
-        it was busy, and then nothing was done."""
+        """post(), once the store is up."""
+        return self.when_up(lambda: self.post(*arguments, **more))
+
+    @staticmethod
+    def when_up(act: Callable[[], Answer]) -> Answer:
+        """The response once the store is up: it counts as down for a moment when the clock jumped
+        while it was busy, and then nothing was done."""
         def answered() -> Answer | None:
-            answer = self.post(*arguments, **more)
+            answer = act()
             return None if answer["Error-Code"] == "DEPENDENCY.store_unavailable" else answer
 
         return eventually(answered, "the store")
