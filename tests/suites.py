@@ -5,8 +5,8 @@ by side.
 usage: scripts/test [--quick | --no-servers | --list | SUITE...]
 
   --quick       one build (gcc with hooks): unit, contract, black box, lint; under two minutes
-  --no-servers  every build, and every suite but those about PostgreSQL; under 15 minutes on two
-                cores. Without an option those run, too; under 20 minutes
+  --no-servers  every build, and every suite but those about PostgreSQL. Without an option those
+                run, too: half an hour on two cores
   --list        runs nothing, and says which suite covers what
   SUITE         the suites whose name begins so ("unit", "blackbox asan"), and their builds
 
