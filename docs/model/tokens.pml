@@ -7,6 +7,9 @@
  *   load the key | read what counts removals | draw a token
  *   save: lock | look: absent still? | compare what counts removals, and the age of the token | commit
  *   removal: count it, if the record is young | commit
+ *   takeover: load the record | draw | it has its version still: commit; it locks no key
+ *
+ *   claim without a load, one transaction: lock | look: absent? | draw | insert, commit
  *
  * Young is what is among the last W tokens of the store.
  */
@@ -17,6 +20,12 @@
 #endif
 #ifndef W
 #define W 2                     /* tokens that are young */
+#endif
+#ifndef PAIRS
+#define PAIRS 0                 /* gateways, of these, that claim without a load */
+#endif
+#ifndef TAKES
+#define TAKES 0                 /* takeovers */
 #endif
 #define TOKENS 6                /* of the store */
 
@@ -29,16 +38,19 @@
 #define M_BEFORE 3       /* a save compares it before it looks at the key */
 #define M_LATE   4       /* a removal is counted once it is committed */
 #define M_OLD    5       /* a save does not look how old its token is */
+#define M_DRAWFIRST 6    /* a claim without a load draws before it locks */
+#define M_DRAWLOOK  7    /* behind its lock, and before it looks at the key */
 
 /* Zero: it stands in the assertions, so that the checker names the property that broke. */
 byte property_u;
 
-mtype = { idle, loaded, counted, drawn, locked, looked, owns };
+mtype = { idle, loaded, counted, drawn, locked, looked, owns, taking };
 
 byte row;                       /* the token of the key's record; 0: absent */
 byte tokens;                    /* the last one that was drawn */
 byte removals;
 byte locker;                    /* of the key: gateway + 1 */
+bit held;                       /* the row, by whoever removes it */
 byte high;                      /* ghost: the highest token that the key ever had */
 byte uncounted;                 /* M_LATE: removals that are committed */
 
@@ -100,15 +112,70 @@ end:
     od
 }
 
+/* The lock and the insert are of one transaction: whoever inserts a row of the key holds its lock. */
+proctype Pairs(byte i) {
+end:
+    do
+    :: d_step { gate[i].phase == idle && tokens < TOKENS ->
+            gate[i].phase = (M == M_DRAWFIRST -> drawn : loaded);
+            if
+            :: M == M_DRAWFIRST -> draw()
+            :: else
+            fi }
+    :: d_step { (gate[i].phase == loaded || gate[i].phase == drawn) && locker == 0 ->
+            locker = i + 1; gate[i].phase = locked }
+    :: d_step { gate[i].phase == locked && M != M_DRAWLOOK ->
+            if
+            :: row != 0 -> let_go()                             /* it met a record */
+            :: row == 0 -> gate[i].phase = looked
+            fi }
+    :: d_step { gate[i].phase == locked && M == M_DRAWLOOK ->
+            if
+            :: tokens < TOKENS -> draw(); gate[i].phase = counted
+            :: else -> let_go()
+            fi }
+    :: d_step { gate[i].phase == looked ->
+            if
+            :: M == M_DRAWFIRST -> gate[i].phase = counted
+            :: M != M_DRAWFIRST && tokens < TOKENS -> draw(); gate[i].phase = counted
+            :: else -> let_go()
+            fi }
+    :: d_step { gate[i].phase == counted ->
+            if
+            :: row == 0 -> claim()
+            :: else -> let_go()
+            fi }
+    :: d_step { gate[i].phase == owns && row != gate[i].token -> leave() }
+    od
+}
+
+/* The record goes on under a new token: what was released, or has lapsed. */
+proctype Takes() {
+    byte seen, token, takes;
+    takes = TAKES;
+end:
+    do
+    :: d_step { seen == 0 && row != 0 && takes > 0 -> seen = row; takes-- }
+    :: d_step { seen != 0 && token == 0 && tokens < TOKENS -> tokens++; token = tokens }
+    :: d_step { token != 0 ->
+            if
+            :: row == seen && !held ->
+                assert(token > high || property_u);
+                row = token; high = (row > high -> row : high)
+            :: else                                             /* a conflict */
+            fi;
+            seen = 0; token = 0 }
+    od
+}
+
 /* Whoever removes: it holds the record, and not the key. The record that it counts is the one that
  * it removes. */
 proctype Removes() {
-    bit counts;
 end:
     do
-    :: d_step { row != 0 && !counts && M != M_LATE ->
-            removals = (young(row) -> removals + 1 : removals); counts = 1 }
-    :: d_step { row != 0 && counts -> row = 0; counts = 0 }
+    :: d_step { row != 0 && !held && M != M_LATE ->
+            removals = (young(row) -> removals + 1 : removals); held = 1 }
+    :: d_step { row != 0 && held -> row = 0; held = 0 }
     :: d_step { row != 0 && M == M_LATE ->
             uncounted = (young(row) -> uncounted + 1 : uncounted); row = 0 }
     :: d_step { uncounted > 0 -> uncounted--; removals++ }
@@ -120,10 +187,16 @@ init {
     byte n;
     atomic {
         do
-        :: n < GATEWAYS -> gate[n].phase = idle; run Claims(n); n++
+        :: n < GATEWAYS ->
+            gate[n].phase = idle;
+            if
+            :: n < GATEWAYS - PAIRS -> run Claims(n)
+            :: else -> run Pairs(n)
+            fi;
+            n++
         :: else -> break
         od;
         n = 0;
-        run Removes()
+        run Removes(); run Takes()
     }
 }
