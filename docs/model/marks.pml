@@ -54,6 +54,7 @@
 #define M_REUSE  11      /* a gateway that starts again goes on with the mark of the one before */
 #define M_HELD   12      /* another mark takes the place of one under which a save is unsure */
 #define M_NEWER  13      /* an empty save does not compare the held mark */
+#define M_DRAWN  14      /* the store draws the value: at least the last one that was seen is good */
 
 /* Zero: they stand in the assertions, so that the checker names the property that broke. */
 byte property_x, property_y;
@@ -62,6 +63,7 @@ mtype = { idle, looked, waits, marks };
 
 typedef Node {
     byte mark[GATEWAYS * LIVES];
+    byte drawn;                 /* M_DRAWN */
     byte has[GATEWAYS]          /* ghost: a bit for each save of a gateway */
 }
 Node node[2];
@@ -100,6 +102,7 @@ Save late[GATEWAYS];            /* unsure: done later, or never; number 0: none 
                          node[s.to].mark[s.held_row] <= s.held_high))
 #define fits(s) \
     (M == M_BLIND || M == M_LOOK || (M == M_UPSERT && node[s.to].mark[s.row] == 0) || \
+     (M == M_DRAWN && node[s.to].mark[s.row] >= s.low) || \
      (node[s.to].mark[s.row] >= s.low && \
       (node[s.to].mark[s.row] <= s.high || M == M_SHARED) && fits_held(s)))
 /* Behind a commit that the standby has to get: the old primary waits for it, or runs ahead. */
@@ -109,6 +112,7 @@ inline commit(i, s) {
     if
     :: M == M_SHARED -> s.value = node[s.to].mark[s.row] + 1
     :: M == M_SAME -> s.value = 1
+    :: M == M_DRAWN -> node[s.to].drawn++; s.value = node[s.to].drawn
     :: M == M_APART -> s.value = node[s.to].mark[s.row]
     :: else -> skip
     fi;
@@ -309,6 +313,7 @@ end:
     :: d_step { !promoted && nempty(wal) ->
             wal?i, row, value, number;
             node[1].mark[row] = value;
+            node[1].drawn = (M == M_DRAWN -> value : 0);
             node[1].has[i] = node[1].has[i] | (1 << number);
             i = 0; row = 0; value = 0; number = 0 }
     :: d_step { !promoted ->

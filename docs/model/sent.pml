@@ -23,6 +23,9 @@
 #ifndef F
 #define F 1                     /* processes that are killed */
 #endif
+#ifndef BYSTORE
+#define BYSTORE 0               /* 1: the store adds the lease to its own clock when it inserts */
+#endif
 
 /* Mutants: each breaks one rule, and the checker must notice. */
 #ifndef M
@@ -98,7 +101,9 @@ end:
             process[p].phase = claims }
     :: d_step { process[p].phase == claims ->
             if
-            :: rec.holder == 0 -> acquire()
+            :: rec.holder == 0 ->
+                process[p].until = (BYSTORE -> L : process[p].until);
+                acquire()
             :: else -> leave()                                  /* it met a record: loads */
             fi }
 
