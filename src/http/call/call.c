@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define INTERIM_MAX 16                      /* 1xx responses before the final one */
+#define INTERIM_MAX 16   /* 1xx responses before the final one */
+#define EARLY_BETWEEN 64 /* of those that do not count, between looks at the clock */
 #define WRITE_FIRST_MAX ((size_t)64 * 1024) /* of a body, in the first write with the headers */
 
 /* ---- connecting ---- */
@@ -87,13 +88,15 @@ static enum http_call_result result_of_headers(struct http_call *call, enum http
     return HTTP_CALL_TLS;
 }
 
-/* Reads up to the headers of the final response. Interim ones that come while the peer still waits
- * for the rest of the request do not count. */
-static enum http_call_result read_response_headers(struct http_call *call, int64_t until_us)
+/* Reads up to the headers of the final response; early: no more than there is. Interim ones that
+ * come while the peer still waits for the rest of the request do not count, but end in time. */
+static enum http_call_result read_response_headers(struct http_call *call, bool is_early,
+                                                   int64_t until_us)
 {
+    int early = 0;
     while (call->interims < INTERIM_MAX) {
-        enum http_read read =
-            http_conn_read_response(call->conn, call->method, until_us, &call->response);
+        enum http_read read = http_conn_read_response(call->conn, call->method,
+                                                      is_early ? 0 : until_us, &call->response);
         if (read != HTTP_READ_OK)
             return result_of_headers(call, read);
         int status = call->response.status;
@@ -105,7 +108,9 @@ static enum http_call_result read_response_headers(struct http_call *call, int64
             call->interims = INTERIM_MAX; /* what follows is not HTTP: it is broken for good */
         else
             http_conn_next(call->conn);
-        call->interims += until_us > 0;
+        call->interims += !is_early;
+        if (is_early && ++early % EARLY_BETWEEN == 0 && clock_boot_us() >= until_us)
+            return HTTP_CALL_TIMEOUT;
     }
     return HTTP_CALL_BROKEN;
 }
@@ -114,7 +119,7 @@ enum http_call_result http_call_receive(struct http_call *call, int64_t until_us
 {
     CHECK(call->state >= HTTP_CALL_SENT);
     return call->state == HTTP_CALL_RESPONDED ? HTTP_CALL_DONE
-                                              : read_response_headers(call, until_us);
+                                              : read_response_headers(call, false, until_us);
 }
 
 /* Who ends a body by closing the connection also closes it when it crashes. */
@@ -141,7 +146,7 @@ static struct iovec part_of(struct slice bytes)
     return (struct iovec){(void *)(uintptr_t)bytes.at, bytes.len};
 }
 
-/* Stops where the peer has responded, or closed, and in time whatever interim responses come. */
+/* Stops where the peer has responded, or closed. */
 static int write_request_parts(struct http_call *call, struct iovec *parts, size_t n,
                                int64_t until_us)
 {
@@ -149,7 +154,7 @@ static int write_request_parts(struct http_call *call, struct iovec *parts, size
         uint64_t before = call->conn->sent;
         int failed = http_conn_send(call->conn, parts, n, until_us);
         call->sent += call->conn->sent - before;
-        if (failed != -EALREADY || read_response_headers(call, 0) != HTTP_CALL_TIMEOUT)
+        if (failed != -EALREADY || read_response_headers(call, true, until_us) != HTTP_CALL_TIMEOUT)
             return failed;
         if (clock_boot_us() >= until_us)
             return -ETIMEDOUT;
@@ -177,8 +182,8 @@ static enum http_call_result stop_sending(struct http_call *call)
 {
     if (call->sent == 0) { /* under TLS the peer may have said why */
         bool asks = call->conn->tls && call->state == HTTP_CALL_OPEN;
-        return asks && read_response_headers(call, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS
-                                                                       : HTTP_CALL_BROKEN;
+        return asks && read_response_headers(call, true, 0) == HTTP_CALL_TLS ? HTTP_CALL_TLS
+                                                                             : HTTP_CALL_BROKEN;
     }
     if (call->state == HTTP_CALL_OPEN)
         call->state = HTTP_CALL_SENT;
