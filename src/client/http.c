@@ -88,31 +88,42 @@ static bool is_of_portal(const struct client_http *http)
                               &response->headers, http->choices);
 }
 
+/* Without the memory to read it, it is as if it had not come. */
+static enum exchange_end forget_answer(struct retry_answer *answer, struct runner_end *end,
+                                       enum http_call_result *result)
+{
+    *answer = (struct retry_answer){0};
+    end->code = SLICE("");
+    *result = HTTP_CALL_NO_MEMORY;
+    return EXCHANGE_BROKE;
+}
+
 /* Reads what it says while its headers are there. */
-static enum exchange_end read_http_response(struct client_http *http, enum http_call_result result,
+static enum exchange_end read_http_response(struct client_http *http, enum http_call_result *result,
                                             struct retry_answer *answer, struct runner_end *end)
 {
     const struct http_call *call = &http->call;
     const struct headers *headers = &call->response.headers;
     bool responded = call->state == HTTP_CALL_RESPONDED;
     bool stale = responded && disposition_token_is_stale(call->response.status, headers);
-    enum exchange_end ended = http_call_end(call, result, stale);
+    enum exchange_end ended = http_call_end(call, *result, stale);
     if (ended != EXCHANGE_RESPONDED)
         return ended;
-    struct slice whole = result == HTTP_CALL_TOO_LARGE ? SLICE("") : buf_slice(&http->body);
+    struct slice whole = *result == HTTP_CALL_TOO_LARGE ? SLICE("") : buf_slice(&http->body);
     enum response_says says =
         http->choices ? retry_says(http->choices, headers, whole) : SAYS_NOTHING;
-    if (says == SAYS_IN_DOUBT)
-        return EXCHANGE_BROKE;
-    answer->is_not_done = says == SAYS_NOT_DONE;
-    if (!answer->is_not_done && is_of_portal(http)) {
+    if (says == SAYS_NOTHING && is_of_portal(http)) {
         buf_clear(&http->body);
         return EXCHANGE_PORTAL;
     }
-    copy_response(http, result);
-    retry_read_answer(headers, buf_slice(&http->body), &http->arena, answer);
-    answer->code = end->code = arena_copy(&http->arena, answer->code);
-    answer->status = http->status;
+    answer->is_not_done = says == SAYS_NOT_DONE;
+    answer->status = call->response.status;
+    bool is_read = retry_read_answer(headers, buf_slice(&http->body), &http->arena, answer);
+    end->code = arena_copy(&http->arena, answer->code);
+    if (says == SAYS_IN_DOUBT || !is_read || !end->code.at)
+        return forget_answer(answer, end, result);
+    answer->code = end->code;
+    copy_response(http, *result);
     end->hint_us = retry_read_hint(headers, clock_wall_us());
     end->status = http->status;
     return ended;
@@ -233,7 +244,7 @@ static void run_http_attempt(struct runner_executor *executor, const struct runn
     if (problem)
         http->call.unreached = problem;
     struct retry_answer answer = {0};
-    answer.end = read_http_response(http, result, &answer, ret_end);
+    answer.end = read_http_response(http, &result, &answer, ret_end);
     judge_http_attempt(http, attempt, &answer, result, ret_end);
     http_call_close(&http->call);
     http_pool_unref(http->call.pool);

@@ -70,14 +70,20 @@ static enum task_reason reason_of_post(enum retry_class class, enum exchange_end
     return reason == TASK_REASON_FINAL && column == RETRY_BY_WEBHOOK ? TASK_REASON_GONE : reason;
 }
 
-/* What a receiver of webhooks says beside its status is not read. */
-static enum retry_class class_of(struct webhook_post *post, struct retry_answer *answer,
-                                 enum retry_column column, bool in_doubt)
+/* What a receiver of webhooks says beside its status is not read; what a handler says, and there is
+ * no memory to read, is as if it had broken off. */
+static struct retry_answer answer_of(struct webhook_post *post, enum http_call_result result,
+                                     enum retry_column column)
 {
-    if (answer->end == EXCHANGE_RESPONDED && column == RETRY_BY_HANDLER)
-        retry_read_answer(&post->call.response.headers, buf_slice(&post->response), &post->arena,
-                          answer);
-    return retry_judge(column, answer, NULL, in_doubt);
+    struct retry_answer answer = {.end = http_call_end(&post->call, result, false)};
+    if (answer.end != EXCHANGE_RESPONDED)
+        return answer;
+    answer.status = post->call.response.status;
+    if (column == RETRY_BY_HANDLER &&
+        !retry_read_answer(&post->call.response.headers, buf_slice(&post->response), &post->arena,
+                           &answer))
+        return (struct retry_answer){.end = EXCHANGE_BROKE};
+    return answer;
 }
 
 /* A handler that responds says by its status whether it may have been done. */
@@ -93,19 +99,17 @@ struct courier_result webhook_post_result(struct webhook_post *post, enum http_c
                                           enum retry_column column, bool in_doubt)
 {
     struct http_call *call = &post->call;
-    enum exchange_end ended = http_call_end(call, result, false);
-    bool responded = ended == EXCHANGE_RESPONDED;
-    int status = responded ? call->response.status : 0;
+    struct retry_answer answer = answer_of(post, result, column);
+    bool responded = answer.end == EXCHANGE_RESPONDED;
     const struct headers *headers = responded ? &call->response.headers : NULL;
-    struct retry_answer answer = {.end = ended, .status = status};
     enum retry_class class =
-        result == HTTP_CALL_FORBIDDEN ? RETRY_FINAL : class_of(post, &answer, column, in_doubt);
+        result == HTTP_CALL_FORBIDDEN ? RETRY_FINAL : retry_judge(column, &answer, NULL, in_doubt);
     return (struct courier_result){
         .task = {.class = class,
-                 .reason = reason_of_post(class, ended, result, column),
+                 .reason = reason_of_post(class, answer.end, result, column),
                  .hint_us = responded ? retry_read_hint(headers, clock_wall_us()) : RETRY_NO_HINT,
-                 .status = status,
-                 .is_unreached = ended == EXCHANGE_NOT_SENT,
+                 .status = answer.status,
+                 .is_unreached = answer.end == EXCHANGE_NOT_SENT,
                  .is_in_doubt = is_post_in_doubt(&answer, column, class),
                  .is_settled = in_doubt && responded && class == RETRY_FINAL},
         /* What there is to show: the response, or why there is none. */

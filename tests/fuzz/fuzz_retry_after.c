@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     headers_clear(&headers);
     struct retry_answer answer = {.end = EXCHANGE_RESPONDED, .status = 409};
     headers_add(&headers, SLICE("Content-Type"), SLICE("application/problem+json"));
-    retry_read_answer(&headers, bytes, &arena, &answer);
+    CHECK(retry_read_answer(&headers, bytes, &arena, &answer));
     CHECK(answer.code.len <= size);
     CHECK(retry_judge(RETRY_BY_CALL, &answer, NULL, true) != RETRY_FINAL ||
           slice_eq(answer.code, SLICE("CONFLICT.idempotency.duplicate")));

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "core/retry/retry.h"
 
 #define S CLOCK_US_PER_S
@@ -192,7 +193,7 @@ static void expect_code(const char *header, const char *body, const char *wanted
     if (header)
         assert_true(headers_add(&headers, SLICE("error-code"), slice_of(header)));
     struct retry_answer answer = {.end = EXCHANGE_RESPONDED};
-    retry_read_answer(&headers, slice_of(body), &arena, &answer);
+    assert_true(retry_read_answer(&headers, slice_of(body), &arena, &answer));
     assert_true(slice_eq(answer.code, slice_of(wanted)));
 }
 
@@ -208,6 +209,47 @@ static void an_error_code_is_read_where_responses_have_it(void **state)
     expect_code(NULL, "", "");
     expect_code(NULL, "not JSON", "");
 }
+
+#ifdef PAWL_HOOKS
+
+/* Of a response of this status whose body says why. */
+static bool reads_all(int status, const char *type, const char *body)
+{
+    ARENA_AUTO struct arena arena = arena_make(1 << 20);
+    struct retry_answer answer = {.end = EXCHANGE_RESPONDED, .status = status};
+    struct headers headers;
+    headers_clear(&headers);
+    assert_true(headers_add(&headers, SLICE("Content-Type"), slice_of(type)));
+    bool is_read = retry_read_answer(&headers, slice_of(body), &arena, &answer);
+    enum retry_class class = retry_judge(RETRY_BY_CALL, &answer, NULL, false);
+    assert_true(!is_read || class == (status == 200 ? RETRY_DONE : RETRY_BUSY));
+    return is_read;
+}
+
+/* found: a 409 whose body could not be read for want of memory was final, and ended the retries */
+static void what_is_not_read_for_want_of_memory_says_nothing(void **state)
+{
+    static const char *const rows[][2] = {
+        {"application/json", "{\"error\":{\"code\":\"CONCURRENT_REQUEST\"}}"},
+        {"application/json", "{\"error_code\":\"CONCURRENT\\u005fREQUEST\"}"},
+        {"application/problem+json", "{\"title\":\"A request is outstanding\"}"},
+        {"application/problem+json", "{\"retryable\":true}"}};
+    (void)state;
+    for (size_t i = 0; i < N_OF(rows); i++) {
+        int fired = 1;
+        for (long n = 1; fired; n++) {
+            mem_fail_nth(n);
+            bool is_read = reads_all(409, rows[i][0], rows[i][1]);
+            fired = mem_fail_fired();
+            mem_fail_nth(n);
+            assert_true(reads_all(200, rows[i][0], rows[i][1]));
+            mem_fail_nth(0);
+            assert_true(is_read == !fired && (fired || n > 1));
+        }
+    }
+}
+
+#endif
 
 static void what_may_be_busy_is_so_for_a_quarter_of_an_hour(void **state)
 {
@@ -231,6 +273,9 @@ int main(void)
         cmocka_unit_test(what_was_not_done_is_sent_again_whatever_its_status),
         cmocka_unit_test(to_a_webhook_only_2xx_is_done_and_only_410_is_final),
         cmocka_unit_test(an_error_code_is_read_where_responses_have_it),
+#ifdef PAWL_HOOKS
+        cmocka_unit_test(what_is_not_read_for_want_of_memory_says_nothing),
+#endif
         cmocka_unit_test(what_may_be_busy_is_so_for_a_quarter_of_an_hour),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -260,7 +260,7 @@ static void add_response(struct buf *buf, const struct response *response)
     json_add_text(buf, "body", buf_slice(&body));
     read_choice("done", response->done, RETRY_CHOICE_DONE, &choices, buf);
     read_choice("later", response->later, RETRY_CHOICE_LATER, &choices, buf);
-    retry_read_answer(&headers, buf_slice(&body), &arena, &answer);
+    assert_true(retry_read_answer(&headers, buf_slice(&body), &arena, &answer));
     enum retry_class class = retry_judge(RETRY_BY_CALL, &answer, &choices, false);
     json_add_text(buf, "class", slice_of(class_name(class)));
     class = retry_judge(RETRY_BY_CALL, &answer, &choices, true);

@@ -177,11 +177,13 @@ bool retry_answer_leaves_doubt(const struct retry_answer *answer);
 enum retry_class retry_bound_busy(enum retry_class class, int64_t busy_since, bool in_doubt,
                                   int64_t now);
 
-/* Fills in what a response says beside its status. Its error code is its Error-Code, else the first
- * text at `/error_code`, `/error/code`, `/errorCode`, `/details/0/issue` of a JSON body of at most
- * RETRY_CODE_BODY_MAX bytes, read with `arena`, in which texts lie. */
+/* Fills in what a response says beside its status, which `answer` has. Its error code is its
+ * Error-Code, else the first text at `/error_code`, `/error/code`, `/errorCode`, `/details/0/issue`
+ * of a JSON body of at most RETRY_CODE_BODY_MAX bytes, read with `arena`, in which texts lie.
+ * False: there was no memory to read a body that may say what the status means: it is as if no
+ * response had come. A success is one whatever its body says. */
 #define RETRY_CODE_BODY_MAX ((size_t)16 * 1024)
-void retry_read_answer(const struct headers *headers, struct slice body, struct arena *arena,
+bool retry_read_answer(const struct headers *headers, struct slice body, struct arena *arena,
                        struct retry_answer *answer);
 
 /* How long Retry-After asks to wait from now on, from 0 up, CLOCK_NEVER at most. A line is

@@ -206,13 +206,15 @@ bool retry_is_of_portal(bool is_tls, const struct headers *sent, int status,
     }
 }
 
-void retry_read_answer(const struct headers *headers, struct slice body, struct arena *arena,
+bool retry_read_answer(const struct headers *headers, struct slice body, struct arena *arena,
                        struct retry_answer *answer)
 {
     const struct header *left = headers_find(headers, SLICE("x-ratelimit-remaining"));
     struct json *root = NULL;
-    if (body.len == 0 || body.len > RETRY_CODE_BODY_MAX ||
-        json_parse(arena, body, &root, NULL) != JSON_OK)
+    enum json_error error = JSON_SYNTAX;
+    if (body.len > 0 && body.len <= RETRY_CODE_BODY_MAX)
+        error = json_parse(arena, body, &root, NULL);
+    if (error != JSON_OK)
         root = NULL;
     const struct json *problem =
         root && is_of_type(headers, SLICE("application/problem+json")) ? root : NULL;
@@ -222,4 +224,5 @@ void retry_read_answer(const struct headers *headers, struct slice body, struct 
     answer->is_outstanding = is_outstanding(problem);
     answer->is_limited = headers_find(headers, SLICE("Retry-After")) ||
                          (left && slice_eq(slice_trim(left->value), SLICE("0")));
+    return error != JSON_NO_MEMORY || answer->status / 100 == 2;
 }

@@ -93,7 +93,7 @@ static bool may_forward_again(const struct exchange *x, enum exchange_end end)
 }
 
 /* By status, as the rule sorts responses by it, and by the rule's conditions on its body; only of a
- * 409 its words count. What is busy here is
+ * 409 its words count: one that cannot be read for want of memory may be busy. What is busy here is
  * an attempt as any other: somebody waits. */
 static enum retry_class classify_try(const struct exchange *x, enum exchange_end end,
                                      int64_t *hint_us)
@@ -103,9 +103,11 @@ static enum retry_class classify_try(const struct exchange *x, enum exchange_end
     if (end == EXCHANGE_RESPONDED)
         answer.status = x->response.status;
     answer.is_not_done = x->says == SAYS_NOT_DONE;
-    if (answer.status == 409)
+    bool is_read =
+        answer.status != 409 ||
         retry_read_answer(&x->call.response.headers, buf_slice(&x->response.body), &arena, &answer);
-    enum retry_class class = retry_judge(RETRY_BY_CALL, &answer, NULL, false);
+    enum retry_class class =
+        is_read ? retry_judge(RETRY_BY_CALL, &answer, NULL, false) : RETRY_BUSY;
     if (class < RETRY_BUSY)
         return class;
     *hint_us = *hint_us == RETRY_NO_HINT ? RETRY_BUSY_FIRST_US : *hint_us;
