@@ -19,11 +19,13 @@ void emit_id(const struct digest *key_hash, int64_t created_at, char ret_id[EMIT
     ret_id[EMIT_ID_LEN] = '\0';
 }
 
-struct slice emit_body(struct slice body)
+bool emit_read_body(struct slice body, struct slice *ret_data)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct json *root;
-    bool is_json = body.len > 0 && body.len <= EMIT_DATA_MAX &&
-                   json_parse(&arena, body, &root, NULL) == JSON_OK;
-    return is_json ? body : SLICE("");
+    enum json_error error = JSON_SYNTAX;
+    if (body.len > 0 && body.len <= EMIT_DATA_MAX)
+        error = json_parse(&arena, body, &root, NULL);
+    *ret_data = error == JSON_OK ? body : SLICE("");
+    return error != JSON_NO_MEMORY;
 }

@@ -29,7 +29,8 @@ struct emit {
  * life of the key. */
 void emit_id(const struct digest *key_hash, int64_t created_at, char ret_id[EMIT_ID_LEN + 1]);
 
-/* A body as the event has it: itself if it is JSON and not too long, else empty. */
-struct slice emit_body(struct slice body);
+/* A body as the event has it: itself if it is JSON and not too long, else empty. False: there is no
+ * memory to look at it; it is empty, too. */
+bool emit_read_body(struct slice body, struct slice *ret_data);
 
 #endif

@@ -120,7 +120,7 @@ static void await_caches(struct parker *parker)
         parker->park(parker, until);
 }
 
-static struct store_op op_of(const struct keys_act *act)
+static struct store_op op_of(const struct keys_act *act, struct slice data)
 {
     static const enum store_op_kind kinds[] = {
         [KEYS_RESOLVE] = STORE_RESOLVE, [KEYS_RELEASE] = STORE_RELEASE_SETTLED,
@@ -140,9 +140,7 @@ static struct store_op op_of(const struct keys_act *act)
                     .final = RECORD_COMPLETE,
                     .http_status = act->http_status,
                     .outcome = act->outcome,
-                    .event_data =
-                        act->outcome ? origin_event_data(act->row->store.origin, act->outcome->body)
-                                     : SLICE(""),
+                    .event_data = data,
                     .keeps = act->outcome,
                     .looked_at = act->looked_at,
                     .actor = act->actor,
@@ -216,7 +214,10 @@ enum store_status keys_act(struct store *store, struct keys_act *act, struct par
         describe_going_on(act);
         return STORE_DONE;
     }
-    struct store_op op = op_of(act);
+    struct slice data = SLICE("");
+    if (act->outcome && !origin_read_event_data(act->row->store.origin, act->outcome->body, &data))
+        return STORE_NO_MEMORY;
+    struct store_op op = op_of(act, data);
     random_bytes(op.begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
     store_run(store, &op, parker, clock_after(clock_boot_us(), KEYS_TIMEOUT_US));
     outcome_unref(op.result.found);

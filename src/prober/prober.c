@@ -159,13 +159,17 @@ static bool settle_probed(const struct job *job, struct probe *probe,
     int status = 0;
     if (write == WRITE_COMPLETE && is_believed)
         outcome = probe_outcome(probe, &status);
-    if (write == WRITE_COMPLETE && !outcome)
+    struct slice data = SLICE("");
+    if (write == WRITE_COMPLETE &&
+        (!outcome || !origin_read_event_data(probe->row->origin, outcome->body, &data))) {
+        outcome_unref(outcome);
+        outcome = NULL;
         write = WRITE_DOUBT;
+    }
     struct engine_act act = engine_act_of(write, true);
     act.http_status = status;
     act.outcome = outcome;
-    if (outcome)
-        act.event_data = origin_event_data(probe->row->origin, outcome->body);
+    act.event_data = data;
     enum engine_written written = engine_store(engine, &probe->attempt, &act, fiber_parker());
     outcome_unref(outcome);
     if (written == ENGINE_EARLY) {

@@ -264,6 +264,34 @@ static void an_event_is_told_of_once_its_success_is_stored(void **state)
     assert_int_equal(play->n_events, 1);
 }
 
+#ifdef PAWL_HOOKS
+
+static bool let_time_pass(struct parker *parker, int64_t deadline_us)
+{
+    assert_ptr_equal(parker, &play->parker);
+    clock_test_set(WALL + deadline_us - BOOT, deadline_us);
+    return false;
+}
+
+/* found: the event was published without the data that it has */
+static void what_an_event_says_waits_for_memory(void **state)
+{
+    (void)state;
+    play->rule.emit = (struct emit){SLICE("payment.made"), EMIT_RESPONSE};
+    play->parker.park = let_time_pass;
+    stage_settling(EXCHANGE_FORWARD, (struct disposition){WRITE_COMPLETE, NEXT_RESPONSE, NONE});
+    give_response(200, "", "{\"id\":1}");
+    play->engine.written[0] = ENGINE_STORED;
+    mem_fail_nth(1);
+    assert_int_equal(settle_disposition(play->x), EXCHANGE_RESPOND);
+    assert_true(mem_fail_fired());
+    mem_fail_nth(0);
+    assert_true(slice_eq(play->engine.acts[0].event_data, SLICE("{\"id\":1}")));
+    assert_true(clock_boot_us() > BOOT && clock_boot_us() < BOOT + S(1));
+}
+
+#endif
+
 /* ---- probes ---- */
 
 static const struct disposition not_done = {WRITE_RELEASE, NEXT_DECIDE, NONE};
@@ -439,6 +467,9 @@ int main(void)
         STEP_TEST(a_disposition_is_one_act_and_its_client_gets_what_is_then_true),
         STEP_TEST(a_whole_response_is_kept_and_one_that_passes_live_is_not),
         STEP_TEST(an_event_is_told_of_once_its_success_is_stored),
+#ifdef PAWL_HOOKS
+        STEP_TEST(what_an_event_says_waits_for_memory),
+#endif
         STEP_TEST(what_a_probe_does_not_clear_up_is_answered_by_the_failure_before_it),
         STEP_TEST(what_a_probe_finds_not_done_is_released_and_its_client_repeats),
         STEP_TEST(a_probe_that_is_not_believed_yet_stores_the_doubt),

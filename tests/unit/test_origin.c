@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "core/web/origin.h"
 
 static const struct origin whole = {.method = {"POST", 4},
@@ -79,12 +80,45 @@ static void another_spelling_changes_nothing_else(void **state)
     assert_int_equal(origin_spelling(other), KEY_FORWARD_BARE);
 }
 
+#ifdef PAWL_HOOKS
+
+/* found: its data was null, as that of what is no JSON */
+static void what_an_event_says_is_told_apart_from_no_memory_to_read_it(void **state)
+{
+    static const char *const bodies[] = {"{\"a\":[1,\"\\u0078\"]}", "[", ""};
+    (void)state;
+    BUF_AUTO struct buf text = write_origin(&whole);
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        int fired = 1;
+        for (long n = 1; fired; n++) {
+            struct slice data, body = slice_of(bodies[i]);
+            mem_fail_nth(n);
+            bool is_read = emit_read_body(body, &data);
+            fired = mem_fail_fired();
+            mem_fail_nth(0);
+            assert_true(is_read == !fired && (fired || n > 1 || body.len == 0));
+            assert_true(slice_eq(data, is_read && i == 0 ? body : SLICE("")));
+        }
+    }
+    struct slice data;
+    mem_fail_nth(1);
+    assert_true(origin_read_event_data(buf_slice(&text), slice_of(bodies[0]), &data));
+    assert_false(mem_fail_fired()); /* it has one without the response */
+    assert_false(emit_read_body(slice_of(bodies[0]), &data));
+    mem_fail_nth(0);
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_reads_back_with_and_without_a_spelling),
         cmocka_unit_test(a_text_of_an_older_pawl_has_no_spelling),
         cmocka_unit_test(another_spelling_changes_nothing_else),
+#ifdef PAWL_HOOKS
+        cmocka_unit_test(what_an_event_says_is_told_apart_from_no_memory_to_read_it),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

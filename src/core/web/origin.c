@@ -58,12 +58,12 @@ bool origin_read(struct slice text, struct origin *ret_origin)
     return true;
 }
 
-struct slice origin_event_data(struct slice text, struct slice response)
+bool origin_read_event_data(struct slice text, struct slice response, struct slice *ret_data)
 {
     struct origin origin;
     bool has_response =
         origin_read(text, &origin) && origin.emit.len > 0 && !origin.emit_without_response;
-    return has_response ? emit_body(response) : SLICE("");
+    return emit_read_body(has_response ? response : SLICE(""), ret_data);
 }
 
 enum key_forward origin_spelling(struct slice text)

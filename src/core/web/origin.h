@@ -37,8 +37,8 @@ void origin_write(const struct origin *origin, struct buf *buf);
 bool origin_read(struct slice text, struct origin *ret_origin);
 
 /* What the event of its success has as data, by whoever does not know the request: the response's
- * body (emit_body), or nothing. Empty also where there is no event. */
-struct slice origin_event_data(struct slice text, struct slice response);
+ * body, or nothing. Empty also where there is no event. False: no memory (emit_read_body). */
+bool origin_read_event_data(struct slice text, struct slice response, struct slice *ret_data);
 
 /* How the key was spelled; KEY_FORWARD_BY_SYNTAX: not known. */
 enum key_forward origin_spelling(struct slice text);

@@ -8,6 +8,8 @@
 #include "gateway/exchange/steps.h"
 
 #define WRITE_GRACE_US (INT64_C(5) * CLOCK_US_PER_S)
+#define TELLING_GRACE_US CLOCK_US_PER_S
+#define TELLING_PAUSE_US (INT64_C(50) * CLOCK_US_PER_MS)
 
 static bool is_probe(const struct exchange *x)
 {
@@ -51,14 +53,26 @@ static struct outcome *outcome_of(struct exchange *x, const struct engine_act *a
 struct telling {
     struct slice body;
     struct slice data;
+    bool is_read;
 };
 
 static void judge_data(void *argument)
 {
     struct telling *telling = argument;
-    telling->data = emit_body(telling->body);
+    telling->is_read = emit_read_body(telling->body, &telling->data);
 }
 
+/* False: the time is over. */
+static bool pause_telling(int64_t until)
+{
+    struct parker *parker = fiber_parker();
+    int64_t pause_until = clock_after(clock_boot_us(), TELLING_PAUSE_US);
+    while (clock_boot_us() < pause_until)
+        parker->park(parker, pause_until);
+    return pause_until < until;
+}
+
+/* For a shortage of memory it waits a little: the event is told once. */
 static struct slice event_data(struct exchange *x, const struct engine_act *act)
 {
     const struct emit *emit = &x->rule->emit;
@@ -67,7 +81,10 @@ static struct slice event_data(struct exchange *x, const struct engine_act *act)
                                       : emit->data == EMIT_REQUEST ? buf_slice(&x->body)
                                       : x->response.whole          ? buf_slice(&x->response.body)
                                                                    : SLICE("")};
-    exchange_work(x, telling.body.len >= OFFLOAD_LEAST, judge_data, &telling);
+    int64_t until = clock_after(clock_boot_us(), TELLING_GRACE_US);
+    do
+        exchange_work(x, telling.body.len >= OFFLOAD_LEAST, judge_data, &telling);
+    while (!telling.is_read && pause_telling(until));
     return telling.data;
 }
 
