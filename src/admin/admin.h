@@ -39,7 +39,7 @@ struct admin_config {
     bool log_keys_hashed; /* log lines have keyed hashes of keys */
     webhook_reader *read_endpoint;
     /* Called on the listener's thread. */
-    bool (*is_ready)(void *argument, struct buf *why); /* whether traffic should come */
+    bool (*is_ready)(const void *argument, struct buf *why); /* whether traffic should come */
     void (*write_metrics)(void *argument, struct buf *page);
     void (*published)(void *argument); /* there are new events, or deliveries to make again */
     void *argument;

@@ -50,7 +50,8 @@ static bool has_undo(const struct store_request *request, struct slice undo)
     return undo_is_marked(request->undo) ? undo.len > 0 : slice_eq(request->undo, undo);
 }
 
-static bool is_same_request(struct comparing *comparing, const struct queue_operation *operation,
+static bool is_same_request(const struct comparing *comparing,
+                            const struct queue_operation *operation,
                             const struct store_request *request)
 {
     return slice_eq(request->method, queue_method(operation)) &&

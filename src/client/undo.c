@@ -259,7 +259,7 @@ static struct slice fill_undo(struct filling *filling, struct slice undo)
 }
 
 /* Whether what was filled is an operation, and nothing beside it. */
-static bool is_operation(struct filling *filling, struct slice filled)
+static bool check_operation(struct filling *filling, struct slice filled)
 {
     struct queue_operation operation = {0};
     struct slice problem = SLICE("it is no JSON object");
@@ -281,7 +281,7 @@ bool undo_check(struct slice undo, struct arena *arena, struct slice *ret_proble
 {
     BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
     struct filling filling = {.arena = arena, .is_check = true, .problem = &problem};
-    bool good = is_operation(&filling, fill_undo(&filling, undo));
+    bool good = check_operation(&filling, fill_undo(&filling, undo));
     *ret_problem = arena_copy(arena, buf_slice(&problem));
     return good;
 }
@@ -297,7 +297,7 @@ struct slice undo_fill(struct slice undo, const struct undo_response *response, 
         json_parse(arena, response->body, &root, NULL) == JSON_OK)
         filling.root = root;
     struct slice filled = fill_undo(&filling, undo);
-    bool good = is_operation(&filling, filled);
+    bool good = check_operation(&filling, filled);
     *ret_problem = arena_copy(arena, buf_slice(&problem));
     return good ? filled : SLICE("");
 }

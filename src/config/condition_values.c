@@ -44,7 +44,7 @@ static void read_condition_pointer(struct reader *reader, const struct node *nod
     struct slice text;
     if (!reader_scalar(reader, node, A_POINTER, &text))
         return;
-    if (reader_is_wild(reader, node))
+    if (reader_refuse_wild(reader, node))
         return;
     if (text.len > 0 && text.len <= CONDITION_PLACE_MAX && json_pointer_valid(text))
         *ret_pointer = arena_copy(reader->texts, text);

@@ -155,7 +155,7 @@ static bool find_choice(struct slice given, const struct slice *names, size_t n,
     return false;
 }
 
-bool reader_is_wild(struct reader *reader, const struct node *node)
+bool reader_refuse_wild(struct reader *reader, const struct node *node)
 {
     if (node->kind != NODE_SCALAR || !json_pointer_is_meant_wild(node->text))
         return false;

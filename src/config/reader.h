@@ -81,7 +81,7 @@ bool reader_choice(struct reader *reader, const struct node *node, const char *c
 
 /* Whether a scalar is a JSON pointer with what elsewhere is a wildcard: it would name nothing,
  * without a word. Then it complained. */
-bool reader_is_wild(struct reader *reader, const struct node *node);
+bool reader_refuse_wild(struct reader *reader, const struct node *node);
 
 /* The only member of a map, whose name is one of `choices` (divided by '|'). NULL: it complained.
  */

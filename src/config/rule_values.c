@@ -223,10 +223,10 @@ static bool is_pointer(struct slice text)
     return text.len > 0 && json_pointer_valid(text);
 }
 
-static bool has_wildcard(struct reader *reader, const struct node *list)
+static bool refuse_wildcards(struct reader *reader, const struct node *list)
 {
     const struct node *item = list->kind == NODE_LIST ? list->first : NULL;
-    while (item && !reader_is_wild(reader, item))
+    while (item && !reader_refuse_wild(reader, item))
         item = item->next;
     return item;
 }
@@ -247,7 +247,7 @@ OPTION_READER(payload)
     struct reader_texts texts = {.max = PAYLOAD_POINTERS_MAX, .at = selection->pointers};
     if (list->kind == NODE_LIST && list->count == 0)
         complain_of_rule(reader, list, SLICE("is empty"), A_PAYLOAD);
-    else if (!has_wildcard(reader, list) &&
+    else if (!refuse_wildcards(reader, list) &&
              reader_list(reader, list, is_pointer, A_POINTER, &texts)) {
         selection->mode = index == 0 ? PAYLOAD_INCLUDE : PAYLOAD_EXCLUDE;
         selection->n_pointers = texts.n;
@@ -258,7 +258,7 @@ OPTION_READER(copied)
 {
     struct copied_members *members = READER_STRUCT(field, copied_members, at);
     struct reader_texts texts = {.max = COPIED_MAX, .at = members->at};
-    if (!has_wildcard(reader, node) && reader_list(reader, node, is_pointer, A_POINTER, &texts))
+    if (!refuse_wildcards(reader, node) && reader_list(reader, node, is_pointer, A_POINTER, &texts))
         members->n = texts.n;
 }
 

@@ -5,21 +5,21 @@
 
 #define TEMPLATE_MAX ((size_t)8 * 1024)
 
-static bool is_same_template(struct reader *reader, const struct template *one,
+static bool is_same_template(struct arena *scratch, const struct template *one,
                              const struct template *other)
 {
     BUF_AUTO struct buf a = buf_make(TEMPLATE_MAX), b = buf_make(TEMPLATE_MAX);
     template_write(one, &a);
     template_write(other, &b);
-    reader->scratch->failed |= !buf_ok(&a) || !buf_ok(&b);
+    scratch->failed |= !buf_ok(&a) || !buf_ok(&b);
     return slice_eq(buf_slice(&a), buf_slice(&b));
 }
 
-static bool is_same_tenant(struct reader *reader, const struct rule *one, const struct rule *other)
+static bool is_same_tenant(struct arena *scratch, const struct rule *one, const struct rule *other)
 {
     return one->tenant_none == other->tenant_none &&
            rule_hides_tenant(one) == rule_hides_tenant(other) &&
-           (one->tenant_none || is_same_template(reader, &one->tenant, &other->tenant));
+           (one->tenant_none || is_same_template(scratch, &one->tenant, &other->tenant));
 }
 
 static bool folds_names(const struct rule *rule)
@@ -34,7 +34,7 @@ static const char *key_difference(struct reader *reader, const struct rule *one,
 {
     if (!slice_eq_nocase(one->key.parts[0].text, other->key.parts[0].text))
         return "key";
-    if (!is_same_tenant(reader, one, other))
+    if (!is_same_tenant(reader->scratch, one, other))
         return "tenant";
     if (one->key_syntax != other->key_syntax)
         return "key_syntax";

@@ -83,7 +83,7 @@ static enum store_status find_lane_rows(struct lanes *lanes, const struct table_
 }
 
 /* Whether something is due there, now or later. */
-static bool has_waiting(struct lanes *lanes, const struct store_task *of)
+static bool look_for_waiting(struct lanes *lanes, const struct store_task *of)
 {
     struct store_found found;
     const struct table_query query = {.table = &task_table,
@@ -125,7 +125,7 @@ static void look_at_kind(struct lanes *lanes, struct slice kind,
             return;
         for (size_t i = 0; i < found.n && told < DELIVERY_COUNTS_MOST; i++) {
             of.lane = ((const struct store_task *)found.rows[i])->lane;
-            if (!is_unserved(lanes, kind, of.lane) || !has_waiting(lanes, &of))
+            if (!is_unserved(lanes, kind, of.lane) || !look_for_waiting(lanes, &of))
                 continue;
             tell_of_lane(kind, of.lane, report, argument);
             told++;

@@ -76,7 +76,7 @@ static void watch_parts(struct daemon *daemon)
             daemon->started[i].part->watch(daemon->started[i].self);
 }
 
-bool daemon_is_ready(struct daemon *daemon, struct buf *why)
+bool daemon_is_ready(const struct daemon *daemon, struct buf *why)
 {
     if (atomic_load(&daemon->leaving)) {
         buf_add_str(why, "pawl is shutting down");

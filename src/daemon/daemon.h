@@ -30,7 +30,7 @@ void daemon_say_notes(const struct config *config);
 
 /* Whether work should come to the process: all parts are ready, and it is not about to end. False:
  * `why` says why not. From any thread. */
-bool daemon_is_ready(struct daemon *daemon, struct buf *why);
+bool daemon_is_ready(const struct daemon *daemon, struct buf *why);
 
 /* Writes the page of metrics: the process's, and each part's. From any thread. */
 void daemon_write_metrics(struct daemon *daemon, struct buf *page);

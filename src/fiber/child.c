@@ -220,7 +220,7 @@ static bool listener_takes_more(const struct child *child)
 {
     struct child_listener *listener = child->spec->listener;
     bool is_left = child->state == EXITED && child->drained < DRAINED_MOST;
-    return !listener || listener->has_room(listener) || is_left;
+    return !listener || listener->ask_room(listener) || is_left;
 }
 
 /* To the listener, as long as it takes more. */

@@ -53,7 +53,7 @@ struct child_listener {
     void (*hear)(struct child_listener *listener, enum child_stream stream, struct slice bytes);
     /* Whether it takes more now; the child's pipes fill meanwhile, and what they hold at its exit
      * comes all the same. It wakes the calling fiber once it does. */
-    bool (*has_room)(struct child_listener *listener);
+    bool (*ask_room)(struct child_listener *listener);
 };
 
 /* All memory is the caller's, until the call returns. */

@@ -92,7 +92,7 @@ struct each_kind {
     /* After it has ended, and all that was made for it. */
     void (*report)(void *argument, const struct each_end *end);
     /* Whether it takes more reports now; no: the parker is woken once it does. */
-    bool (*has_room)(void *argument, struct parker *parker);
+    bool (*ask_room)(void *argument, struct parker *parker);
     /* Nothing is left but `n` items that are in progress elsewhere, or were when their pawl died.
      */
     void (*waits)(void *argument, size_t n);

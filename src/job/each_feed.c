@@ -228,7 +228,7 @@ static void wait_for_room(struct each *each)
 {
     while (!each_is_stopped(each) &&
            (each->held >= EACH_QUEUE_MOST || each->held_bytes >= EACH_BYTES_MOST ||
-            !each->kind->has_room(each->argument, fiber_parker()))) {
+            !each->kind->ask_room(each->argument, fiber_parker()))) {
         each->feeder_waits = true;
         each_wake_worker(each); /* where all that is held is in progress elsewhere */
         (void)fiber_parker()->park(fiber_parker(), CLOCK_NEVER);

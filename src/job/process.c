@@ -109,7 +109,7 @@ static void hear_output(struct child_listener *listener, enum child_stream strea
         printer_add(process->settings->printer, stream, bytes);
 }
 
-static bool has_output_room(struct child_listener *listener)
+static bool ask_output_room(struct child_listener *listener)
 {
     struct process *process = process_of(listener);
     struct printer *printer = process->settings->printer;
@@ -257,7 +257,7 @@ void process_init(struct process *process)
 {
     CHECK(process->settings && process->argv && process->argv[0]);
     process->executor = (struct runner_executor){run_process, run_probe, goes_on};
-    process->listener = (struct child_listener){hear_output, has_output_room};
+    process->listener = (struct child_listener){hear_output, ask_output_room};
     output_init(&process->output, process->settings->keep_output);
     for (size_t i = 0; i < OUTPUT_STREAMS; i++)
         process->line[i] = buf_make(LINE_MAX_BYTES * 2);

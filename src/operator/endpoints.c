@@ -191,7 +191,7 @@ enum store_status endpoints_add(const struct endpoints_source *source, struct sl
 /* ---- acts ---- */
 
 /* Where it has another name now, nobody asks for the state of this one. */
-static bool is_renamed(struct acting *acting, struct slice name)
+static bool refuse_renamed(struct acting *acting, struct slice name)
 {
     const struct census_entry *entry = census_find(&acting->census, KIND, name);
     if (!entry || !entry->told_as)
@@ -203,7 +203,7 @@ static bool is_renamed(struct acting *acting, struct slice name)
 
 static bool set_state(struct acting *acting, struct store_endpoint *state, bool disabled)
 {
-    if (is_renamed(acting, state->name))
+    if (refuse_renamed(acting, state->name))
         return false;
     if (state->is_disabled == disabled) {
         acting->acted->end = ENDPOINTS_ALREADY;

@@ -123,7 +123,7 @@ static void ask_all(struct tallies *tallies)
 
 /* ---- what came of it ---- */
 
-static bool has_ended(const struct tally_query *asked, size_t n, bool *all_done)
+static bool take_ended(const struct tally_query *asked, size_t n, bool *all_done)
 {
     bool ended = true;
     for (size_t i = 0; i < n; i++) {
@@ -147,9 +147,9 @@ static void take_tallies(struct tallies *tallies)
 {
     bool done = true;
     CHECK(tallies->waits);
-    bool ended = has_ended(&tallies->counting[0][0], TASKS_KIND_COUNT * TASK_STATE_COUNT, &done) &&
-                 has_ended(&tallies->looking[0][0], TASKS_KIND_COUNT * UNFINISHED, &done) &&
-                 has_ended(&tallies->summing, 1, &done);
+    bool ended = take_ended(&tallies->counting[0][0], TASKS_KIND_COUNT * TASK_STATE_COUNT, &done) &&
+                 take_ended(&tallies->looking[0][0], TASKS_KIND_COUNT * UNFINISHED, &done) &&
+                 take_ended(&tallies->summing, 1, &done);
     if (!ended)
         return;
     tallies->waits = false;

@@ -327,7 +327,7 @@ void backend_write_odd(const struct backend *backend, struct buf *lines);
 
 /* For backends at their opening: whether the config takes it with its weakness; else says so in
  * its problem. Commands that only look lose nothing. */
-bool backend_may_be_used(struct backend *backend, const struct store_config *config);
+bool backend_check_weakness(struct backend *backend, const struct store_config *config);
 
 /* Opens the SQLite backend. NULL: config problem in `*ret_problem` (mem_free). */
 struct backend *sqlite_backend_open(const struct store_config *config,

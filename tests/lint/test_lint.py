@@ -122,6 +122,8 @@ BAD = [
      "src/base/bytes.c:3: the comment names bytes_gone, which is nowhere"),
     ("dialect", "src/base/bytes.c", SPDX + "bool a = b == NULL;\n", "compares with NULL"),
     ("dialect", "src/base/bytes.c", SPDX + "int a = sizeof(*b);\n", "in parentheses"),
+    ("predicates", "src/base/bytes.c", SPDX + "bool a_is_b(const int *c, int *d);\n",
+     "a_is_b may change int *d"),
     ("banned-calls", "src/base/bytes.c", SPDX + "int a = atoi (b);\n", "atoi()"),
     ("allocation", "src/base/bytes.c", SPDX + "void *a = (char *)malloc(1);\n", "malloc()"),
     ("allocation", "src/core/rule.c", SPDX + "void a(void)\n{\n    free(b);\n}\n", "free()"),

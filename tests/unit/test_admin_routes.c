@@ -153,7 +153,7 @@ static long long number_of(const char *name)
 
 /* ---- the process around it ---- */
 
-static bool answer_ready(void *argument, struct buf *why)
+static bool answer_ready(const void *argument, struct buf *why)
 {
     (void)argument;
     buf_add_str(why, is_ready ? "2 loops" : "the store is behind");

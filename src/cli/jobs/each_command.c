@@ -85,7 +85,7 @@ const struct each_kind each_of_commands = {
     .close = close_own,
     .prepare = prepare,
     .report = each_report,
-    .has_room = each_report_ask_room,
+    .ask_room = each_report_ask_room,
     .waits = each_report_waits,
     .signal = signal_own,
 };

@@ -321,7 +321,7 @@ static int check_step(struct adder *adder, size_t line)
 }
 
 /* What a first line says of the list as a whole: an object with `dedupes` alone. */
-static bool is_about_list(struct adder *adder, struct slice text, struct queue_list *list)
+static bool take_list_line(struct adder *adder, struct slice text, struct queue_list *list)
 {
     struct json *root = NULL;
     bool is_one = adder->n == 0 && json_parse(&adder->arena, text, &root, NULL) == JSON_OK &&
@@ -339,7 +339,7 @@ static int take_steps(struct adder *adder, const struct queue_operation *default
     struct slice text;
     int code = EXIT_DONE;
     while (code == EXIT_DONE && lines_next(&lines, &text)) {
-        if (slice_trim(text).len == 0 || is_about_list(adder, text, list))
+        if (slice_trim(text).len == 0 || take_list_line(adder, text, list))
             continue;
         if (adder->n == STEPS_MOST)
             code = refuse_line(adder, lines.n, SLICE("a list has at most 32 steps"));

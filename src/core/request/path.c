@@ -206,7 +206,7 @@ bool path_is_unclean(struct slice normalised)
 
 /* ---- decoded once too often ---- */
 
-static bool is_encoded_continuation(struct slice path, size_t at, unsigned *value)
+static bool take_continuation(struct slice path, size_t at, unsigned *value)
 {
     struct path_byte byte = at < path.len ? byte_at(path, at) : (struct path_byte){0};
     if (!byte.escaped || ((unsigned char)byte.c & 0xC0) != 0x80)
@@ -225,7 +225,7 @@ static bool is_overlong(struct slice path, size_t at, char *ret_c, size_t *ret_s
     if (!first.escaped || n == 0)
         return false;
     for (size_t i = 1; i <= n; i++)
-        if (!is_encoded_continuation(path, at + 3 * i, &value))
+        if (!take_continuation(path, at + 3 * i, &value))
             return false;
     if (value >= 0x80)
         return false;

@@ -13,7 +13,7 @@ struct admin_part {
     struct admin *admin;
 };
 
-static bool is_ready(void *daemon, struct buf *why)
+static bool is_ready(const void *daemon, struct buf *why)
 {
     return daemon_is_ready(daemon, why);
 }

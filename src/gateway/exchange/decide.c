@@ -256,7 +256,7 @@ static enum exchange_step reply_to_verdict(struct exchange *x, enum engine_verdi
 
 /* Whether the rules of now may know better: those of a reload that moves the keys itself, for which
  * it waits as for a connection. */
-static bool has_newer_rules(struct exchange *x)
+static bool await_newer_rules(struct exchange *x)
 {
     int64_t until = clock_first(clock_after(clock_boot_us(), x->plan->settings.connect_timeout_us),
                                 x->client_deadline);
@@ -270,7 +270,7 @@ static bool has_newer_rules(struct exchange *x)
 /* By another identity the same request has another name, and would be done again. */
 static enum exchange_step refuse_moved(struct exchange *x)
 {
-    if (has_newer_rules(x))
+    if (await_newer_rules(x))
         return EXCHANGE_JUDGE;
     flight_give_back(x);
     buf_printf(&x->detail, "another gateway moved the keys of rule '%.*s'; reload this one",

@@ -55,7 +55,7 @@ static enum exchange_step acknowledge_event(struct exchange *x, struct slice tex
 }
 
 /* Slack asks once whether somebody is there. */
-static bool is_challenge(struct exchange *x, struct slice *ret_text)
+static bool is_challenge(const struct exchange *x, struct slice *ret_text)
 {
     const struct json *root = x->payload.json;
     if (!root || !slice_eq(x->rule->inbox->verify.scheme.name, SLICE("slack")))

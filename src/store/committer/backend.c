@@ -98,7 +98,7 @@ void backend_write_odd(const struct backend *backend, struct buf *lines)
         buf_printf(lines, STORE_RECORDS " %lld\n", (long long)backend->odd_records.ids[i]);
 }
 
-bool backend_may_be_used(struct backend *backend, const struct store_config *config)
+bool backend_check_weakness(struct backend *backend, const struct store_config *config)
 {
     CHECK(backend->weakness.kind == WEAKNESS_NONE || *backend->weakness.why);
     bool looks = config->read_only_file && config->role == STORE_COMMAND;

@@ -197,7 +197,7 @@ static int64_t next_locked(const struct store *c)
     return next;
 }
 
-static bool has_waiters(struct store *c, int64_t boot, bool *ret_queued, int64_t *ret_next)
+static bool take_waiters(struct store *c, int64_t boot, bool *ret_queued, int64_t *ret_next)
 {
     mutex_lock(&c->mutex);
     take_due_locked(c, boot);
@@ -234,7 +234,8 @@ bool committer_step(struct store *c)
         return false;
     bool queued = false;
     int64_t next = CLOCK_NEVER;
-    if (has_waiters(c, boot, &queued, &next) && boot >= c->due[DUE_LOOK] && look_for_ended(c, boot))
+    if (take_waiters(c, boot, &queued, &next) && boot >= c->due[DUE_LOOK] &&
+        look_for_ended(c, boot))
         queued = true;
     bool chores = boot >= c->due[DUE_BEAT] || boot >= c->due[DUE_SWEEP] || c->backlog;
     bool stuck = committer_writes_wait(c, boot) && queued;

@@ -177,9 +177,9 @@ bool rowset_knows(const struct rowset *set, const struct store_op *op)
 
 /* ---- rows ---- */
 
-static struct rowset_row *find_rowset_row(struct rowset *set, int64_t id)
+static struct rowset_row *find_rowset_row(const struct rowset *set, int64_t id)
 {
-    struct rowset_row *row = *bucket_of_id(set, id);
+    struct rowset_row *row = set->by_id[(uint64_t)id % ROWSET_BUCKETS];
     while (row && row->row->id != id)
         row = row->same_bucket;
     return row;
@@ -375,7 +375,7 @@ struct outcome *rowset_outcome(struct rowset *set, const struct store_row *row)
     return found->outcome ? found->outcome : found->change.outcome;
 }
 
-bool rowset_has_finished(struct rowset *set, const struct store_row *row)
+bool rowset_has_finished(const struct rowset *set, const struct store_row *row)
 {
     const struct rowset_row *found = find_rowset_row(set, row->id);
     CHECK(found);

@@ -100,7 +100,7 @@ struct outcome *rowset_outcome(struct rowset *set, const struct store_row *row);
 void rowset_keep_outcome(struct rowset *set, const struct store_row *row, struct outcome *outcome);
 
 /* Whether it became final in this batch: what is kept of it is not there to be read yet. */
-bool rowset_has_finished(struct rowset *set, const struct store_row *row);
+bool rowset_has_finished(const struct rowset *set, const struct store_row *row);
 
 /* What is to be saved, in the order in which operations came to it; NULL: nothing. */
 struct backend_group *rowset_groups(struct rowset *set);

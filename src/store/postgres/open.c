@@ -173,7 +173,7 @@ struct backend *postgres_backend_open(const struct store_config *config,
     bool taken = take_config(postgres, config, ret_problem);
     postgres->backend.place = postgres->place;
     if (taken && connect_first(postgres, config) &&
-        backend_may_be_used(&postgres->backend, config)) {
+        backend_check_weakness(&postgres->backend, config)) {
         *ret_result = STORE_OPENED;
         return &postgres->backend;
     }

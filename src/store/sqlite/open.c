@@ -273,7 +273,7 @@ static bool open_all(struct sqlite_backend *sqlite, const struct store_config *c
 {
     sqlite->medium = sqlite_medium_look(sqlite->path);
     sqlite->backend.weakness = sqlite->medium;
-    if (!backend_may_be_used(&sqlite->backend, config) || !create_file(sqlite, config) ||
+    if (!backend_check_weakness(&sqlite->backend, config) || !create_file(sqlite, config) ||
         !connect_file(sqlite, config) || !open_lock(sqlite))
         return false;
     if (config->role != STORE_COMMAND && !take_life(sqlite, config->role, ret_result))

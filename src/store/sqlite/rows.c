@@ -167,7 +167,7 @@ static void read_columns(const struct sqlite_binding *binding, bool is_final, st
 }
 
 /* Whether what is pending has an outcome beside it, too. */
-static bool is_in_both(struct sqlite_backend *sqlite, int64_t id)
+static bool find_outcome_beside(struct sqlite_backend *sqlite, int64_t id)
 {
     struct sqlite_binding binding = sqlite_bind(sqlite, SQL_OUTCOME_READ);
     sqlite_bind_number(&binding, id);
@@ -199,7 +199,7 @@ bool sqlite_find_row(struct sqlite_backend *sqlite, int64_t id, struct arena *te
     bool provisional = ret_row->record.provisional;
     bool is_final = (!is_open || provisional) && find_at(sqlite, SQL_OUTCOME_FIND, texts, ret_row);
     bool is_odd = ret_row->record.odd || (provisional && !is_final) ||
-                  (is_open && !provisional && is_in_both(sqlite, id)) ||
+                  (is_open && !provisional && find_outcome_beside(sqlite, id)) ||
                   !backend_row_is_sound(ret_row);
     if ((is_open || is_final) && is_odd)
         backend_hold_row(&sqlite->backend, ret_row);

@@ -493,7 +493,7 @@ static void add_is_due(struct buf *sql, const struct table *table)
 
 /* Of all tables at once: mostly nothing is due, and one statement takes a third of the time that
  * preparing each table's own takes. */
-static bool is_any_due(struct sqlite_backend *sqlite)
+static bool look_for_any_due(struct sqlite_backend *sqlite)
 {
     if (!sqlite->tables_due) {
         struct buf sql BUF_AUTO = buf_make(SQLITE_TABLE_SQL_MAX);
@@ -513,7 +513,7 @@ static bool is_any_due(struct sqlite_backend *sqlite)
 size_t sqlite_sweep_tables(struct sqlite_backend *sqlite, size_t max)
 {
     size_t steps = 0;
-    if (max == 0 || !is_any_due(sqlite))
+    if (max == 0 || !look_for_any_due(sqlite))
         return 0;
     for (size_t i = 0; i < sqlite->n_tables && sqlite_ok(sqlite) && steps < max; i++)
         if (table_column_of(sqlite->tables[i].table, TABLE_GONE))

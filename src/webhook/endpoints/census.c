@@ -47,7 +47,8 @@ static int compare_serves(const void *a, const void *b)
 }
 
 /* Both in the order of their ids. */
-static bool is_living(const struct store_found *processes, int64_t id, int64_t now, int64_t *until)
+static bool note_living(const struct store_found *processes, int64_t id, int64_t now,
+                        int64_t *until)
 {
     for (size_t i = 0; i < processes->n; i++) {
         const struct store_process *process = (const struct store_process *)processes->rows[i];
@@ -69,7 +70,7 @@ static void order_living(struct store_found *serves, const struct store_found *p
     for (size_t i = 0; i < serves->n; i++) {
         int64_t process = ((const struct store_serves *)serves->rows[i])->process;
         if (process != last)
-            lives = is_living(processes, process, census->now, &census->until);
+            lives = note_living(processes, process, census->now, &census->until);
         last = process;
         if (lives)
             serves->rows[n++] = serves->rows[i];
