@@ -25,17 +25,6 @@ struct slice error_texts_find(const struct error_texts *texts, enum error error)
 
 /* ---- filling ---- */
 
-/* Escaped, without the quotes, which are the template's. */
-static void add_escaped_text(struct buf *buf, struct slice text)
-{
-    size_t start = buf->len;
-    json_add_string(buf, text);
-    if (!buf_ok(buf))
-        return;
-    memmove(buf->at + start, buf->at + start + 1, buf->len - start - 2);
-    buf->len -= 2;
-}
-
 static struct slice error_fact_text(const struct error_facts *facts, struct slice name,
                                     bool *ret_found)
 {
@@ -90,7 +79,7 @@ static bool add_named(const struct error_facts *facts, struct slice name, bool i
         return add_error_fact(facts, name, buf);
     struct slice text = error_fact_text(facts, name, &found);
     if (found)
-        add_escaped_text(buf, text);
+        json_add_content(buf, text);
     return found;
 }
 

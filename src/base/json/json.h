@@ -106,6 +106,9 @@ void json_sort_members(const struct json **members, size_t n, const struct json 
  * bytes, '"' and '\\' are escaped (\b \t \n \f \r or \u00xx, lower case), DEL as \u007f. */
 void json_add_string(struct buf *buf, struct slice s);
 
+/* The same without the quotes. */
+void json_add_content(struct buf *buf, struct slice s);
+
 /* Appends `s`, which is well-formed UTF-8, as RFC 8785 3.2.2.2 writes a string: nothing is escaped
  * but control characters below U+0020, '"' and '\\'. */
 void json_add_canonical_string(struct buf *buf, struct slice s);

@@ -81,9 +81,8 @@ static size_t add_character(struct buf *buf, struct slice s)
     return n ? n : 1;
 }
 
-void json_add_string(struct buf *buf, struct slice s)
+void json_add_content(struct buf *buf, struct slice s)
 {
-    buf_add_char(buf, '"');
     while (s.len > 0) {
         size_t plain = json_plain_length(s);
         buf_add(buf, s.at, plain);
@@ -91,6 +90,12 @@ void json_add_string(struct buf *buf, struct slice s)
         if (s.len > 0)
             s = slice_skip(s, add_character(buf, s));
     }
+}
+
+void json_add_string(struct buf *buf, struct slice s)
+{
+    buf_add_char(buf, '"');
+    json_add_content(buf, s);
     buf_add_char(buf, '"');
 }
 

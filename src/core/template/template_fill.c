@@ -92,26 +92,14 @@ static void follow_strings(struct filler *filler, struct slice literal)
     }
 }
 
-/* The content of a JSON string: what stands between its quotes. */
-static enum template_result add_content(struct filler *filler, struct slice text)
-{
-    struct buf *buf = filler->output->buf;
-    BUF_AUTO struct buf string = buf_make(buf->max);
-    json_add_string(&string, text);
-    if (!buf_ok(&string))
-        return TEMPLATE_NO_MEMORY;
-    buf_add(buf, string.at + 1, string.len - 2);
-    return TEMPLATE_OK;
-}
-
 static enum template_result add_filled_json(struct filler *filler, const struct value *value)
 {
     struct buf *buf = filler->output->buf;
     if (filler->escaped || !utf8_valid(value->text))
         return TEMPLATE_FORMAT;
     if (filler->in_string)
-        return add_content(filler, value->text);
-    if (value->is_json)
+        json_add_content(buf, value->text);
+    else if (value->is_json)
         buf_add_slice(buf, value->text);
     else
         json_add_string(buf, value->text);
