@@ -128,28 +128,15 @@ static void add_outcomes(struct buf *buf, const struct page_series *series,
     }
 }
 
-static void add_missing(struct buf *buf, const struct page_series *series,
-                        const struct metrics_rule *rule)
+static void add_rule_count(struct buf *buf, const struct page_series *series,
+                           const struct metrics_rule *rule)
 {
     CHECK(rule);
     start_rule(buf, series, "", rule);
-    buf_printf(buf, "} %llu\n", load_number(&rule->participant_missing));
-}
-
-static void add_holds(struct buf *buf, const struct page_series *series,
-                      const struct metrics_rule *rule)
-{
-    CHECK(rule);
-    start_rule(buf, series, "", rule);
-    buf_printf(buf, "} %llu\n", load_number(&rule->holds_ended));
-}
-
-static void add_unproved_series(struct buf *buf, const struct page_series *series,
-                                const struct metrics_rule *rule)
-{
-    CHECK(rule);
-    start_rule(buf, series, "", rule);
-    buf_printf(buf, "} %llu\n", load_number(&rule->unproved));
+    buf_printf(buf, "} %llu\n",
+               load_number(series == SERIES(PARTICIPANT_MISSING) ? &rule->participant_missing
+                           : series == SERIES(HOLDS_ENDED)       ? &rule->holds_ended
+                                                                 : &rule->unproved));
 }
 
 /* `rule` NULL: the series has no rules. */
@@ -239,9 +226,9 @@ void page_metrics(struct buf *page, struct metrics *metrics)
     write_rules(page, metrics, SERIES(REQUESTS), add_outcomes);
     write_rules(page, metrics, SERIES(REQUEST_DURATION), add_histogram);
     write_rules(page, metrics, SERIES(UPSTREAM_DURATION), add_histogram);
-    write_rules(page, metrics, SERIES(PARTICIPANT_MISSING), add_missing);
-    write_rules(page, metrics, SERIES(HOLDS_ENDED), add_holds);
-    write_rules(page, metrics, SERIES(UNPROVED), add_unproved_series);
+    write_rules(page, metrics, SERIES(PARTICIPANT_MISSING), add_rule_count);
+    write_rules(page, metrics, SERIES(HOLDS_ENDED), add_rule_count);
+    write_rules(page, metrics, SERIES(UNPROVED), add_rule_count);
     write_counts(page, SERIES(PROBES),
                  (struct counts){METRICS_PROBE_COUNT, "result", probes, metrics->probes});
     write_retries(page, metrics);
