@@ -173,36 +173,18 @@ static uint64_t hash_value(const struct walk *walk, const struct json *leaf)
     return sip_hash(walk->of->secret, text) + leaf->type;
 }
 
-/* Whether the pointer, or one above it, is in the selection's list. */
-static bool is_listed_part(const struct walk *walk)
-{
-    struct slice pointer = slice_make(walk->pointer, walk->len);
-    for (size_t i = 0; i < walk->of->selection->n_pointers; i++) {
-        struct slice listed = walk->of->selection->pointers[i];
-        if (slice_starts(pointer, listed) &&
-            (pointer.len == listed.len || pointer.at[listed.len] == '/'))
-            return true;
-    }
-    return false;
-}
-
-static bool member_counts(const struct walk *walk)
-{
-    enum payload_mode mode = walk->of->selection->mode;
-    return mode == PAYLOAD_ALL || (mode == PAYLOAD_INCLUDE && is_listed_part(walk)) ||
-           (mode == PAYLOAD_EXCLUDE && !is_listed_part(walk));
-}
-
 static void take_leaf(struct walk *walk, const struct json *leaf)
 {
+    const struct payload_selection *selection = walk->of->selection;
+    struct slice pointer = slice_make(walk->pointer, walk->len);
     char hashes[LEAF_CHARS];
-    if (!member_counts(walk))
+    if (selection->mode == PAYLOAD_RAW || !payload_counts(selection, pointer))
         return;
     walk->full = walk->n == FINGERPRINT_LEAVES_MAX;
     if (walk->full)
         return;
     walk->n++;
-    write_hash(sip_hash(walk->of->secret, slice_make(walk->pointer, walk->len)), hashes);
+    write_hash(sip_hash(walk->of->secret, pointer), hashes);
     write_hash(hash_value(walk, leaf), hashes + HASH_CHARS);
     walk->take(walk, hashes);
 }
