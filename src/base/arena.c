@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
 
@@ -159,6 +160,12 @@ struct slice arena_copy(struct arena *arena, struct slice s)
         memcpy(copy, s.at, s.len);
     copy[s.len] = '\0';
     return slice_make(copy, s.len);
+}
+
+struct slice arena_copy_buf(struct arena *arena, const struct buf *buf)
+{
+    arena->failed |= !buf_ok(buf);
+    return buf_ok(buf) ? arena_copy(arena, buf_slice(buf)) : slice_make(NULL, 0);
 }
 
 struct slice arena_vprintf(struct arena *arena, const char *format, va_list arguments)

@@ -59,6 +59,10 @@ void *arena_alloc(struct arena *arena, size_t size);
 /* A copy of `s` followed by a NUL; `.at` is NULL on failure. */
 struct slice arena_copy(struct arena *arena, struct slice s);
 
+/* The same of what a buf holds; where that has failed, so has the arena. */
+struct buf;
+struct slice arena_copy_buf(struct arena *arena, const struct buf *buf);
+
 /* A sentence (vprintf) for a message, cut off after 319 bytes; without memory it says that. */
 struct slice arena_vprintf(struct arena *arena, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));

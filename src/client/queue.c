@@ -50,7 +50,7 @@ struct slice queue_lane(const struct url *url, struct arena *arena)
 {
     BUF_AUTO struct buf lane = buf_make(LANE_MAX);
     url_write_origin(&lane, url);
-    return arena_copy(arena, buf_slice(&lane));
+    return arena_copy_buf(arena, &lane);
 }
 
 struct slice queue_method(const struct queue_operation *operation)
@@ -89,7 +89,7 @@ struct slice queue_answers(const struct queue_operation *operation, struct arena
     if (operation->remember_us > 0)
         buf_printf(&lines, "remember=%lld\n",
                    (long long)((operation->remember_us - 1) / CLOCK_US_PER_S + 1));
-    return arena_copy(arena, buf_slice(&lines));
+    return arena_copy_buf(arena, &lines);
 }
 
 static void make_rows(struct batch *batch, struct adding *adding)

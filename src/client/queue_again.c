@@ -78,7 +78,7 @@ static enum store_status compare_step(struct comparing *comparing,
     *ret_same = request.row.id != 0 && task.list_id != 0 && task.list_id == comparing->list &&
                 task.step == step && task.lasts_us == operation->lasts_us &&
                 is_same_request(comparing, operation, &request);
-    return status;
+    return comparing->rows.arena->failed ? STORE_NO_MEMORY : status;
 }
 
 /* Whether the list says the same of its services. */

@@ -129,10 +129,9 @@ static bool add_canonical_json(const struct json *value, struct arena *arena,
 {
     BUF_AUTO struct buf text = buf_make(SIZE_MAX);
     struct canonical canonical = {.buf = &text};
-    if (!canonical_add_json(&canonical, value, (struct json_set){0}))
-        return false;
-    *ret_text = arena_copy(arena, buf_slice(&text));
-    return ret_text->at;
+    arena->failed |= !canonical_add_json(&canonical, value, (struct json_set){0});
+    *ret_text = arena_copy_buf(arena, &text);
+    return !arena->failed;
 }
 
 /* The value is sent in its canonical form: the tree has no other. */
@@ -225,11 +224,8 @@ static bool complete_line(struct reader *reader)
         return refuse_member(reader, "there is no \"url\"");
     if (reader->is_json && !reader->has_type)
         buf_add_str(&reader->fields, "Content-Type: application/json\r\n");
-    struct slice fields = arena_copy(reader->arena, buf_slice(&reader->fields));
-    if (!fields.at || !buf_ok(&reader->fields) || reader->arena->failed)
-        return refuse_member(reader, "out of memory");
-    operation->fields = fields;
-    return true;
+    operation->fields = arena_copy_buf(reader->arena, &reader->fields);
+    return !reader->arena->failed || refuse_member(reader, "out of memory");
 }
 
 bool queue_line_read(struct slice line, struct arena *arena, struct queue_operation *operation,

@@ -440,7 +440,7 @@ static enum store_status follow(const struct courier_kind *kind, struct courier_
     BUF_AUTO struct buf url = buf_make(SIZE_MAX);
     url_write_origin(&url, &sending->operation.url);
     url_write_target(&url, &sending->operation.url);
-    response = (struct undo_response){.url = arena_copy(rows->arena, buf_slice(&url)),
+    response = (struct undo_response){.url = arena_copy_buf(rows->arena, &url),
                                       .fields = buf_slice(&sending->http.fields),
                                       .body = buf_slice(&sending->http.body)};
     return queue_steps_follow(ended, &response, rows);

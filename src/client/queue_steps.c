@@ -95,7 +95,7 @@ static void note_that_it_dedupes(struct walk *walk, struct slice lane)
     if (lines.len > 0)
         buf_add_char(&lines, '\n');
     buf_add_slice(&lines, lane);
-    walk->list->deduping = arena_copy(walk->rows->arena, buf_slice(&lines));
+    walk->list->deduping = arena_copy_buf(walk->rows->arena, &lines);
     walk->list_is_changed = true;
 }
 
@@ -140,6 +140,8 @@ enum store_status walk_fill_undo(struct walk *walk, const struct store_task *don
     if (request->undo.len == 0 || undo_is_marked(request->undo))
         return STORE_DONE;
     struct slice problem, filled = undo_fill(request->undo, response, arena, &problem);
+    if (arena->failed)
+        return STORE_NO_MEMORY;
     request->undo = filled.len > 0 ? undo_mark(filled, arena)
                                    : undo_mark_unfilled(request->undo, problem, arena);
     if (response)
@@ -179,7 +181,7 @@ static struct slice text_of_step(struct walk *walk, const char *before, struct s
     BUF_AUTO struct buf text = buf_make(ORDER_MAX);
     buf_add_str(&text, before);
     buf_add_slice(&text, behind);
-    return arena_copy(walk->rows->arena, buf_slice(&text));
+    return arena_copy_buf(walk->rows->arena, &text);
 }
 
 /* The operation of a filled undo. False: there is none, and somebody must look. */

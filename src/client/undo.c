@@ -44,8 +44,14 @@ static void refuse_place(struct filling *filling, struct slice named, const char
 
 /* ---- what is named ---- */
 
+/* It is not only too long. */
+static bool lacks_memory(const struct buf *buf)
+{
+    return !buf_ok(buf) && !buf->too_large;
+}
+
 /* At the step's own origin, and a path that servers do not resolve to another. */
-static bool is_own_location(struct slice location, const struct url *step)
+static bool is_own_location(struct slice location, const struct url *step, struct arena *arena)
 {
     struct url to;
     const char *problem;
@@ -55,6 +61,7 @@ static bool is_own_location(struct slice location, const struct url *step)
         return false;
     url_write_origin(&own, step);
     url_write_origin(&other, &to);
+    arena->failed |= lacks_memory(&own) || lacks_memory(&other);
     for (struct slice rest = to.path; slice_next(&rest, '/', &segment);)
         if (path_has_dots(segment))
             return false;
@@ -77,9 +84,10 @@ static struct slice location_of(const struct filling *filling)
     if (is_path)
         url_write_origin(&whole, &step);
     buf_add_slice(&whole, found);
-    if (!buf_ok(&whole) || !is_own_location(buf_slice(&whole), &step))
+    filling->arena->failed |= lacks_memory(&whole);
+    if (!buf_ok(&whole) || !is_own_location(buf_slice(&whole), &step, filling->arena))
         return SLICE("");
-    return arena_copy(filling->arena, buf_slice(&whole));
+    return arena_copy_buf(filling->arena, &whole);
 }
 
 /* The text of a value that has one. */
@@ -176,7 +184,7 @@ static struct slice fill_text(struct filling *filling, struct slice text, bool i
         add_next_place(filling, &text, &place);
     if (in_url && !filling->failed && filled_end(&place.url) != FILLED_GOOD)
         refuse_place(filling, whole, filled_fault_text(place.url.fault));
-    return filling->failed ? SLICE("") : arena_copy(filling->arena, buf_slice(&filled));
+    return filling->failed ? SLICE("") : arena_copy_buf(filling->arena, &filled);
 }
 
 /* A string that is one value and nothing else becomes that value. */
@@ -253,9 +261,10 @@ static struct slice fill_undo(struct filling *filling, struct slice undo)
     if (json_parse(filling->arena, undo, &root, NULL) != JSON_OK || root->type != JSON_OBJECT)
         return SLICE("");
     fill_tree(filling, root);
-    if (filling->failed || !canonical_add_json(&canonical, root, (struct json_set){0}))
+    if (filling->failed)
         return SLICE("");
-    return arena_copy(filling->arena, buf_slice(&text));
+    filling->arena->failed |= !canonical_add_json(&canonical, root, (struct json_set){0});
+    return arena_copy_buf(filling->arena, &text);
 }
 
 /* Whether what was filled is an operation, and nothing beside it. */
@@ -279,7 +288,8 @@ static bool check_operation(struct filling *filling, struct slice filled)
 
 bool undo_check(struct slice undo, struct arena *arena, struct slice *ret_problem)
 {
-    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    char room[PROBLEM_MAX + 1];
+    BUF_AUTO struct buf problem = buf_on(room, sizeof room, PROBLEM_MAX);
     struct filling filling = {.arena = arena, .is_check = true, .problem = &problem};
     bool good = check_operation(&filling, fill_undo(&filling, undo));
     *ret_problem = arena_copy(arena, buf_slice(&problem));
@@ -289,7 +299,8 @@ bool undo_check(struct slice undo, struct arena *arena, struct slice *ret_proble
 struct slice undo_fill(struct slice undo, const struct undo_response *response, struct arena *arena,
                        struct slice *ret_problem)
 {
-    BUF_AUTO struct buf problem = buf_make(PROBLEM_MAX);
+    char room[PROBLEM_MAX + 1];
+    BUF_AUTO struct buf problem = buf_on(room, sizeof room, PROBLEM_MAX);
     struct filling filling = {.arena = arena, .response = response, .problem = &problem};
     struct json *root = NULL;
     CHECK(!undo_is_marked(undo));
@@ -311,7 +322,7 @@ struct slice undo_mark(struct slice filled, struct arena *arena)
     buf_add_slice(&marked, MARK);
     buf_add_slice(&marked, filled);
     buf_add_char(&marked, '}');
-    return arena_copy(arena, buf_slice(&marked));
+    return arena_copy_buf(arena, &marked);
 }
 
 struct slice undo_unmark(struct slice stored)
@@ -330,7 +341,7 @@ struct slice undo_mark_unfilled(struct slice undo, struct slice problem, struct 
     buf_add_str(&marked, ",\"undo\":");
     buf_add_slice(&marked, undo);
     buf_add_char(&marked, '}');
-    return arena_copy(arena, buf_slice(&marked));
+    return arena_copy_buf(arena, &marked);
 }
 
 bool undo_is_marked(struct slice stored)

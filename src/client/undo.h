@@ -33,7 +33,8 @@ struct undo_response {
 bool undo_check(struct slice undo, struct arena *arena, struct slice *ret_problem);
 
 /* Fills in what it names, into the arena. `response` NULL: there is none. Empty: it would be no
- * operation, or another one; `*ret_problem` (in the arena) says why. */
+ * operation, or another one; `*ret_problem` (in the arena) says why; or the arena has failed, and
+ * nothing is known. */
 struct slice undo_fill(struct slice undo, const struct undo_response *response, struct arena *arena,
                        struct slice *ret_problem);
 

@@ -322,7 +322,7 @@ static void make_rule(struct reader *reader, const struct inbox_source *source,
                               .max_response_body = URL_MAX,
                               .inbox = source};
     payload_recipe_write(&ret_rule->payload, &recipe);
-    ret_rule->recipe = arena_copy(reader->texts, buf_slice(&recipe));
+    ret_rule->recipe = arena_copy_buf(reader->texts, &recipe);
 }
 
 static bool reads_unsigned_header(const struct inbox_source *source)
@@ -397,9 +397,7 @@ static void point_at_upstream(struct reader *reader, struct inbox_source *source
     buf_printf(&text, bracketed ? "http%s://[%.*s]:%u%.*s" : "http%s://%.*s:%u%.*s",
                config->upstream_tls.on ? "s" : "", SLICE_ARG(config->upstream.host),
                (unsigned)config->upstream.port, SLICE_ARG(source->handler));
-    if (!buf_ok(&text))
-        reader->scratch->failed = true;
-    source->handler = arena_copy(reader->texts, buf_slice(&text));
+    source->handler = arena_copy_buf(reader->texts, &text);
 }
 
 /* Their deliveries and calls would be counted as one. */

@@ -352,11 +352,6 @@ static struct rule_draft *read_rule_draft(struct reader *reader, const struct no
     return draft;
 }
 
-static void fail_rules(struct reader *reader)
-{
-    reader->scratch->failed = true;
-}
-
 /* As a client writes it that was given the URL. */
 static struct slice upstream_authority(struct reader *reader)
 {
@@ -366,9 +361,7 @@ static struct slice upstream_authority(struct reader *reader)
     buf_printf(&text, bracketed ? "[%.*s]" : "%.*s", SLICE_ARG(upstream->host));
     if (upstream->port != (reader->config->upstream_tls.on ? 443 : 80))
         buf_printf(&text, ":%u", (unsigned)upstream->port);
-    if (!buf_ok(&text))
-        fail_rules(reader);
-    return arena_copy(reader->texts, buf_slice(&text));
+    return arena_copy_buf(reader->texts, &text);
 }
 
 /* The rule's own parts that defaults cannot share. */
@@ -379,9 +372,7 @@ static void finish_rule(struct reader *reader, struct rule_draft *draft)
         draft->rule.authorize_host = upstream_authority(reader);
     draft->rule.payload.as_json = draft->rule.body_json;
     payload_recipe_write(&draft->rule.payload, &recipe);
-    if (!buf_ok(&recipe))
-        fail_rules(reader);
-    draft->rule.recipe = arena_copy(reader->texts, buf_slice(&recipe));
+    draft->rule.recipe = arena_copy_buf(reader->texts, &recipe);
 }
 
 static void build_rules(struct reader *reader, struct rule_draft *const *drafts, size_t n)
@@ -395,7 +386,7 @@ static void build_rules(struct reader *reader, struct rule_draft *const *drafts,
         set->rules[set->n++] = drafts[i]->rule;
     }
     if (!rule_set_index(set))
-        fail_rules(reader);
+        reader->scratch->failed = true;
 }
 
 void rules_compile(struct reader *reader, const struct node *node, const struct rule_draft *base)

@@ -92,8 +92,7 @@ static struct slice identity_of(struct arena *arena, const struct rule *rule)
 {
     BUF_AUTO struct buf text = buf_make(TEXT_MAX);
     identity_write(rule, &text);
-    arena->failed |= !buf_ok(&text);
-    return arena_copy(arena, buf_slice(&text));
+    return arena_copy_buf(arena, &text);
 }
 
 /* The row of a name under which the records of a new rule may be. */

@@ -51,8 +51,7 @@ static struct slice mint_secret(struct arena *arena)
     random_bytes(bytes, sizeof bytes);
     buf_add_str(&text, "whsec_");
     base64_add(&text, slice_make((const char *)bytes, sizeof bytes));
-    arena->failed |= !buf_ok(&text);
-    return arena_copy(arena, buf_slice(&text));
+    return arena_copy_buf(arena, &text);
 }
 
 static void add_secret(struct buf *secrets, struct slice text, int64_t until)
@@ -61,12 +60,6 @@ static void add_secret(struct buf *secrets, struct slice text, int64_t until)
 }
 
 /* ---- making one ---- */
-
-static struct slice take_buffer(struct arena *arena, struct buf *buf)
-{
-    arena->failed |= !buf_ok(buf);
-    return buf_ok(buf) ? arena_copy(arena, buf_slice(buf)) : SLICE("");
-}
 
 /* The lines of `secret`: one, several, or one that is minted. */
 static const char *read_new_secrets(struct acting *acting, const struct json *secret,
@@ -85,7 +78,7 @@ static const char *read_new_secrets(struct acting *acting, const struct json *se
             return "secret: expected whsec_ or whsk_ and base64";
         add_secret(&lines, one->text, 0);
     }
-    *ret_secrets = take_buffer(acting->rows.arena, &lines);
+    *ret_secrets = arena_copy_buf(acting->rows.arena, &lines);
     return NULL;
 }
 
@@ -108,7 +101,7 @@ static const char *read_map(struct acting *acting, struct slice map, struct slic
     if (!canonical_add_json(&canonical, root, without) || !canonical_end(&canonical))
         return "it is longer than 16KiB";
     *ret_name = name->text;
-    ret_settings->settings = take_buffer(acting->rows.arena, &members);
+    ret_settings->settings = arena_copy_buf(acting->rows.arena, &members);
     return read_new_secrets(acting, secret, &ret_settings->secrets);
 }
 
@@ -281,7 +274,7 @@ static bool rotate_secret(struct acting *acting, const struct registry_entry *en
     if (!settings)
         return false;
     *settings = *entry->settings;
-    settings->secrets = take_buffer(acting->rows.arena, &lines);
+    settings->secrets = arena_copy_buf(acting->rows.arena, &lines);
     const struct registry_entry rotated = {entry->state, settings};
     if (!problem)
         problem = try_read_endpoint(acting, &rotated, now);

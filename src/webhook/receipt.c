@@ -106,8 +106,7 @@ static struct slice join_texts(struct arena *arena, struct slice a, struct slice
     buf_add_slice(&text, a);
     buf_add_slice(&text, b);
     buf_add_slice(&text, c);
-    arena->failed |= !buf_ok(&text);
-    return arena_copy(arena, buf_slice(&text));
+    return arena_copy_buf(arena, &text);
 }
 
 /* Key and order begin with the source, so that those of two are two. */

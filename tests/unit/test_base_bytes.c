@@ -324,6 +324,10 @@ static void a_buffer_and_an_arena_without_memory_say_so(void **state)
     assert_null(arena_alloc(&arena, 1));
     assert_true(arena.failed);
     mem_fail_nth(0);
+    arena_fini(&arena);
+    assert_false(arena.failed);
+    assert_null(arena_copy_buf(&arena, &buf).at); /* no part of it */
+    assert_true(arena.failed);
 }
 #endif
 

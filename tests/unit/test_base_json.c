@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json/json.h"
 #include "base/json/json_scan.h"
+#include "base/mem.h"
 #include "base/text/utf8.h"
 
 #include <setjmp.h>
@@ -249,6 +250,29 @@ static void one_duplicate_among_many_members_is_found(void **state)
     assert_int_equal(parse_many(100000, 99999), JSON_OK);
     assert_int_equal(parse_many(100000, 31415), JSON_DUPLICATE);
 }
+
+#ifdef PAWL_HOOKS
+
+/* found: not where it wanted memory of its own, to compare many names */
+static void without_memory_the_arena_has_failed(void **state)
+{
+    static const char text[] = "{\"a\":1,\"b\":[],\"c\":\"\\n\",\"d\":4,\"e\":5,\"f\":6,\"g\":7,"
+                               "\"h\":8,\"i\":9,\"j\":{\"k\":{}}}";
+    (void)state;
+    int fired = 1;
+    for (long n = 1; fired; n++) {
+        ARENA_AUTO struct arena arena = arena_make(1 << 20);
+        struct json *root;
+        mem_fail_nth(n);
+        enum json_error error = json_parse(&arena, slice_of(text), &root, NULL);
+        fired = mem_fail_fired();
+        mem_fail_nth(0);
+        assert_int_equal(error, fired ? JSON_NO_MEMORY : JSON_OK);
+        assert_true(arena.failed == (bool)fired && (fired || n > 2));
+    }
+}
+
+#endif
 
 static void broken_syntax_wins_over_a_refusal_before_it(void **state)
 {
@@ -537,6 +561,9 @@ int main(void)
         cmocka_unit_test(lone_surrogates_are_refused),
         cmocka_unit_test(duplicate_names_are_refused_however_they_are_escaped),
         cmocka_unit_test(one_duplicate_among_many_members_is_found),
+#ifdef PAWL_HOOKS
+        cmocka_unit_test(without_memory_the_arena_has_failed),
+#endif
         cmocka_unit_test(broken_syntax_wins_over_a_refusal_before_it),
         cmocka_unit_test(nesting_ends_at_200),
         cmocka_unit_test(the_offset_names_the_byte),

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/json/json.h"
+#include "base/mem.h"
 #include "client/undo.h"
 
 #define ARENA_MAX ((size_t)16 * 1024 * 1024)
@@ -202,6 +203,52 @@ static void what_was_filled_in_is_told_from_what_was_given(void **state)
     assert_int_equal(undo_unmark(marked).len, 0);
 }
 
+#ifdef PAWL_HOOKS
+
+/* As it is kept. */
+static bool is_kept(const char *undo, const char *filled)
+{
+    ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
+    struct slice problem, got = undo_fill(slice_of(undo), &response, &arena, &problem);
+    assert_true(arena.failed || (got.len > 0) == (*filled != '\0'));
+    if (!arena.failed)
+        got =
+            *filled ? undo_mark(got, &arena) : undo_mark_unfilled(slice_of(undo), problem, &arena);
+    if (arena.failed)
+        return false;
+    if (*filled)
+        assert_true(slice_eq(undo_unmark(got), slice_of(filled)));
+    else
+        assert_true(got.len > 2 && got.at[got.len - 2] == '}' && undo_unmark(got).len == 0);
+    return true;
+}
+
+/* found: a part of it was kept, or that it cannot be filled in, for good */
+static void without_memory_nothing_is_kept(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{\"url\":\"https://a.example/h/{response:/id}/and/what/lies/behind/it/there\"}",
+         "{\"url\":\"https://a.example/h/a%2Fb%20%C3%A9/and/what/lies/behind/it/there\"}"},
+        {"{\"url\":\"{location}\"}", "{\"url\":\"https://a.example/holds/7\"}"},
+        {"{\"data\":\"{response:/n}{not}{\"," URL "}", "{\"data\":\"17{not}{\"," URL "}"},
+        {"{\"json\":{\"a\":[\"{response:/n}\"],\"o\":\"{response:/o}\"}," URL "}",
+         "{\"json\":{\"a\":[17],\"o\":{\"t\":true,\"z\":null}}," URL "}"},
+        {"{\"url\":\"https://a.example/{response:/absent}\"}", ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int fired = 1;
+        for (long n = 1; fired; n++) {
+            mem_fail_nth(n);
+            bool kept = is_kept(rows[i][0], rows[i][1]);
+            fired = mem_fail_fired();
+            mem_fail_nth(0);
+            assert_true(kept || fired);
+        }
+    }
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +260,9 @@ int main(void)
         cmocka_unit_test(a_location_stays_at_its_origin),
         cmocka_unit_test(an_undo_is_checked_before_anything_is_stored),
         cmocka_unit_test(what_was_filled_in_is_told_from_what_was_given),
+#ifdef PAWL_HOOKS
+        cmocka_unit_test(without_memory_nothing_is_kept),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

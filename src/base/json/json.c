@@ -343,8 +343,10 @@ static bool refuse_duplicates(struct reader *reader, const struct json *object)
     bool duplicate = false;
     if (object->count <= MEMBERS_COMPARED)
         duplicate = few_has_duplicate(object);
-    else if (!many_have_duplicate(object, &duplicate))
+    else if (!many_have_duplicate(object, &duplicate)) {
+        reader->arena->failed = true;
         return fail_json(reader, JSON_NO_MEMORY);
+    }
     if (duplicate)
         note_json_refusal(reader, JSON_DUPLICATE, reader->at);
     return true;

@@ -51,7 +51,7 @@ enum json_error {
     JSON_SURROGATE, /* a lone \uD800-\uDFFF */
     JSON_DUPLICATE, /* a member name twice in one object, however it was escaped */
     JSON_RANGE,     /* a number that is not bounded (base/text/number.h) */
-    JSON_NO_MEMORY,
+    JSON_NO_MEMORY, /* the arena has failed */
 };
 
 /* Parses all of `bytes` as one JSON text. On success `*ret_root` lives in `arena` (strings without

@@ -32,9 +32,7 @@ static bool is_same_number(struct slice one, struct slice other, struct arena *a
 static const struct json *parse_json_text(struct slice text, struct arena *arena)
 {
     struct json *root;
-    enum json_error error = json_parse(arena, text, &root, NULL);
-    arena->failed |= error == JSON_NO_MEMORY;
-    return error == JSON_OK ? root : NULL;
+    return json_parse(arena, text, &root, NULL) == JSON_OK ? root : NULL;
 }
 
 static bool is_value(const struct json *found, struct slice value, struct arena *arena)

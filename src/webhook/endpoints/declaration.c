@@ -36,8 +36,7 @@ static struct slice list_of(struct arena *arena, const struct slice *texts, size
     BUF_AUTO struct buf list = buf_make(SIZE_MAX);
     for (size_t i = 0; i < n; i++)
         store_list_add(&list, texts[i]);
-    arena->failed |= !buf_ok(&list);
-    return arena_copy(arena, buf_slice(&list));
+    return arena_copy_buf(arena, &list);
 }
 
 static struct store_terms terms_of_target(struct arena *arena, const struct webhook_target *target,
