@@ -253,11 +253,15 @@ const char *keys_act_name(const struct keys_act *act)
 
 /* ---- the outcome an operator writes ---- */
 
-static bool is_json_text(struct slice body)
+/* That of a body which came without one. */
+static void add_content_type(struct slice body, struct buf *fields)
 {
     ARENA_AUTO struct arena arena = arena_make(ARENA_MAX);
     struct json *root;
-    return json_parse(&arena, body, &root, NULL) == JSON_OK;
+    enum json_error error = json_parse(&arena, body, &root, NULL);
+    if (error == JSON_OK)
+        buf_add_str(fields, "Content-Type: application/json\r\n");
+    fields->failed |= error == JSON_NO_MEMORY;
 }
 
 static bool make_fields(const struct keys_response *response, struct buf *problem,
@@ -272,11 +276,10 @@ static bool make_fields(const struct keys_response *response, struct buf *proble
         buf_printf(problem, "%.*s is not kept with a response", SLICE_ARG(one.at[0].name));
         return false;
     }
-    if (response->body.len > 0 && !headers_find(&response->headers, SLICE("Content-Type")) &&
-        is_json_text(response->body))
-        buf_add_str(fields, "Content-Type: application/json\r\n");
+    if (response->body.len > 0 && !headers_find(&response->headers, SLICE("Content-Type")))
+        add_content_type(response->body, fields);
     if (!buf_ok(fields))
-        buf_add_str(problem, "the headers are too large");
+        buf_add_str(problem, fields->too_large ? "the headers are too large" : "out of memory");
     return buf_ok(fields);
 }
 

@@ -7,6 +7,7 @@
 #include "admin/admin_priv.h"
 #include "base/mem.h"
 #include "http/message.h"
+#include "operator/keys.h"
 #include "toy/toy.h"
 
 #include <fcntl.h>
@@ -407,11 +408,39 @@ static void a_body_that_cannot_be_read_ends_the_connection(void **state)
     expect_response("drop", 404, "there is no delivery 7");
 }
 
+#ifdef PAWL_HOOKS
+
+/* found: without memory to look at it, it was kept without its type */
+static void a_response_that_is_given_is_kept_with_its_type_or_not_at_all(void **state)
+{
+    const struct keys_response response = {.status = 201, .body = SLICE("{\"id\":[1,{}]}")};
+    (void)state;
+    int fired = 1;
+    for (long n = 1; fired; n++) {
+        char room[200];
+        struct buf problem = buf_on(room, sizeof room, sizeof room - 1);
+        struct outcome *outcome = NULL;
+        mem_fail_nth(n);
+        bool made = keys_make_outcome(&response, &problem, &outcome);
+        fired = mem_fail_fired();
+        mem_fail_nth(0);
+        assert_true(made == !fired && made == (problem.len == 0));
+        assert_true(!made ||
+                    slice_eq(outcome->fields, SLICE("Content-Type: application/json\r\n")));
+        outcome_unref(outcome);
+    }
+}
+
+#endif
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_admin, close_admin)
     const struct CMUnitTest tests[] = {
         TEST(what_there_is_and_by_which_method_is_one_table),
+#ifdef PAWL_HOOKS
+        cmocka_unit_test(a_response_that_is_given_is_kept_with_its_type_or_not_at_all),
+#endif
         TEST(any_other_path_is_no_page_whatever_the_method),
         TEST(a_name_in_a_path_is_decoded),
         TEST(health_is_open_and_all_else_is_guarded_first),
