@@ -465,6 +465,7 @@ USAGE = [
 
 @pytest.mark.parametrize("words, says", USAGE)
 def test_what_cannot_be_meant_is_2_and_nothing_is_run(each, words, says):
+    Path(each.store).unlink()
     ran = each.end(each.pawl("each", *words, stdin=subprocess.PIPE), "a\n")
     assert ran.returncode == 2 and re.search(says, ran.stderr), ran.stderr
     assert not Path(each.store).exists()

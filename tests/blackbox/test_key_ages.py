@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pawltest.gateway import run
+from pawltest.gateway import make_store, run
 from pawltest.upstream import say
 from test_queue_drain import Drained
 
@@ -106,7 +106,7 @@ EXPIRES = say(400, {"error_code": EXPIRED}, effect=False)
 
 @pytest.mark.hooks
 def test_what_nobody_was_sent_before_takes_a_new_key_once(upstream, clock, tmp_path):
-    queue = Drained(tmp_path / "queue.db", clock, upstream)
+    queue = Drained(make_store(tmp_path / "queue.db"), clock, upstream)
     cases = ((EXPIRES,), "done"), ((EXPIRES, EXPIRES), "dead"), ((say(429, {}), EXPIRES), "dead")
     for replies, state in cases:
         upstream.then(*replies)

@@ -30,6 +30,7 @@ def ends(gateway: Gateway, **options: Any) -> subprocess.CompletedProcess[str]:
 
 def test_more_connections_than_open_files_are_refused_with_what_to_change(pawl):
     gateway = pawl(CONFIG + "max_connections: 900\nmax_in_flight: 100\n", started=False)
+    gateway.store.unlink()
     ran = ends(gateway, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
                                                               (1000, 1000)))
     assert (ran.returncode, ran.stdout) == (2, "")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pawltest.gateway import Clock
+from pawltest.gateway import Clock, make_store
 from pawltest.upstream import Reply, Upstream, closes, say
 from test_each_send import Sending
 from test_queue_drain import Drained
@@ -23,7 +23,7 @@ LOGIN = Reply(302, PAGE, (("Location", "http://portal.example/"), HTML))
 
 @pytest.fixture
 def queue(tmp_path: Path, clock: Clock, upstream: Upstream) -> Drained:
-    return Drained(tmp_path / "queue.db", clock, upstream)
+    return Drained(make_store(tmp_path / "queue.db"), clock, upstream)
 
 
 @pytest.fixture

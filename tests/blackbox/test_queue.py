@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pawltest.gateway import run
+from pawltest.gateway import make_store, run
 from pawltest.wire import at_once
 
 pytestmark = pytest.mark.file_only
@@ -56,7 +56,7 @@ class Queue:
 
 @pytest.fixture
 def queue(tmp_path: Path) -> Queue:
-    return Queue(tmp_path / "queue.db")
+    return Queue(make_store(tmp_path / "queue.db"))
 
 
 def lines(*operations: Any) -> str:
@@ -176,6 +176,7 @@ def test_what_cannot_be_sent_is_not_queued(queue):
 @pytest.mark.parametrize("text", ["{'a': 1}", '{"a":', "", "1 2"])
 def test_what_is_no_json_is_not_queued_as_json(queue, text):
     """found: J7"""
+    queue.store.unlink()
     assert "no JSON" in queue.refused(65, "add", "--json", text, URL)
     assert not queue.store.exists()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pawltest.gateway import PAWL, Clock, run
+from pawltest.gateway import PAWL, Clock, make_store, run
 from pawltest.upstream import Reply, Upstream, closes, say
 from pawltest.wire import PATIENCE, Request, eventually
 from test_queue import Queue, lines
@@ -58,7 +58,7 @@ class Drained(Queue):
 
 @pytest.fixture
 def queue(tmp_path: Path, clock: Clock, upstream: Upstream) -> Drained:
-    return Drained(tmp_path / "queue.db", clock, upstream)
+    return Drained(make_store(tmp_path / "queue.db"), clock, upstream)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pawltest.gateway import Clock, run
+from pawltest.gateway import Clock, make_store, run
 from pawltest.upstream import Reply, Upstream, closes, say
 from pawltest.wire import Request
 from test_queue import UUID, acts
@@ -72,7 +72,7 @@ def lists(tmp_path: Path, clock: Clock, upstream: Upstream) -> Lists:
         return seen[key]
 
     upstream.default = reply
-    return Lists(tmp_path / "queue.db", clock, upstream)
+    return Lists(make_store(tmp_path / "queue.db"), clock, upstream)
 
 
 def sent(upstream: Upstream) -> list[str]:
@@ -299,7 +299,7 @@ def test_a_bad_step_is_named_and_nothing_is_added(lists, line, problem):
     text = json.dumps(lists.step("a")) + "\n" + line + "\n"
     said = lists.refused(65, "add", "--linked", "-", input=text)
     assert "line 2: " in said and problem in said and "nothing was added" in said
-    assert not lists.store.exists() or lists.list() == []
+    assert lists.list() == []
 
 
 def test_the_command_line_of_a_list(lists, tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pawltest.gateway import Clock
+from pawltest.gateway import Clock, make_store
 from pawltest.upstream import Reply, Upstream, resets, say
 from pawltest.wire import Request
 from test_queue import lines
@@ -77,7 +77,7 @@ def keep_order(done: dict[str, int]) -> bool:
 
 def test_two_thousand_operations_survive_a_night(tmp_path: Path, clock: Clock, upstream: Upstream):
     """found: J2."""
-    queue, token = Drained(tmp_path / "queue.db", clock, upstream), tmp_path / "token"
+    queue, token = Drained(make_store(tmp_path / "queue.db"), clock, upstream), tmp_path / "token"
     service = Service(clock)
     upstream.default = service.reply
     write_token(token, service.token)

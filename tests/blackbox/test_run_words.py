@@ -115,6 +115,7 @@ def test_a_literal_key_is_taken_as_it_is(jobs):
     (["--key", "k", "--name", "", "true"], "--name"),
     (["--key", "k", "--nothing", "true"], "--nothing")])
 def test_what_cannot_be_meant_is_refused_with_the_reason_and_nothing_is_run(jobs, words, said):
+    jobs.store.unlink()
     ran = jobs.run_words(*words)
     assert ran.returncode == 2 and said in ran.stderr.decode() and ran.stdout == b""
     assert not jobs.store.exists()

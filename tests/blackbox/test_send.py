@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from pawltest.certificates import SecureUpstream, issue, served_by
-from pawltest.gateway import DIE_WITH_THE_TEST, PAWL, Clock, free_port
+from pawltest.gateway import DIE_WITH_THE_TEST, PAWL, Clock, free_port, make_store
 from pawltest.upstream import Reply, Upstream, closes, resets, say
 from pawltest.wire import PATIENCE, Request, eventually
 
@@ -37,8 +37,7 @@ class Sender:
     """Commands on one store, under the test's clock."""
 
     def __init__(self, directory: Path, clock: Clock, url: str):
-        self.store = directory / "sent" / "pawl.db"
-        self.store.parent.mkdir()
+        self.store = make_store(directory / "sent" / "pawl.db")
         self.log = directory / "attempts.csv"
         self.clock = clock
         self.url = url

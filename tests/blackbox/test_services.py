@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 import pytest
 
-from pawltest.gateway import PAWL, ROOT, run
+from pawltest.gateway import PAWL, ROOT, make_store, run
 from pawltest.services import (CASES, DONE, DOUBT, FINAL, PROFILE, TRIES, WAIT, Case, Services,
                                Try)
 from pawltest.upstream import Upstream
@@ -95,7 +95,7 @@ def test_each(services, tmp_path):
 @pytest.mark.hooks
 def test_the_queue(services, tmp_path, clock, upstream):
     """It has the time that the others lack."""
-    queue = Drained(tmp_path / "queue.db", clock, upstream)
+    queue = Drained(make_store(tmp_path / "queue.db"), clock, upstream)
     for options, tries in groupby(BY_OPTIONS, OPTIONS):
         queue.did("add", "-", *options, input=lines(*[
             {"url": services.url, "json": {"amount": 5}, "key": one.key("queue")}

@@ -31,6 +31,7 @@ def on(file_system: str, **more: str) -> dict[str, str]:
 def test_a_gateway_does_not_start_on_a_store_that_does_not_last(pawl, file_system):
     """found: F4"""
     gateway = pawl(CONFIG, started=False)
+    gateway.store.unlink()
     ended = run("serve", "-c", gateway.config, env=on(file_system))
     assert ended.returncode == 69
     assert ended.stderr == (f"pawl serve: {gateway.store}: {SAID[file_system]},"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Sequence
 
-from pawltest.gateway import ALARMS, DIE_WITH_THE_TEST, PAWL, Clock
+from pawltest.gateway import ALARMS, DIE_WITH_THE_TEST, PAWL, Clock, make_store
 from pawltest.wire import PATIENCE, eventually
 
 # Commands: what is in their `sh -c`, whose first argument is the item.
@@ -54,7 +54,7 @@ class Each:
 
     def __init__(self, directory: Path, clock: Clock, store: str = ""):
         self.directory = directory
-        self.store = store or str(directory / "jobs.db")
+        self.store = store or str(make_store(directory / "jobs.db"))
         self.journal = directory / "journal"
         self.gates = directory / "gates"
         self.gates.mkdir(exist_ok=True)

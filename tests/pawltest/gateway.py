@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import json
 import mmap
@@ -13,7 +14,9 @@ import re
 import select
 import signal
 import socket
+import sqlite3
 import subprocess
+import tempfile
 import threading
 import time
 import weakref
@@ -148,8 +151,32 @@ class Clock:
         eventually(moved, "the end of its time")
 
 
+@functools.cache
+def new_store_file() -> tuple[bytes, bytes]:
+    """A store as pawl makes it, and the secret in it."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "pawl.db"
+        made = run("each", "--store", path, "--key", "{}", "-a", os.devnull, "--", "true")
+        assert made.returncode == 0, made
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            secret, = store.execute("SELECT secret FROM pawl_secret").fetchone()
+        return path.read_bytes(), secret
+
+
+def make_store(path: Path) -> Path:
+    """A new one with a secret of its own, unless there is one. To make its tables is half of what
+    the life of a gateway costs: a copy has them."""
+    if path.exists():
+        return path
+    content, secret = new_store_file()
+    path.parent.mkdir(exist_ok=True)
+    path.touch(0o600)
+    path.write_bytes(content.replace(secret, os.urandom(len(secret))))
+    return path
+
+
 def file_in(directory: Path) -> Path:
-    return directory / "pawl.db"
+    return make_store(directory / "pawl.db")
 
 
 class Gateway:

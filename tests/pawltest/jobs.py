@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from pawltest.admin import series
-from pawltest.gateway import ALARMS, DIE_WITH_THE_TEST, PAWL, Clock, run
+from pawltest.gateway import ALARMS, DIE_WITH_THE_TEST, PAWL, Clock, make_store, run
 from pawltest.wire import PATIENCE, eventually
 
 KEY = "2026-02-19:daily"
@@ -56,7 +56,7 @@ class Jobs:
     def __init__(self, directory: Path, clock: Clock):
         self.folder = directory / "jobs"
         self.folder.mkdir()
-        self.store = self.folder / "pawl.db"
+        self.store = make_store(self.folder / "pawl.db")
         self.clock = clock
         self.gates: list[Gate] = []
         self.started: list[subprocess.Popen[bytes]] = []
