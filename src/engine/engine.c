@@ -226,11 +226,18 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
     };
 }
 
-static const enum engine_verdict verdicts[] = {
-#define X(name, class) [RECORD_##name] = ENGINE_##name,
-    ENGINE_DECIDED(X)
+/* A switch, as the compiler finds the verdict of the record that has no row there. */
+static enum engine_verdict verdict_decided(enum record_verdict verdict)
+{
+    switch (verdict) {
+#define X(name, class)                                                                             \
+    case RECORD_##name:                                                                            \
+        return ENGINE_##name;
+        ENGINE_DECIDED(X)
 #undef X
-};
+    }
+    UNREACHABLE();
+}
 
 enum verdict_class engine_class_of(enum engine_verdict verdict)
 {
@@ -309,7 +316,7 @@ enum engine_verdict engine_begin(struct engine *engine, struct attempt *attempt,
 
     attempt->record_hash = attempt->op.key_hash;
     attempt->uncached = attempt->has_once || result->by_bound;
-    enum engine_verdict verdict = verdicts[result->verdict];
+    enum engine_verdict verdict = verdict_decided(result->verdict);
     if (record_verdict_acquires(result->verdict))
         hold_record(attempt);
     if (verdict == ENGINE_REPLAY)

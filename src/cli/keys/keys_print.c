@@ -8,16 +8,13 @@
 
 /* ---- the table ---- */
 
+#define KEYS_COLUMNS(X) X(STATUS) X(HTTP) X(TOKEN) X(ATTEMPTS) X(CREATED) X(TENANT) X(RULE) X(KEY)
+
 enum column {
-    COLUMN_STATUS,
-    COLUMN_HTTP,
-    COLUMN_TOKEN,
-    COLUMN_ATTEMPTS,
-    COLUMN_CREATED,
-    COLUMN_TENANT,
-    COLUMN_RULE,
-    COLUMN_KEY,
-    COLUMNS,
+#define X(name) COLUMN_##name,
+    KEYS_COLUMNS(X)
+#undef X
+        COLUMNS
 };
 
 static void add_status(struct buf *cell, const struct keys_view *view)
@@ -72,8 +69,11 @@ static void print_cell(FILE *to, const struct line *line, enum column column, st
 
 void keys_print_table(FILE *to, const struct keys_found *found, int64_t now)
 {
-    static const char *const names[COLUMNS] = {"STATUS",  "HTTP",   "TOKEN", "ATTEMPTS",
-                                               "CREATED", "TENANT", "RULE",  "KEY"};
+    static const char *const names[COLUMNS] = {
+#define X(name) #name,
+        KEYS_COLUMNS(X)
+#undef X
+    };
     struct line line;
     for (enum column column = 0; column < COLUMNS; column++) {
         line.cells[column] = buf_make(CELL_MAX);

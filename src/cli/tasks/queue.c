@@ -47,9 +47,11 @@ static const struct tasks_kind of_store = {.name = TERMS_ACT_KIND};
 /* By the first word of the command; `stats` is as `queue`. */
 static const struct tasks_kind *kind_of(struct slice command)
 {
-    for (size_t i = 0; i < TASKS_KIND_COUNT; i++)
+    for (size_t i = 0; i < TASKS_KIND_COUNT; i++) {
+        CHECK(tasks_kinds[i].name);
         if (slice_starts(command, slice_of(tasks_kinds[i].name)))
             return &tasks_kinds[i];
+    }
     return slice_starts(command, SLICE("store")) ? &of_store : &tasks_kinds[TASKS_KIND_QUEUE];
 }
 
