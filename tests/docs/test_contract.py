@@ -168,16 +168,3 @@ def test_documents_that_comments_and_documents_name_exist():
                                          else path.read_text("utf-8"))
             if name not in there}
     assert not lack
-
-
-FORMAT_IN = {"postgres.h": r"#define POSTGRES_FORMAT (\d+)",
-             "schema/tables.sql": r"pawl\.format = (\d+)",
-             "schema/application.sql": r"format IS DISTINCT FROM (\d+)|functions are of (\d+)"}
-
-
-def test_the_format_of_a_store_on_postgresql_is_the_same_number_everywhere():
-    found = {name: {"".join(match) for match in re.findall(
-                 pattern, (ROOT / "src/store/postgres" / name).read_text("utf-8"))}
-             for name, pattern in FORMAT_IN.items()}
-    assert all(found.values()), f"it is written otherwise now: {found}"
-    assert len(set.union(*found.values())) == 1, f"not raised everywhere: {found}"

@@ -162,6 +162,17 @@ def test_what_is_brought_forward_is_what_a_new_store_has(database, server):
     assert described(database) == described(new)
 
 
+def test_of_save_there_is_the_newest_alone(database):
+    """What an older pawl calls by fewer parameters is not what an older schema had for it, whatever
+    its parameters are called."""
+    assert mend(database).returncode == 0
+    database.sql("CREATE FUNCTION pawl.save(self bigint, askings bigint) RETURNS bigint"
+                 " LANGUAGE sql AS 'SELECT 1'")
+    assert mend(database).returncode == 0
+    saves = "SELECT count(*), min(pronargs) > 20 FROM pg_proc WHERE proname = 'save'"
+    assert database.sql(saves) == [(1, True)]
+
+
 def test_a_schema_is_installed_again_beside_gateways_and_open_transactions(
         pawl, upstream, database):
     """Who wrote to the tables, or read them, holds them until the end of the transaction."""

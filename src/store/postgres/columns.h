@@ -9,6 +9,9 @@
 #ifndef PAWL_STORE_POSTGRES_COLUMNS_H
 #define PAWL_STORE_POSTGRES_COLUMNS_H
 
+#define POSTGRES_FORMAT 2   /* of the schema, which sets both */
+#define POSTGRES_REVISION 5 /* what was added within the format, and is needed here */
+
 /* What never changes while a record lives, */
 #define POSTGRES_IDENTITY(X)                                                                       \
     X(BYTES, key_hash, key_hash.bytes)                                                             \

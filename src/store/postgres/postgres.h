@@ -26,8 +26,6 @@
 #include "store/postgres/columns.h"
 #include "store/postgres/params.h"
 
-#define POSTGRES_FORMAT 2   /* as schema/tables.sql sets it */
-#define POSTGRES_REVISION 5 /* the same: what was added within the format, and is needed here */
 /* A field of PostgreSQL ends at 1 GiB, and a message, which has a batch of them, too. */
 #define POSTGRES_OUTCOME_MAX ((size_t)256 * 1024 * 1024)
 #define POSTGRES_MESSAGE_MAX ((size_t)1000 * 1024 * 1024)

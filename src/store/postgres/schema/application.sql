@@ -110,15 +110,15 @@ END IF;
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.is_open(format integer, frozen boolean) RETURNS boolean
-    LANGUAGE sql IMMUTABLE AS $$ SELECT format = 2 AND NOT frozen $$;
+    LANGUAGE sql IMMUTABLE AS $$ SELECT format = @FORMAT@ AND NOT frozen $$;
 
 CREATE OR REPLACE FUNCTION pawl.refuse_version() RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
     format integer := (SELECT s.format FROM pawl.store s WHERE s.single);
 BEGIN
     IF NOT pawl.is_open(format, false) THEN
-        RAISE EXCEPTION 'the schema of the pawl store is of version %, these functions are of 2',
-            format USING ERRCODE = 'PW003', HINT = 'Run `pawl schema postgres | psql`.';
+        RAISE EXCEPTION 'the schema of the pawl store is of version %, these functions are of %',
+            format, @FORMAT@ USING ERRCODE = 'PW003', HINT = 'Run `pawl schema postgres | psql`.';
     END IF;
 END $$;
 

@@ -278,18 +278,6 @@ BEGIN
     INTO pending, complete, failed, unknown, released, forgets FROM pawl.tally t;
 END $$;
 
--- Those of older pawls, which now call the one below, with its defaults.
-DO $$
-DECLARE
-    older regprocedure;
-BEGIN
-    FOR older IN SELECT p.oid::regprocedure FROM pg_proc p
-            WHERE p.pronamespace = 'pawl'::regnamespace AND p.proname = 'save'
-            AND 'askings' <> ALL (p.proargnames) LOOP
-        EXECUTE 'DROP FUNCTION ' || older;
-    END LOOP;
-END $$;
-
 -- Saves the groups of a batch, each whole or not at all, and waits for nobody: what another
 -- transaction holds is locked. results: a digit for each group, 0 saved, 1 conflict, 2 locked,
 -- 3 a begin whose terms are held: what has ended is saved beside it; stale: one for each row
@@ -511,6 +499,19 @@ BEGIN
         coalesce(sum(t.unknown), 0), coalesce(sum(t.released), 0), coalesce(sum(t.forgets), 0)
     INTO pending, complete, failed, unknown, released, forgets FROM pawl.tally t;
     now := pawl.clock(at);
+END $$;
+
+-- Those of older pawls, which now call the one above, with its defaults.
+DO $$
+DECLARE
+    older regprocedure;
+BEGIN
+    FOR older IN SELECT p.oid::regprocedure FROM pg_proc p
+            WHERE p.pronamespace = 'pawl'::regnamespace AND p.proname = 'save'
+            AND p.pronargs < (SELECT max(m.pronargs) FROM pg_proc m
+                WHERE m.pronamespace = p.pronamespace AND m.proname = 'save') LOOP
+        EXECUTE 'DROP FUNCTION ' || older;
+    END LOOP;
 END $$;
 
 -- Rows with all that leads to them. Noted once nothing is waited for any more: what is rolled

@@ -79,8 +79,8 @@ END $$;
 COMMIT;
 
 BEGIN;
-SET LOCAL pawl.format = 2;
-SET LOCAL pawl.revision = 5;
+SET LOCAL pawl.format = @FORMAT@;
+SET LOCAL pawl.revision = @REVISION@;
 SET LOCAL client_min_messages = warning;
 SET LOCAL search_path = pg_catalog;
 DO $$
