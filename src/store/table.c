@@ -94,33 +94,56 @@ bool table_is_sound(const struct table *table, const void *row)
     return true;
 }
 
+/* Written at every start, and so without printf. */
+static void write_name(const char *before, const struct table_column *column, struct buf *sql)
+{
+    buf_add_str(sql, before);
+    buf_add_char(sql, '"');
+    buf_add_str(sql, column->name);
+    buf_add_char(sql, '"');
+}
+
+static void write_bounds(const char *between, int64_t least, int64_t most, struct buf *sql)
+{
+    buf_add_char(sql, ' ');
+    buf_add_str(sql, between);
+    buf_add_char(sql, ' ');
+    buf_add_i64(sql, least);
+    buf_add_str(sql, " AND ");
+    buf_add_i64(sql, most);
+}
+
 static void write_fits(const struct table_column *column, enum table_dialect dialect,
                        struct buf *sql)
 {
     if (column->kind != TABLE_INT)
         return;
-    if (dialect == TABLE_SQLITE)
-        buf_printf(sql, " AND typeof(\"%s\") = 'integer'", column->name);
-    if (column->size == sizeof(int32_t))
-        buf_printf(sql, " AND \"%s\" BETWEEN %d AND %d", column->name, INT32_MIN, INT32_MAX);
-    else if (column->size == sizeof(bool))
-        buf_printf(sql, " AND \"%s\" IN (0, 1)", column->name);
+    if (dialect == TABLE_SQLITE) {
+        write_name(" AND typeof(", column, sql);
+        buf_add_str(sql, ") = 'integer'");
+    }
+    if (column->size == sizeof(int32_t)) {
+        write_name(" AND ", column, sql);
+        write_bounds("BETWEEN", INT32_MIN, INT32_MAX, sql);
+    } else if (column->size == sizeof(bool)) {
+        write_name(" AND ", column, sql);
+        buf_add_str(sql, " IN (0, 1)");
+    }
 }
 
 static void write_claim(const struct table *table, const struct table_relation *relation,
                         struct buf *sql)
 {
-    const char *name = table->columns[relation->column].name;
+    write_name("", &table->columns[relation->column], sql);
     switch (relation->claim) {
     case TABLE_IS_WITHIN:
-        buf_printf(sql, "\"%s\" BETWEEN %lld AND %lld", name, (long long)relation->least,
-                   (long long)relation->most);
+        write_bounds("BETWEEN", relation->least, relation->most, sql);
         return;
     case TABLE_IS_EMPTY:
-        buf_printf(sql, "\"%s\" = ''", name);
+        buf_add_str(sql, " = ''");
         return;
     case TABLE_IS_AS:
-        buf_printf(sql, "\"%s\" = \"%s\"", name, table->columns[relation->as].name);
+        write_name(" = ", &table->columns[relation->as], sql);
         return;
     }
     UNREACHABLE();
@@ -139,10 +162,11 @@ void table_write_sound(const struct table *table, enum table_dialect dialect, st
         if (relation->may_grow && dialect == TABLE_POSTGRES_CHECK)
             continue;
         buf_add_str(sql, " AND (");
-        if (relation->when != TABLE_ALWAYS)
-            buf_printf(sql, "\"%s\" NOT BETWEEN %lld AND %lld OR ",
-                       table->columns[relation->when].name, (long long)relation->from,
-                       (long long)relation->to);
+        if (relation->when != TABLE_ALWAYS) {
+            write_name("", &table->columns[relation->when], sql);
+            write_bounds("NOT BETWEEN", relation->from, relation->to, sql);
+            buf_add_str(sql, " OR ");
+        }
         write_claim(table, relation, sql);
         buf_add_char(sql, ')');
     }

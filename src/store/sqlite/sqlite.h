@@ -3,8 +3,8 @@
  * The SQLite backend, for its own files: open.c, transaction.c, rows.c (one record), kept.c (its
  * response), recent.c (those that this process wrote last), keys.c (which row a key names), names.c
  * (once values, bound keys), owners.c (leases, and whose they are), state.c (the one row of counts
- * and marks), scan.c (many records), tables.c and queries.c (rows of modules), vfs.c (how the
- * write-ahead log is written), schema.c (with the figures behind it in
+ * and marks), scan.c (many records), tables.c, tables_install.c and queries.c (rows of modules),
+ * vfs.c (how the write-ahead log is written), schema.c (with the figures behind it in
  * docs/decisions/0003-schema.md), statement.c.
  * foreign.c: a file of an application; guest.c: the same on a connection and in a transaction of an
  * application.

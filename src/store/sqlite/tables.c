@@ -171,76 +171,7 @@ static void add_statement(struct buf *sql, const struct table *table,
     UNREACHABLE();
 }
 
-/* ---- the schema ---- */
-
-static void add_index_sql(struct buf *sql, const struct table *table,
-                          const struct table_index *index)
-{
-    const struct table_column *last = NULL;
-    buf_printf(sql, "CREATE %sINDEX IF NOT EXISTS %s_%s ON %s(", index->is_unique ? "UNIQUE " : "",
-               table->name, index->name, table->name);
-    for (size_t i = 0; i < index->n_columns; i++) {
-        last = table_index_column(table, index, i);
-        buf_printf(sql, "%s%s", i > 0 ? ", " : "", last->name);
-    }
-    buf_add_char(sql, ')');
-    if (index->is_partial) {
-        buf_add_str(sql, " WHERE ");
-        sqlite_table_is_set(last, sql);
-    }
-    buf_add_char(sql, ';');
-}
-
-static void add_time_index(struct buf *sql, const struct table *table)
-{
-    const struct table_column *gone = table_column_of(table, TABLE_GONE);
-    if (gone && !table->is_log)
-        buf_printf(sql, "CREATE INDEX IF NOT EXISTS %s_%s ON %s(%s) WHERE %s < " NEVER ";",
-                   table->name, gone->name, table->name, gone->name, gone->name);
-}
-
-/* Of odd rows alone, so that to look for them takes as long as there are. False: no memory. */
-static bool add_odd_index(struct buf *sql, const struct table *table)
-{
-    char mark[TABLE_MARK_SIZE];
-    bool has_mark = table_mark(table, TABLE_SQLITE, mark);
-    buf_printf(sql, "CREATE INDEX IF NOT EXISTS %s_odd_%s ON %s(id) WHERE NOT ", table->name, mark,
-               table->name);
-    table_write_sound(table, TABLE_SQLITE, sql);
-    buf_add_char(sql, ';');
-    return has_mark;
-}
-
-static void add_column(struct buf *sql, const struct table_column *column)
-{
-    static const char *const types[] = {
-        [TABLE_INT] = "INTEGER", [TABLE_TEXT] = "TEXT", [TABLE_BYTES] = "BLOB"};
-    static const char *const unset[] = {
-        [TABLE_INT] = "0", [TABLE_TEXT] = "''", [TABLE_BYTES] = "x''"};
-    buf_printf(sql, "%s %s NOT NULL", column->name, types[column->kind]);
-    if (column->is_late)
-        buf_printf(sql, " DEFAULT %s", unset[column->kind]);
-}
-
-static void add_table(struct buf *sql, const struct table *table)
-{
-    buf_printf(sql, "CREATE TABLE IF NOT EXISTS %s(id INTEGER PRIMARY KEY", table->name);
-    buf_add_str(sql, table->is_log ? "" : ", version INTEGER NOT NULL DEFAULT 0");
-    for (size_t i = 0; i < table->n_columns; i++) {
-        buf_add_str(sql, ", ");
-        add_column(sql, &table->columns[i]);
-    }
-    buf_add_str(sql, ");");
-    if (table_column_of(table, TABLE_KEY)) {
-        buf_printf(sql, "CREATE UNIQUE INDEX IF NOT EXISTS %s_key ON %s(", table->name,
-                   table->name);
-        table_write_key(table, sql);
-        buf_add_str(sql, ");");
-    }
-    add_time_index(sql, table);
-    for (size_t i = 0; i < table->n_indexes; i++)
-        add_index_sql(sql, table, &table->indexes[i]);
-}
+/* ---- all tables ---- */
 
 void sqlite_tables_init(struct sqlite_backend *sqlite, const struct table *const *tables)
 {
@@ -249,71 +180,6 @@ void sqlite_tables_init(struct sqlite_backend *sqlite, const struct table *const
         CHECK(sqlite->n_tables < SQLITE_TABLES_MAX && (*tables)->row_size <= TABLE_ROW_MAX);
         sqlite->tables[sqlite->n_tables++] = (struct sqlite_table){.table = *tables};
     }
-}
-
-/* IF NOT EXISTS passes over a table or a view of that name, not over an index. */
-int sqlite_view_install(struct sqlite_backend *sqlite, const char *view)
-{
-    static const char before[] = "CREATE VIEW IF NOT EXISTS ";
-    char sql[128];
-    int64_t n = 0;
-    CHECK(strncmp(view, before, strlen(before)) == 0);
-    const char *name = view + strlen(before);
-    snprintf(sql, sizeof sql, "SELECT count(*) FROM main.sqlite_master WHERE name='%.*s'",
-             (int)strcspn(name, " "), name);
-    int code = sqlite_ask_number(sqlite->db, sql, &n);
-    return code == SQLITE_OK && n == 0 ? sqlite3_exec(sqlite->db, view, NULL, NULL, NULL) : code;
-}
-
-/* A table that is there, and is from before the column, gets it. */
-static int add_if_late(struct sqlite_backend *sqlite, const struct table *table,
-                       const struct table_column *column)
-{
-    struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
-    char ask[160];
-    int64_t is_missing = 0;
-    if (!column->is_late)
-        return SQLITE_OK;
-    snprintf(ask, sizeof ask,
-             "SELECT coalesce(NOT max(name = '%s'), 0) FROM pragma_table_info('%s')", column->name,
-             table->name);
-    int code = sqlite_ask_number(sqlite->db, ask, &is_missing);
-    if (code != SQLITE_OK || !is_missing)
-        return code;
-    buf_printf(&sql, "ALTER TABLE %s ADD COLUMN ", table->name);
-    add_column(&sql, column);
-    buf_add_char(&sql, 0);
-    return buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
-}
-
-static int add_late_columns(struct sqlite_backend *sqlite)
-{
-    int code = SQLITE_OK;
-    for (size_t i = 0; i < sqlite->n_tables; i++) {
-        const struct table *table = sqlite->tables[i].table;
-        for (size_t k = 0; k < table->n_columns && code == SQLITE_OK; k++)
-            code = add_if_late(sqlite, table, &table->columns[k]);
-    }
-    return code;
-}
-
-int sqlite_tables_install(struct sqlite_backend *sqlite)
-{
-    struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
-    int code = add_late_columns(sqlite);
-    bool ok = true;
-    if (code != SQLITE_OK)
-        return code;
-    for (size_t i = 0; i < sqlite->n_tables; i++) {
-        add_table(&sql, sqlite->tables[i].table);
-        ok = add_odd_index(&sql, sqlite->tables[i].table) && ok;
-    }
-    buf_add_char(&sql, 0);
-    code = ok && buf_ok(&sql) ? sqlite3_exec(sqlite->db, sql.at, NULL, NULL, NULL) : SQLITE_NOMEM;
-    for (size_t i = 0; i < sqlite->n_tables && code == SQLITE_OK; i++)
-        if (sqlite->tables[i].table->sqlite_view)
-            code = sqlite_view_install(sqlite, sqlite->tables[i].table->sqlite_view);
-    return code;
 }
 
 void sqlite_tables_fini(struct sqlite_backend *sqlite)
@@ -475,24 +341,22 @@ static size_t sweep_rows(struct sqlite_backend *sqlite, const struct table *tabl
     return sqlite_run(&binding) ? (size_t)sqlite3_changes(sqlite->db) : 0;
 }
 
-/* Whether there is a row whose time is over; NULL for a log without rows. Of a log the oldest one
- * says so. */
+/* Whether there is a row whose time is over, odd or not; NULL for a log without rows. Of a log the
+ * oldest one says so. */
 static void add_is_due(struct buf *sql, const struct table *table)
 {
     const char *gone = table_column_of(table, TABLE_GONE)->name;
     if (table->is_log)
         buf_printf(sql, " OR (SELECT %s FROM %s ORDER BY id LIMIT 1) <= ?1 - %lld", gone,
                    table->name, (long long)table->keep_us);
-    else {
-        buf_printf(sql, " OR EXISTS(SELECT 1 FROM %s WHERE %s <= ?1 - %lld AND %s < " NEVER,
+    else
+        buf_printf(sql, " OR EXISTS(SELECT 1 FROM %s WHERE %s <= ?1 - %lld AND %s < " NEVER ")",
                    table->name, gone, (long long)table->keep_us, gone);
-        add_is_sound(sql, table);
-        buf_add_char(sql, ')');
-    }
 }
 
 /* Of all tables at once: mostly nothing is due, and one statement takes a third of the time that
- * preparing each table's own takes. */
+ * preparing each table's own takes. Whether a row is odd is left to those: the condition is most of
+ * what SQLite would have to parse. */
 static bool look_for_any_due(struct sqlite_backend *sqlite)
 {
     if (!sqlite->tables_due) {
