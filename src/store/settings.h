@@ -28,7 +28,9 @@ struct store_config {
     bool counts_others;  /* processes that have it open: store_others */
     bool accepts_weaker; /* one that may lose what it acknowledged is good enough */
     enum store_role role;
-    bool no_thread; /* the caller steps the committer by hand (simulation) */
+    bool owns_sqlite; /* nothing else in this process uses SQLite; without it, only where the role
+                         says so */
+    bool no_thread;   /* the caller steps the committer by hand (simulation) */
     size_t max_queued;
     struct store_limits limits;
     int checkpoint_pages;              /* of the WAL, at which it is checkpointed; 0: 1000 */

@@ -17,6 +17,7 @@ int opener_try_store(const char *command, struct store_config config, struct sto
     if (!path)
         return command_misused(command, "no store: use --store or $PAWL_STORE");
     config.path = path;
+    config.owns_sqlite = true;
     struct store *store;
     enum store_open_result result = store_open(&config, &store, ret_problem);
     if (result != STORE_OPENED)

@@ -296,7 +296,7 @@ struct backend *sqlite_backend_open(const struct store_config *config,
     *ret_problem = NULL;
     /* Nobody reads SQLite's memory statistics, and they cost a lock at every allocation. Has no
      * effect once SQLite is in use. */
-    if (config->role != STORE_COMMAND)
+    if (config->owns_sqlite || config->role != STORE_COMMAND)
         sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     bool is_brief = config->role == STORE_COMMAND && config->key_run == 0;
     size_t key_run = is_brief ? COMMAND_KEY_RUN : config->key_run;
