@@ -7,17 +7,19 @@ import json
 import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCH = ROOT / "bench"
 PEERS = ROOT / "build" / "peers"
-NAMES = ["upstream", "nginx", "haproxy", "pawl", "pawl_beside", "pawl_big", "redis", "plain",
-         "express_idempotency", "node_idempotency"]
+NAMES = ["upstream", "nginx", "haproxy", "floor", "pawl", "pawl_beside", "pawl_big", "plain",
+         "express_idempotency", "node_idempotency", "redis", "nginx_lua", "redis_lua",
+         "express_postgres"]
 
 
 class Failure(Exception):
@@ -35,35 +37,48 @@ def cpu_of(stat: Path) -> tuple[str, int, int]:
     return name, int(fields[11]), int(fields[12])
 
 
+def peak_mib_of(pids: list[int]) -> float:
+    """The most memory they have held so far, the sum of their VmHWM; what they share as one piece,
+    as PostgreSQL's processes do, once."""
+    texts = [Path(f"/proc/{pid}/status").read_text() for pid in pids]
+    peaks, shared = ([int(re.search(rf"^{name}:\s*(\d+)", text, re.M).group(1)) for text in texts]
+                     for name in ("VmHWM", "RssShmem"))
+    return (sum(peaks) - sum(shared) + max(shared)) / 1024
+
+
 class Server:
     """A process of this run, and what it started. `beside`: a server that it needs and that works
     for it alone; what that uses counts as its own."""
 
-    def __init__(self, name: str, command: list, port: int, place: Path,
-                 beside: Server | None = None):
-        self.name, self.port, self.beside = name, port, beside
-        log = place / f"{name}.log"
+    def __init__(self, name: str, command: list, port: int, place: Path, beside: Any = None):
+        self.name, self.command, self.port, self.beside = name, command, port, beside
+        self.place = place
+        self.start()
+
+    def start(self) -> None:
+        log = self.place / f"{self.name}.log"
         environment = {**os.environ, "NODE_PATH": str(PEERS / "node_modules"),
                        "NODE_ENV": "production"}
         with log.open("ab") as sink:
-            self.process = subprocess.Popen(command, cwd=place, stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen(self.command, cwd=self.place, stdin=subprocess.DEVNULL,
                                             stdout=sink, stderr=sink, env=environment)
         for _ in range(400):
             if self.process.poll() is not None:
                 break
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            with contextlib.suppress(OSError), \
+                    socket.create_connection(("127.0.0.1", self.port), 1):
                 return
             time.sleep(0.05)
         self.end()
-        raise Failure(f"{name} did not start:\n{log.read_text()[-2000:]}")
+        raise Failure(f"{self.name} did not start:\n{log.read_text()[-2000:]}")
 
     def pids(self) -> list[int]:
-        own = [self.process.pid, *children(self.process.pid)]
-        return own + (self.beside.pids() if self.beside else [])
+        return [self.process.pid, *children(self.process.pid)]
 
     def ticks(self) -> int:
         """Processor time of all threads of all its processes so far."""
-        return sum(sum(cpu_of(Path(f"/proc/{pid}/stat"))[1:]) for pid in self.pids())
+        own = sum(sum(cpu_of(Path(f"/proc/{pid}/stat"))[1:]) for pid in self.pids())
+        return own + (self.beside.ticks() if self.beside else 0)
 
     def threads(self) -> dict[str, list[int]]:
         """The same of its first process, by name of thread: user and kernel."""
@@ -76,9 +91,13 @@ class Server:
         return found
 
     def peak_mib(self) -> float:
-        """The most memory it has held so far: the sum of its processes' VmHWM."""
-        texts = (Path(f"/proc/{pid}/status").read_text() for pid in self.pids())
-        return sum(int(re.search(r"^VmHWM:\s*(\d+)", text, re.M).group(1)) for text in texts) / 1024
+        return peak_mib_of(self.pids()) + (self.beside.peak_mib() if self.beside else 0)
+
+    def kill(self) -> None:
+        """As when the machine dies, but for what the kernel has not written yet."""
+        for pid in self.pids():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
 
     def end(self) -> None:
         self.process.terminate()
@@ -107,16 +126,14 @@ class Stage:
     """All that runs beside each other, and where it does. A pawl that the rounds start anew is one
     of the same port, with other words in its config."""
 
-    def __init__(self, place: Path, build: Path, big: Path | None, beside: Path | None,
-                 peers: bool):
+    def __init__(self, place: Path, build: Path, big: Path | None, beside: Path | None):
         self.place, self.build, self.big, self.beside = place, build, big, beside
         self.ports = free_ports(NAMES)
         self.servers: dict[str, Server] = {}
         self.stack = contextlib.ExitStack()
-        self.has_peers = peers
         for source in BENCH.glob("*.in"):
             if source.stem != "pawl.yaml":
-                self.write(source, source.stem, self.ports)
+                self.write(source, source.stem, {**self.ports, "peers": BENCH / "peers"})
 
     def write(self, source: Path, name: str, words: dict[str, object]) -> None:
         answer = {"id": "pay_00001234", "status": "authorized", "amount": 12500, "currency": "EUR"}
@@ -130,8 +147,6 @@ class Stage:
         with contextlib.ExitStack() as stack:
             self.stack = stack
             self.start_proxies()
-            if self.has_peers:
-                self.start_peers()
             self.stack = stack.pop_all()
         return self
 
@@ -150,6 +165,8 @@ class Stage:
             self.start(name, ["nginx", "-p", self.place, "-c", self.place / f"{name}.conf",
                               "-e", f"{name}.log"])
         self.start("haproxy", ["haproxy", "-db", "-f", self.place / "haproxy.cfg"])
+        self.start("floor", [self.build / "bench/floor", str(self.ports["floor"]),
+                             str(self.ports["upstream"]), self.place / "floor.db"])
         self.stores = {"pawl": (self.build, self.place / "pawl.db")}
         if self.beside:
             self.stores["pawl_beside"] = (self.beside, self.place / "beside.db")
@@ -158,14 +175,6 @@ class Stage:
         if self.big:
             self.stores["pawl_big"] = (self.build, self.big)
             self.start("pawl_big", self.pawl("pawl_big", "32MiB"))
-
-    def start_peers(self) -> None:
-        redis = self.start("redis", ["redis-server", self.place / "redis.conf"])
-        for kind in ("plain", "express_idempotency", "node_idempotency"):
-            words = [self.ports[kind], self.ports["upstream"], kind.replace("_", "-")]
-            beside = redis if kind == "node_idempotency" else None
-            words += [redis.port] if beside else []
-            self.start(kind, ["node", BENCH / "peers/server.js", *map(str, words)], beside)
 
     def pawl(self, name: str, cache: str) -> list:
         build, store = self.stores[name]

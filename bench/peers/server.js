@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // One of the bench's peers: Express before the same upstream as pawl.
-//   node server.js PORT UPSTREAM plain | express-idempotency | node-idempotency [REDIS]
+//   node server.js PORT UPSTREAM plain | express-idempotency
+//   node server.js PORT UPSTREAM node-idempotency REDIS
+//   node server.js PORT UPSTREAM express-postgres URL
 // PORT, UPSTREAM and REDIS are ports on 127.0.0.1. One process: express-idempotency keeps its
 // records in it.
 'use strict';
+const crypto = require('node:crypto');
 const http = require('node:http');
 const express = require('express');
 
-const [port, upstreamPort, kind, redisPort] = process.argv.slice(2);
+const [port, upstreamPort, kind, store] = process.argv.slice(2);
 const agent = new http.Agent({ keepAlive: true });
 
 // Sends the request on; resolves to { status, headers, body }.
@@ -62,7 +65,7 @@ function expressIdempotency(app) {
 async function nodeIdempotency(app) {
   const { Idempotency } = require('@node-idempotency/core');
   const { RedisStorageAdapter } = require('@node-idempotency/storage-adapter-redis');
-  const storage = new RedisStorageAdapter({ url: `redis://127.0.0.1:${redisPort}` });
+  const storage = new RedisStorageAdapter({ url: `redis://127.0.0.1:${store}` });
   await storage.connect();
   const idempotency = new Idempotency(storage);
 
@@ -79,8 +82,39 @@ async function nodeIdempotency(app) {
   app.post('*', (req, res, next) => serve(req, res).catch(next));
 }
 
+// The table that one writes by hand: a row is a claim until it has a status.
+const TABLE = `CREATE TABLE IF NOT EXISTS request (
+  key text PRIMARY KEY, payload bytea NOT NULL, status integer, headers jsonb, body text,
+  created_at timestamptz NOT NULL DEFAULT now())`;
+const CLAIM = 'INSERT INTO request (key, payload) VALUES ($1, $2) ON CONFLICT DO NOTHING';
+const STORE = 'UPDATE request SET status = $2, headers = $3, body = $4 WHERE key = $1';
+const FIND = 'SELECT payload, status, headers, body FROM request WHERE key = $1';
+
+async function expressPostgres(app) {
+  const { Pool } = require('pg');
+  const pool = new Pool({ connectionString: store, idleTimeoutMillis: 0 });
+  await pool.query(TABLE);
+  const query = (name, text, ...values) => pool.query({ name, text, values });
+
+  async function serve(req, res) {
+    const key = req.get('Idempotency-Key');
+    const payload = crypto.createHash('sha256').update(`${req.method} ${req.originalUrl}\n`)
+      .update(req.raw).digest();
+    if ((await query('claim', CLAIM, key, payload)).rowCount === 1) {
+      const answer = await forward(req);
+      await query('store', STORE, key, answer.status, answer.headers, answer.body);
+      return tell(res, answer);
+    }
+    const { rows: [found] } = await query('find', FIND, key);
+    if (!found.payload.equals(payload))
+      return res.status(422).end();
+    return found.status ? tell(res, found) : res.status(409).end();
+  }
+  app.post('*', (req, res, next) => serve(req, res).catch(next));
+}
+
 const kinds = { plain, 'express-idempotency': expressIdempotency,
-                'node-idempotency': nodeIdempotency };
+                'node-idempotency': nodeIdempotency, 'express-postgres': expressPostgres };
 
 async function main() {
   const app = express();

@@ -12,13 +12,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl")).resolve()
-ROWS = ["pawl first", "pawl first, big", "nginx", "haproxy", "pawl replay", "pawl replay, disk",
-        "pawl mix", "pawl first, half", "nginx, that rate"]
-AIMS = ["first attempt, CPU, times nginx's", "the same, stretch",
-        "replay from the cache, CPU, times nginx's", "replay from disk, CPU, times nginx's",
-        "first attempt, p50, times nginx's", "first attempt, p99 at saturation, ms",
-        "first attempt, p99 at half of it, ms", "memory of pawl, peak, MiB",
-        "store alone, pairs/s at 64 in flight", "first attempts/s with the big store, share"]
+ROWS = ["pawl first", "pawl first, big", "nginx", "haproxy", "floor first", "floor replay",
+        "pawl replay", "pawl replay, disk", "pawl mix", "pawl first, half", "floor first, half",
+        "nginx, that rate"]
+AIMS = ["pawl first, CPU, share of the other's", "pawl first, half, CPU, share of the other's",
+        "pawl replay, CPU, share of the other's", "pawl replay, disk, CPU, share of the other's",
+        "store, pairs/s at 64, times the other's", "pawl first, half, p99, ms",
+        "memory of pawl, peak, MiB", "first attempts/s with the big store, share"]
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +52,22 @@ def test_each_aim_stands_beside_what_was_measured(out, aim):
 def test_another_version_is_measured_turn_by_turn(out):
     lines = (out / "results.txt").read_text().splitlines()
     shares = lines[1 + next(i for i, line in enumerate(lines) if line.startswith("beside")):]
+    shares = shares[:shares.index("")]
     assert [line[:27].rstrip() for line in shares[:5]] == [
         row for row in ROWS if row.startswith("pawl") and row != "pawl first, big"]
-    assert all(float(line.split()[-2]) > 0 < float(line.split()[-1]) for line in shares if line)
+    assert all(float(line.split()[-2]) > 0 < float(line.split()[-1]) for line in shares)
+
+
+def test_the_table_says_what_each_keeps(out):
+    lines = (out / "results.txt").read_text().splitlines()
+    kept = lines[1 + lines.index("what each keeps"):]
+    assert [line.split()[0] for line in kept[:kept.index("")]] == ["pawl", "floor"]
+
+
+def test_pawl_stands_beside_the_floor(out):
+    [line] = [line for line in (out / "results.txt").read_text().splitlines()
+              if line.startswith("pawl's CPU, times the floor's: ")]
+    assert all(float(part.rpartition(" ")[2]) > 0 for part in line.split(": ")[1].split(", "))
 
 
 def test_no_load_s_answers_were_wrong_or_its_run_would_have_failed(out):
