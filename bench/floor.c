@@ -54,11 +54,12 @@
 
 struct loop;
 
-/* What epoll watches; first in its owner: the two are cast into each other. */
+/* What epoll watches; first in its owner: the two are cast into each other. Its owner is freed by
+ * `ready` alone, as another event of the same turn may be its. */
 struct source {
     void (*ready)(struct source *source);
     struct loop *loop;
-    int fd; /* -1: closed */
+    int fd;
 };
 
 struct message {
@@ -71,7 +72,7 @@ enum step { STEP_READ, STEP_CLAIM, STEP_FORWARD, STEP_STORE, STEP_RESPOND, STEP_
 struct client {
     struct source source;
     enum step step;
-    struct client *next; /* in a queue, or of those that are closed */
+    struct client *next; /* in a queue */
     unsigned char key[KEY_SIZE];
     struct message request, response;
 };
@@ -80,7 +81,7 @@ struct client {
 struct upstream {
     struct source source;
     struct client *client; /* whose response is awaited; NULL: idle */
-    struct upstream *next; /* of those that are idle, or closed */
+    struct upstream *next; /* of those that are idle */
 };
 
 struct queue {
@@ -90,9 +91,8 @@ struct queue {
 struct loop {
     struct source listener, inbox;
     int epoll;
-    struct upstream *idle, *closed_upstreams;
-    struct client *closed_clients; /* kept: an event of theirs may still come */
-    struct queue to_store;         /* of this turn */
+    struct upstream *idle;
+    struct queue to_store; /* of this turn */
     struct mutex mutex;
     struct queue ended; /* mutex; by the store's thread */
 };
@@ -338,19 +338,6 @@ static void watch_source(struct source *source)
     CHECK(epoll_ctl(source->loop->epoll, EPOLL_CTL_ADD, source->fd, &event) == 0);
 }
 
-static void close_source(struct source *source)
-{
-    close(source->fd);
-    source->fd = -1;
-}
-
-static void close_client(struct client *client)
-{
-    close_source(&client->source);
-    client->next = client->source.loop->closed_clients;
-    client->source.loop->closed_clients = client;
-}
-
 static void submit_client(struct client *client, enum step step)
 {
     client->step = step;
@@ -362,7 +349,7 @@ static void tell_client(struct client *client, const void *bytes, size_t size)
     client->request.have = client->response.have = 0;
     client->step = STEP_READ;
     if (!send_all(client->source.fd, bytes, size))
-        close_client(client);
+        shutdown(client->source.fd, SHUT_RDWR); /* which makes it ready */
 }
 
 static void refuse_client(struct client *client, const char *status)
@@ -377,12 +364,13 @@ static void client_ready(struct source *source)
 {
     struct client *client = (struct client *)source;
     struct slice key;
-    if (source->fd < 0 || client->step != STEP_READ)
+    if (client->step != STEP_READ)
         return;
     bool open = receive_more(source->fd, &client->request);
     size_t size = parse_message(&client->request, &key);
     if (!open || (size > 0 && (client->request.have > size || key.len == 0))) {
-        close_client(client);
+        close(source->fd);
+        mem_free(client);
     } else if (size > 0 && client->request.have == size) {
         struct digest digest = digest_of(key);
         memcpy(client->key, digest.bytes, KEY_SIZE);
@@ -390,46 +378,47 @@ static void client_ready(struct source *source)
     }
 }
 
+static void close_upstream(struct upstream *upstream)
+{
+    struct upstream **at = &upstream->source.loop->idle;
+    while (*at && *at != upstream)
+        at = &(*at)->next;
+    if (*at)
+        *at = upstream->next;
+    if (upstream->client)
+        refuse_client(upstream->client, "502 Bad Gateway");
+    close(upstream->source.fd);
+    mem_free(upstream);
+}
+
 static void upstream_ready(struct source *source)
 {
     struct upstream *upstream = (struct upstream *)source;
     struct client *client = upstream->client;
-    struct loop *loop = source->loop;
     struct slice key;
-    if (source->fd < 0)
-        return;
     if (!client || !receive_more(source->fd, &client->response)) {
-        struct upstream **at = &loop->idle;
-        while (*at && *at != upstream)
-            at = &(*at)->next;
-        if (*at)
-            *at = upstream->next;
-        close_source(source);
-        upstream->next = loop->closed_upstreams;
-        loop->closed_upstreams = upstream;
-        if (client)
-            refuse_client(client, "502 Bad Gateway");
+        close_upstream(upstream);
         return;
     }
     size_t size = parse_message(&client->response, &key);
     if (size == 0 || client->response.have < size)
         return;
     upstream->client = NULL;
-    upstream->next = loop->idle;
-    loop->idle = upstream;
+    upstream->next = source->loop->idle;
+    source->loop->idle = upstream;
     submit_client(client, STEP_STORE);
 }
 
 /* The one that was used last, or a new one. */
 static struct upstream *take_upstream(struct loop *loop)
 {
-    struct upstream **from = loop->idle ? &loop->idle : &loop->closed_upstreams;
-    struct upstream *upstream = *from ? *from : mem_zalloc(1, sizeof *upstream);
-    CHECK(upstream);
-    if (*from)
-        *from = upstream->next;
-    if (from == &loop->idle)
+    struct upstream *upstream = loop->idle;
+    if (upstream) {
+        loop->idle = upstream->next;
         return upstream;
+    }
+    upstream = mem_zalloc(1, sizeof *upstream);
+    CHECK(upstream);
     int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
     upstream->source = (struct source){upstream_ready, loop, fd};
     CHECK(connect(fd, (struct sockaddr *)&floor_of.upstream, sizeof floor_of.upstream) == 0);
@@ -448,19 +437,12 @@ static void forward_request(struct client *client)
 
 static void listener_ready(struct source *source)
 {
-    struct loop *loop = source->loop;
     int on = 1, fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    struct client *client = loop->closed_clients;
-    if (client)
-        loop->closed_clients = client->next;
-    else
-        client = mem_zalloc(1, sizeof *client);
+    struct client *client = mem_zalloc(1, sizeof *client);
     CHECK(client);
-    client->source = (struct source){client_ready, loop, fd};
-    client->step = STEP_READ;
-    client->request.have = client->response.have = 0;
+    client->source = (struct source){client_ready, source->loop, fd};
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     watch_source(&client->source);
 }
