@@ -17,7 +17,7 @@ from socket import IPPROTO_TCP, SHUT_RDWR, TCP_NODELAY, create_connection, creat
 from typing import Any, Callable
 
 from loads import CONNECTIONS, TICKS
-from report import Aim
+from report import BESIDE, Aim
 from servers import ROOT, Failure
 
 sys.path.insert(0, str(ROOT / "tests/postgres"))
@@ -103,15 +103,21 @@ def together(commands: list[list]) -> list[dict]:
     return [json.loads(lines.splitlines()[-1]) for lines in printed if lines]
 
 
-class Bench:
-    """`url_at` is of the database at a port."""
+Store = tuple[Path, Callable[[int], str]]  # a build, and the URL of its database at a port
 
-    def __init__(self, build: Path, server: Any, url_at: Callable[[int], str], seconds: float):
-        self.build, self.server, self.url_at, self.seconds = build, server, url_at, seconds
+
+class Bench:
+    """With `beside` another version's gateway takes its turns on a database of its own."""
+
+    def __init__(self, server: Any, own: Store, beside: Store | None, seconds: float):
+        self.server, self.seconds = server, seconds
+        (self.build, self.url_at), self.own, self.beside = own, own, beside
         self.rows: Rows = {}
+        self.turn = 0
 
     def fill(self, records: int) -> None:
-        together([[self.build / "bench/store_pairs", self.url_at(self.server.port), records, 0]])
+        for build, url_at in filter(None, (self.own, self.beside)):
+            together([[build / "bench/store_pairs", url_at(self.server.port), records, 0]])
 
     def measure(self, name: str, in_flight: int, commands: list[list]) -> None:
         before = cpu_ticks(self.server)
@@ -134,14 +140,23 @@ class Bench:
                                             self.seconds, batch]])
 
     def pairs(self, name: str, in_flight: int, gateways: int, port: int) -> None:
-        command = [self.build / "bench/store_pairs", self.url_at(port), 0, self.seconds, in_flight]
+        build, url_at = self.beside if name.endswith(BESIDE) else self.own
+        command = [build / "bench/store_pairs", url_at(port), 0, self.seconds, in_flight]
         self.measure(name, in_flight, [command] * gateways)
+
+    def single(self, in_flight: int) -> None:
+        """One gateway, and that of the other version: now this one first, now that one."""
+        names = [gateways_name(1), *([gateways_name(1) + BESIDE] if self.beside else [])]
+        self.turn += 1
+        for name in names if self.turn % 2 else names[::-1]:
+            self.pairs(name, in_flight, 1, self.server.port)
 
     def round(self, depths: tuple[int, ...], gateways: tuple[int, ...], delayed: int) -> None:
         port = self.server.port
         for in_flight in depths:
             self.insert(LIMIT, in_flight, port)
-            for n in gateways:
+            self.single(in_flight)
+            for n in gateways[1:]:
                 self.pairs(gateways_name(n), in_flight, n, port)
         self.insert(SINGLE, 0, delayed)
         self.pairs(DELAYED, CONNECTIONS, 1, delayed)
@@ -156,9 +171,10 @@ def measure(build: Path, options: Any) -> Rows:
         raise Failure(f"{missing}: scripts/setup --test installs PostgreSQL") from missing
     depths, gateways = (SMOKE_DEPTHS, SMOKE_GATEWAYS) if options.smoke else (DEPTHS, GATEWAYS)
     with Server(durable=True, **SETTINGS) as server:
-        database = server.add_database()
+        own = build, server.add_database().url_at
+        beside = (options.beside, server.add_database().url_at) if options.beside else None
         with Delay(server.port, ROUND_TRIP_S) as delay:
-            bench = Bench(build, server, database.url_at, options.seconds)
+            bench = Bench(server, own, beside, options.seconds)
             print(f"store: {options.records} records first", file=sys.stderr)
             bench.fill(options.records)
             for number in range(options.rounds):
@@ -170,20 +186,37 @@ def measure(build: Path, options: Any) -> Rows:
 # ---- what is printed ----
 
 
-def ratio(rows: Rows, name: tuple[str, int], other: tuple[str, int]) -> float:
-    return statistics.median(row["pairs_per_s"] / beside["pairs_per_s"]
+def ratio(rows: Rows, name: tuple[str, int], other: tuple[str, int],
+          figure: str = "pairs_per_s") -> float:
+    return statistics.median(row[figure] / (beside[figure] or 1)  # a moment may take no tick
                              for row, beside in zip(rows[name], rows[other]))
 
 
+def beside_aims(rows: Rows) -> list[Aim]:
+    """One gateway, in shares and multiples of the version before."""
+    aims, one, other = [], gateways_name(1), gateways_name(1) + BESIDE
+    for in_flight, most in ((1, 0.4), (16, 0.6), (CONNECTIONS, 0.6), (256, 0.7)):
+        if (other, in_flight) in rows:
+            aims.append(Aim(f"at {in_flight}, server's CPU, share of before",
+                            ratio(rows, (one, in_flight), (other, in_flight), "server_us"), most))
+    for in_flight, least in ((1, 2.2), (16, 1.8), (CONNECTIONS, 1.7)):
+        if (other, in_flight) in rows:
+            aims.append(Aim(f"at {in_flight}, pairs/s, times before",
+                            ratio(rows, (one, in_flight), (other, in_flight)), least,
+                            at_least=True))
+    return aims
+
+
 def aims_of(rows: Rows) -> list[Aim]:
-    one = (gateways_name(1), CONNECTIONS)
-    return [
-        Aim("at 64, share of the server's limit", ratio(rows, one, (LIMIT, CONNECTIONS)), 0.5,
-            at_least=True),
-        Aim("two gateways at 64, times one", ratio(rows, (gateways_name(2), CONNECTIONS), one), 1.6,
-            at_least=True),
-        Aim("at 64, 2 ms away, times single statements",
-            ratio(rows, (DELAYED, CONNECTIONS), (SINGLE, 1)), 20, at_least=True)]
+    aims = beside_aims(rows)
+    for what, name, other, least in (
+            ("at 256, share of the server's limit", (gateways_name(1), 256), (LIMIT, 256), 0.36),
+            ("four gateways at 64, times two", (gateways_name(4), CONNECTIONS),
+             (gateways_name(2), CONNECTIONS), 1),
+            ("at 64, 2 ms away, times single statements", (DELAYED, CONNECTIONS), (SINGLE, 1), 25)):
+        if name in rows:
+            aims.append(Aim(what, ratio(rows, name, other), least, at_least=True))
+    return aims
 
 
 def text_of(rows: Rows, options: Any) -> list[str]:

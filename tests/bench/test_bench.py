@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,11 @@ def test_each_aim_of_jobs_stands_beside_what_was_measured(jobs, aim):
     lines = (jobs / "jobs.txt").read_text().splitlines()
     found = [line.strip() for line in lines if line.strip().startswith(aim)]
     assert len(found) == 1 and found[0].endswith((" met", " MISSED"))
+
+
+def test_what_keeps_no_promise_is_not_measured(tmp_path):
+    sys.path.insert(0, str(ROOT / "bench"))
+    from promises import Promise, check_promise
+    from servers import Failure, Stage
+    with Stage(tmp_path, PAWL.parent, None, None) as stage, pytest.raises(Failure, match="at once"):
+        check_promise(stage, Promise("nginx", "nothing: it forwards each request"))

@@ -17,16 +17,16 @@ PAWL = Path(os.environ.get("PAWL_BIN", ROOT / "build" / "pawl")).resolve()
 @pytest.fixture(scope="module")
 def postgres(tmp_path_factory):
     place = tmp_path_factory.mktemp("postgres")
-    command = [ROOT / "scripts/bench", "--postgres", "--smoke", "--build", PAWL.parent, "--out",
-               place]
+    command = [ROOT / "scripts/bench", "--postgres", "--smoke", "--build", PAWL.parent, "--beside",
+               PAWL.parent, "--out", place]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout == (place / "postgres.txt").read_text()
     return place
 
 
-@pytest.mark.parametrize("row", ["server's limit", "1 gateway", "2 gateways", "single, delayed",
-                                 "1 gateway, delayed"])
+@pytest.mark.parametrize("row", ["server's limit", "1 gateway", "1 gateway (beside)", "2 gateways",
+                                 "single, delayed", "1 gateway, delayed"])
 def test_each_load_on_postgresql_has_its_row_of_figures(postgres, row):
     rounds = json.loads((postgres / "postgres.json").read_text())["rounds"]
     figures = [of["rounds"] for of in rounds if of["name"] == row]
@@ -36,13 +36,13 @@ def test_each_load_on_postgresql_has_its_row_of_figures(postgres, row):
     assert any(line[:20].rstrip() == row and len(line[20:].split()) == 6 for line in lines)
 
 
-@pytest.mark.parametrize("aim", ["at 64, share of the server's limit",
-                                 "two gateways at 64, times one",
+@pytest.mark.parametrize("aim", ["at 64, server's CPU, share of before",
+                                 "at 64, pairs/s, times before",
                                  "at 64, 2 ms away, times single statements"])
 def test_each_aim_on_postgresql_stands_beside_what_was_measured(postgres, aim):
     lines = (postgres / "postgres.txt").read_text().splitlines()
     found = [line for line in lines if line.strip().startswith(aim)]
-    assert len(found) == 1 and " at least " in found[0]
+    assert len(found) == 1 and (" at least " in found[0] or " at most " in found[0])
 
 
 @pytest.fixture(scope="module")
