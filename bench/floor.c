@@ -67,11 +67,12 @@ struct message {
     size_t have;
 };
 
-enum step { STEP_READ, STEP_CLAIM, STEP_FORWARD, STEP_STORE, STEP_RESPOND, STEP_REFUSE };
+enum step { STEP_CLAIM, STEP_FORWARD, STEP_STORE, STEP_RESPOND, STEP_REFUSE };
 
 struct client {
     struct source source;
-    enum step step;
+    bool busy;           /* its loop's alone; the rest has one owner at a time, loop or store */
+    enum step step;      /* of a busy one */
     struct client *next; /* in a queue */
     unsigned char key[KEY_SIZE];
     struct message request, response;
@@ -340,6 +341,7 @@ static void watch_source(struct source *source)
 
 static void submit_client(struct client *client, enum step step)
 {
+    client->busy = true;
     client->step = step;
     queue_push(&client->source.loop->to_store, client);
 }
@@ -347,7 +349,7 @@ static void submit_client(struct client *client, enum step step)
 static void tell_client(struct client *client, const void *bytes, size_t size)
 {
     client->request.have = client->response.have = 0;
-    client->step = STEP_READ;
+    client->busy = false;
     if (!send_all(client->source.fd, bytes, size))
         shutdown(client->source.fd, SHUT_RDWR); /* which makes it ready */
 }
@@ -364,7 +366,7 @@ static void client_ready(struct source *source)
 {
     struct client *client = (struct client *)source;
     struct slice key;
-    if (client->step != STEP_READ)
+    if (client->busy)
         return;
     bool open = receive_more(source->fd, &client->request);
     size_t size = parse_message(&client->request, &key);
