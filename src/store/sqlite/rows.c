@@ -366,18 +366,18 @@ static void bind_new_final(struct sqlite_binding *binding, const struct backend_
 
 typedef void insert_bind(struct sqlite_binding *binding, const struct backend_change *change);
 
-/* All that there are: `statement` takes one row, the one behind it INSERT_ROWS. */
+/* All that there are: `statement` takes one row, those behind it twice as many each. */
 static void insert_all(struct sqlite_backend *sqlite, struct sqlite_inserts *inserts,
                        enum sqlite_statement statement, insert_bind *bind)
 {
-    const size_t n = inserts->n, at_once = n == INSERT_ROWS ? n : 1;
-    inserts->n = 0;
-    for (size_t i = 0; i < n;) {
-        struct sqlite_binding binding = sqlite_bind(sqlite, statement + (at_once > 1));
-        for (size_t last = i + at_once; i < last; i++)
+    for (size_t i = 0; i < inserts->n;) {
+        const size_t left = inserts->n - i, doublings = left >= 8 ? 3 : left >= 4 ? 2 : left >= 2;
+        struct sqlite_binding binding = sqlite_bind(sqlite, statement + (unsigned)doublings);
+        for (size_t last = i + ((size_t)1 << doublings); i < last; i++)
             bind(&binding, inserts->changes[i]);
         sqlite_run(&binding);
     }
+    inserts->n = 0;
 }
 
 static void insert_claims(struct sqlite_backend *sqlite)

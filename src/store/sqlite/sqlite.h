@@ -75,9 +75,12 @@
     "CASE is_serve WHEN 1 THEN incarnation <> (SELECT serve FROM pawl_state) OR NOT ?3"            \
     " WHEN 2 THEN NOT ?4 WHEN 3 THEN 1 ELSE 0 END"
 
-/* As many rows as one statement inserts: it opens tables and indexes once for all of them. */
+/* As many rows as one statement inserts at most: it opens tables and indexes once for all of them.
+ * Those of 2, 4 and 8 rows stand behind the one of a single row. */
 #define INSERT_ROWS 8
-#define ROWS(row) row "," row "," row "," row "," row "," row "," row "," row
+#define ROWS_2(row) row "," row
+#define ROWS_4(row) ROWS_2(row) "," ROWS_2(row)
+#define ROWS_8(row) ROWS_4(row) "," ROWS_4(row)
 
 /* Every statement, prepared once: X(name, sql). */
 #define SQLITE_STATEMENTS(X)                                                                       \
@@ -107,7 +110,9 @@
     X(PENDING_FIND, "SELECT status, expires_at" CLAIM_NAMES IDENTITY_NAMES CLAIM_ONCE_NAMES        \
                     " FROM pawl_pending WHERE id=?")                                               \
     X(PENDING_INSERT, PENDING_NEW ") VALUES" PENDING_PLACES)                                       \
-    X(PENDING_INSERT_ROWS, PENDING_NEW ") VALUES" ROWS(PENDING_PLACES))                            \
+    X(PENDING_INSERT_2, PENDING_NEW ") VALUES" ROWS_2(PENDING_PLACES))                             \
+    X(PENDING_INSERT_4, PENDING_NEW ") VALUES" ROWS_4(PENDING_PLACES))                             \
+    X(PENDING_INSERT_8, PENDING_NEW ") VALUES" ROWS_8(PENDING_PLACES))                             \
     X(PENDING_INSERT_ONCE, PENDING_NEW CLAIM_ONCE_NAMES                                            \
       ") VALUES(?, ?, ?" CLAIM_PLACES IDENTITY_PLACES CLAIM_ONCE_PLACES ")")                       \
     X(PENDING_UPDATE,                                                                              \
@@ -130,7 +135,9 @@
     X(OUTCOME_FIND, "SELECT status, result_ref" FINAL_NAMES IDENTITY_NAMES FINAL_ONCE_NAMES        \
                     " FROM pawl_outcome WHERE id=?")                                               \
     X(OUTCOME_INSERT, OUTCOME_NEW ") VALUES" OUTCOME_PLACES)                                       \
-    X(OUTCOME_INSERT_ROWS, OUTCOME_NEW ") VALUES" ROWS(OUTCOME_PLACES))                            \
+    X(OUTCOME_INSERT_2, OUTCOME_NEW ") VALUES" ROWS_2(OUTCOME_PLACES))                             \
+    X(OUTCOME_INSERT_4, OUTCOME_NEW ") VALUES" ROWS_4(OUTCOME_PLACES))                             \
+    X(OUTCOME_INSERT_8, OUTCOME_NEW ") VALUES" ROWS_8(OUTCOME_PLACES))                             \
     X(OUTCOME_INSERT_ONCE, OUTCOME_NEW FINAL_ONCE_NAMES                                            \
       ") VALUES(?, ?, ?, ?, ?, ?, ?" FINAL_PLACES IDENTITY_PLACES FINAL_ONCE_PLACES ")")           \
     X(OUTCOME_READ,                                                                                \
