@@ -369,8 +369,7 @@ static void guest_close(struct backend *backend)
 {
     struct guest *guest = guest_of(backend);
     struct sqlite_backend *sqlite = &guest->sqlite;
-    for (int i = 0; i < SQL_COUNT; i++)
-        sqlite3_finalize(sqlite->statements[i]);
+    sqlite_finalize_all(sqlite);
     sqlite3_finalize(guest->enter);
     sqlite3_finalize(guest->dirty);
     sqlite_tables_fini(sqlite);

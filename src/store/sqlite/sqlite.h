@@ -274,6 +274,13 @@ struct sqlite_inserts {
     size_t n;
 };
 
+/* What a parameter of a statement was bound to last: where that is the same number again, or no
+ * value again, it stays. Most columns of a claim are what they are in the one before. */
+struct sqlite_parameter {
+    enum { PARAMETER_OTHER, PARAMETER_NULL, PARAMETER_NUMBER } kind;
+    int64_t number;
+};
+
 struct sqlite_backend {
     struct backend backend;     /* first: the two are cast into each other */
     enum backend_status status; /* what failed first in the call under way: nothing is read or
@@ -293,6 +300,7 @@ struct sqlite_backend {
     struct sqlite_file_id wal_id; /* of the log that is open */
     bool wal_lost;                /* its name leads elsewhere */
     sqlite3_stmt *statements[SQL_COUNT];
+    struct sqlite_parameter *held[SQL_COUNT]; /* of a process that stays; NULL: not known */
     struct sqlite_table tables[SQLITE_TABLES_MAX];
     size_t n_tables;
     sqlite3_stmt *odd_rows;   /* of them; NULL: not used yet */
@@ -348,7 +356,8 @@ static inline void sqlite_note(struct sqlite_backend *sqlite, int code)
 struct sqlite_binding {
     struct sqlite_backend *sqlite;
     sqlite3_stmt *statement;
-    int at; /* bound so far */
+    struct sqlite_parameter *held; /* by each of its parameters; NULL: not known */
+    int at;                        /* bound so far */
 };
 
 /* Prepares every statement now, and not at its first use: for a process that stays. False:
@@ -356,6 +365,9 @@ struct sqlite_binding {
 bool sqlite_prepare_all(struct sqlite_backend *sqlite);
 /* Prepares what is needed where nothing may fail any more. */
 bool sqlite_prepare_rollback(struct sqlite_backend *sqlite);
+
+/* Frees all that were prepared, when nothing runs any more. */
+void sqlite_finalize_all(struct sqlite_backend *sqlite);
 
 /* A statement to be bound, which is prepared by now; its parameters, in their order. */
 struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_statement name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The statements of the SQLite backend, what is bound to them, and what their failures mean. */
 #include "base/check.h"
+#include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 #include <errno.h>
 #include <stdio.h>
@@ -64,12 +65,32 @@ static bool is_needless(const struct sqlite_backend *sqlite, int name)
     return sqlite->is_foreign && (name == SQL_TERMS_READ || name == SQL_TERMS_WRITE);
 }
 
+/* Without memory for it all parameters are bound each time. */
+static void note_parameters(struct sqlite_backend *sqlite, enum sqlite_statement name)
+{
+    int n = sqlite3_bind_parameter_count(sqlite->statements[name]);
+    if (n > 0)
+        sqlite->held[name] = mem_zalloc((size_t)n, sizeof *sqlite->held[name]);
+}
+
 bool sqlite_prepare_all(struct sqlite_backend *sqlite)
 {
-    for (int name = 0; name < SQL_COUNT; name++)
-        if (!is_needless(sqlite, name) && prepare_statement(sqlite, name) != SQLITE_OK)
+    for (int name = 0; name < SQL_COUNT; name++) {
+        if (is_needless(sqlite, name))
+            continue;
+        if (prepare_statement(sqlite, name) != SQLITE_OK)
             return false;
+        note_parameters(sqlite, name);
+    }
     return true;
+}
+
+void sqlite_finalize_all(struct sqlite_backend *sqlite)
+{
+    for (int name = 0; name < SQL_COUNT; name++) {
+        sqlite3_finalize(sqlite->statements[name]);
+        mem_free(sqlite->held[name]);
+    }
 }
 
 bool sqlite_prepare_rollback(struct sqlite_backend *sqlite)
@@ -81,31 +102,57 @@ struct sqlite_binding sqlite_bind(struct sqlite_backend *sqlite, enum sqlite_sta
 {
     if (!sqlite->statements[name] && sqlite_ok(sqlite))
         sqlite_note(sqlite, prepare_statement(sqlite, name));
-    return (struct sqlite_binding){.sqlite = sqlite, .statement = sqlite->statements[name]};
+    return (struct sqlite_binding){
+        .sqlite = sqlite, .statement = sqlite->statements[name], .held = sqlite->held[name]};
+}
+
+/* What the next parameter holds from now on, where it can be known. False: it does already. */
+static bool move_to_parameter(struct sqlite_binding *b, struct sqlite_parameter now)
+{
+    struct sqlite_parameter *held = b->held ? &b->held[b->at] : NULL;
+    b->at++;
+    if (!held)
+        return true;
+    bool same = held->kind == now.kind && held->number == now.number && now.kind != PARAMETER_OTHER;
+    *held = now;
+    return !same;
+}
+
+/* After a call that binds. What a parameter holds that could not be bound is not known. */
+static void note_bound(struct sqlite_binding *b, int code)
+{
+    if (code == SQLITE_OK)
+        return;
+    if (b->held)
+        b->held[b->at - 1].kind = PARAMETER_OTHER;
+    sqlite_fail(b->sqlite, code);
 }
 
 void sqlite_bind_number(struct sqlite_binding *b, int64_t number)
 {
-    sqlite_note(b->sqlite, sqlite3_bind_int64(b->statement, ++b->at, number));
+    if (move_to_parameter(b, (struct sqlite_parameter){PARAMETER_NUMBER, number}))
+        note_bound(b, sqlite3_bind_int64(b->statement, b->at, number));
 }
 
 void sqlite_bind_null(struct sqlite_binding *b)
 {
-    sqlite_note(b->sqlite, sqlite3_bind_null(b->statement, ++b->at));
+    if (move_to_parameter(b, (struct sqlite_parameter){.kind = PARAMETER_NULL}))
+        note_bound(b, sqlite3_bind_null(b->statement, b->at));
 }
 
 void sqlite_bind_text(struct sqlite_binding *b, struct slice text)
 {
     const char *at = text.at ? text.at : "";
-    sqlite_note(b->sqlite, sqlite3_bind_text64(b->statement, ++b->at, at, text.len, SQLITE_STATIC,
-                                               SQLITE_UTF8));
+    move_to_parameter(b, (struct sqlite_parameter){.kind = PARAMETER_OTHER});
+    sqlite_note(b->sqlite,
+                sqlite3_bind_text64(b->statement, b->at, at, text.len, SQLITE_STATIC, SQLITE_UTF8));
 }
 
 void sqlite_bind_bytes(struct sqlite_binding *b, struct slice bytes)
 {
     const char *at = bytes.at ? bytes.at : "";
-    sqlite_note(b->sqlite,
-                sqlite3_bind_blob64(b->statement, ++b->at, at, bytes.len, SQLITE_STATIC));
+    move_to_parameter(b, (struct sqlite_parameter){.kind = PARAMETER_OTHER});
+    sqlite_note(b->sqlite, sqlite3_bind_blob64(b->statement, b->at, at, bytes.len, SQLITE_STATIC));
 }
 
 bool sqlite_step(const struct sqlite_binding *binding)

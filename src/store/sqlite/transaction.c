@@ -270,8 +270,7 @@ static size_t sqlite_others(struct backend *backend)
 static void sqlite_close(struct backend *backend)
 {
     struct sqlite_backend *sqlite = sqlite_call(backend);
-    for (int i = 0; i < SQL_COUNT; i++)
-        sqlite3_finalize(sqlite->statements[i]);
+    sqlite_finalize_all(sqlite);
     sqlite_tables_fini(sqlite);
     /* Closing may checkpoint: never beside another process that writes. */
     bool locked = sqlite->lock.fd >= 0 && store_lock_take(&sqlite->lock, sqlite->lock_span_us) == 0;
