@@ -138,9 +138,9 @@ ONE_AT_A_TIME = without(
     "cli_commands", "config_cli", "cli_keys", "cli_find", "cli_probe", "cli_webhook", "run_words",
     "run_settling", "run_child", "each_words", "answers", "authorize", "browsers",
     "contract_config", "counted_elsewhere", "defaults", "endings", "endpoints", "formerly",
-    "limits_fit", "logs", "once", "parts", "playbook", "probe_requests", "queue",
-    "queue_linked", "refusals_heard", "replay_headers", "rule_answers", "unknown",
-    "upstream_headers", "upstream_names", "yoked")
+    "key_ages", "limits_fit", "logs", "once", "parts", "playbook", "probe_requests", "queue",
+    "queue_acts", "queue_happened", "queue_linked", "queue_people", "refusals_heard",
+    "replay_headers", "rule_answers", "unknown", "upstream_headers", "upstream_names", "yoked")
 # What a config or an odd store means is not the optimiser's either.
 MEANINGS = without(
     "clocks", "deadlines", "each_output", "each_send", "freeze", "identity_changes",
