@@ -101,6 +101,7 @@ static void ask_all(struct tallies *tallies)
     CHECK(!tallies->waits); /* what was asked for before is done with */
     for (size_t kind = 0; kind < TASKS_KIND_COUNT; kind++) {
         struct tally_of_kind *found = &tallies->found[kind];
+        CHECK(tasks_kinds[kind].name); /* it has its row */
         for (size_t state = 0; state < TASK_STATE_COUNT; state++) {
             struct tally_query *asked = &tallies->counting[kind][state];
             asked->like =

@@ -313,7 +313,7 @@ static bool fill_service_plan(struct webhook_service *service, const struct webh
     service->kinds[1] = &service->handler.kind;
     const struct courier_config config = {.store = service->store,
                                           .kinds = service->kinds,
-                                          .n_kinds = 2,
+                                          .n_kinds = COUNT_OF(service->kinds),
                                           .owner = (int64_t)(random_u64() >> 1) | 1};
     service->courier = courier_new(&config);
     service->plan = webhook_plan_new(wanted);

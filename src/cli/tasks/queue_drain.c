@@ -261,7 +261,7 @@ static int make_courier(struct drain *drain)
     drain->kinds[0] = &drain->sender.kind;
     struct courier_config config = {.store = options->session.store,
                                     .kinds = drain->kinds,
-                                    .n_kinds = 1,
+                                    .n_kinds = COUNT_OF(drain->kinds),
                                     .overall = (int)options->in_flight,
                                     .owner = (int64_t)(random_u64() >> 1 | 1)};
     drain->mode = options->follow ? COURIER_FOLLOW
