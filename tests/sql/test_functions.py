@@ -179,6 +179,38 @@ def test_constraints_set_immediate_make_the_begin_fail(app):
     assert app.refused("SELECT pawl.begin('m1', 'refunds.create', 'k1')") == "PW002"
 
 
+def test_a_complete_that_a_savepoint_took_back_leaves_the_commit_refused(app):
+    token = app.begin("k1")["token"]
+    app.sql("SAVEPOINT s")
+    app.complete(token)
+    app.sql("ROLLBACK TO s")
+    assert app.refused("SELECT 1") == "PW002"
+    token = app.begin("k1")["token"]
+    app.sql("SAVEPOINT s")
+    app.begin("k2")
+    app.sql("ROLLBACK TO s")
+    app.complete(token)
+    app.connection.commit()
+    assert (app.decision("k1"), app.decision("k2")) == ("replay", "proceed")
+
+
+def test_a_begin_lifts_tokens_that_lag_behind_the_clock(app, database):
+    """As after a restore: an old one might come again."""
+    last = app.do("k1")
+    database.sql("SELECT setval('pawl.token', 256)")
+    assert app.do("k2") > last - 2_000_000
+    assert app.do("k3", target_hash="c" * 64) > last - 2_000_000
+
+
+def test_a_replay_holds_no_name_and_a_begin_holds_its_own(app, database):
+    app.do("k1")
+    held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+    for key, locks in (("k1", 0), ("k2", 1)):
+        app.begin(key)
+        assert database.sql(held) == [(locks,)]
+        app.connection.rollback()
+
+
 def test_a_second_begin_in_one_transaction_never_proceeds(app):
     token = app.begin("k1")["token"]
     assert app.begin("k1")["decision"] == "begun_here"
@@ -291,7 +323,25 @@ def test_a_malformed_name_is_refused(app, tenant, rule, key):
         assert app.refused(f"SELECT pawl.{function}", tenant, rule, key) == "PW004"
 
 
+@pytest.mark.parametrize("part, fits", [
+    ("tenant", lambda c: " " <= c <= "~"), ("key", lambda c: " " <= c <= "~"),
+    ("rule", lambda c: c.isascii() and (c.isalnum() or c in "._-"))])
+def test_each_character_is_in_a_name_or_refused(app, part, fits):
+    for c in map(chr, range(1, 0x101)):
+        call = "SELECT pawl.key_hash(tenant => %s, rule => %s, key => %s)"
+        names = [f"a{c}" if part == each else "a" for each in ("tenant", "rule", "key")]
+        if fits(c):
+            assert len(app.one(call, *names)) == 32
+            assert app.one("SELECT decision FROM pawl.begin(%s, %s, %s)", *names) == "proceed"
+            app.connection.rollback()
+        else:
+            assert app.refused(call, *names) == "PW004"
+            assert app.refused("SELECT pawl.begin(%s, %s, %s)", *names) == "PW004"
+
+
 @pytest.mark.parametrize("option", [
+    "payload_hash => repeat('g', 64)", "target_hash => repeat(' ', 64)", "tombstone => '-1 s'",
+    "payload_hash => repeat('a', 62) || ' a'", "wait => '200000 days'",
     "payload_hash => 'abc'", "ttl => '0'", "ttl => '-1 s'", "duplicate => 'x'", "duplicate => NULL",
     "once => 'v', once_ttl => '0'", "ttl => '200000 days'"])
 def test_an_argument_that_cannot_be_is_refused(app, option):

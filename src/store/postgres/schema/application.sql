@@ -153,22 +153,33 @@ BEGIN
     RETURN (SELECT pawl.hmac(s.inner_pad, s.outer_pad, message) FROM pawl.store s WHERE s.single);
 END $$;
 
+-- Whether nothing but these is in it; the usual ones first, as each byte is looked for in turn.
+CREATE OR REPLACE FUNCTION pawl.is_word(bytes bytea) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+$$ SELECT btrim(bytes, '0123456789abcdefghijklmnopqrstuvwxyz.-_ABCDEFGHIJKLMNOPQRSTUVWXYZ'::bytea)
+    = '' $$;
+
+CREATE OR REPLACE FUNCTION pawl.is_printable(bytes bytea) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+$$ SELECT btrim(bytes, ('0123456789abcdefghijklmnopqrstuvwxyz-_.:/ABCDEFGHIJKLMNOPQRSTUVWXYZ'
+    || ' !"#$%&''()*+,;<=>?@[\\]^`{|}~')::bytea) = '' $$;
+
 -- tenant NULL or '': none. A key is what a gateway's could be: 1 to 255 printable ASCII characters.
 -- NULL: nothing is wrong.
 CREATE OR REPLACE FUNCTION pawl.name_error(tenant text, rule text, key text) RETURNS text
-    LANGUAGE sql IMMUTABLE AS $$
-SELECT CASE WHEN coalesce(length(key), 0) NOT BETWEEN 1 AND 255 OR key COLLATE "C" ~ '[^ -~]'
+    LANGUAGE sql STABLE AS $$
+SELECT CASE WHEN coalesce(length(key), 0) NOT BETWEEN 1 AND 255
+            OR NOT pawl.is_printable(convert_to(key, 'SQL_ASCII'))
         THEN 'the key must be 1 to 255 printable ASCII characters'
-    WHEN coalesce(length(rule), 0) NOT BETWEEN 1 AND 100 OR rule COLLATE "C" ~ '[^A-Za-z0-9._-]'
+    WHEN coalesce(length(rule), 0) NOT BETWEEN 1 AND 100
+            OR NOT pawl.is_word(convert_to(rule, 'SQL_ASCII'))
         THEN 'the rule must be 1 to 100 of A-Z a-z 0-9 . _ -'
-    WHEN length(tenant) > 1024 OR tenant COLLATE "C" ~ '[^ -~]'
+    WHEN length(tenant) > 1024 OR NOT pawl.is_printable(convert_to(tenant, 'SQL_ASCII'))
         THEN 'the tenant must be at most 1024 printable ASCII characters'
     WHEN starts_with(tenant, 'credential:')
         THEN 'the tenant must not begin with ''credential:'', which marks one that a gateway stores'
             || ' as a hash' END $$;
 
 CREATE OR REPLACE FUNCTION pawl.check_names(tenant text, rule text, key text) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE AS $$
+    LANGUAGE plpgsql STABLE AS $$
 DECLARE
     error text := pawl.name_error(tenant, rule, key);
 BEGIN
@@ -205,15 +216,26 @@ BEGIN
     RETURN (date_part('epoch', span) * 1000000)::bigint;
 END $$;
 
+-- The same in an expression; NULL: pawl.microseconds has something to say.
+CREATE OR REPLACE FUNCTION pawl.common_span(span interval, shortest interval, without bigint)
+    RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+SELECT CASE WHEN span IS NULL THEN without
+    WHEN span >= shortest AND span <= '100000 days'
+        THEN (date_part('epoch', span) * 1000000)::bigint END $$;
+
 CREATE OR REPLACE FUNCTION pawl.after(at bigint, span bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
 AS $$ SELECT CASE WHEN at > 0 AND span > @NEVER@ - at THEN @NEVER@
                   ELSE at + span END $$;
 
+CREATE OR REPLACE FUNCTION pawl.is_digest(hex text) RETURNS boolean LANGUAGE sql STABLE AS
+$$ SELECT octet_length(hex) = 64
+    AND btrim(convert_to(hex, 'SQL_ASCII'), '0123456789abcdefABCDEF'::bytea) = '' $$;
+
 -- 64 hex digits as `pawl hash` prints them; NULL: not brought.
 CREATE OR REPLACE FUNCTION pawl.digest(hex text, what text) RETURNS bytea
-    LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+    LANGUAGE plpgsql STABLE STRICT AS $$
 BEGIN
-    IF hex !~ '^[0-9A-Fa-f]{64}$' THEN
+    IF NOT pawl.is_digest(hex) THEN
         RAISE EXCEPTION '% must be 64 hex digits', what USING ERRCODE = '22023';
     END IF;
     RETURN decode(hex, 'hex');
@@ -301,11 +323,10 @@ END $$;
 
 -- Deferred to COMMIT, savepoint or not: what this transaction began it has completed or released.
 CREATE OR REPLACE FUNCTION pawl.refuse_open() RETURNS trigger LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-    SET jit = off AS $$
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    IF EXISTS (SELECT FROM pawl.record r WHERE r.id = NEW.id AND r.owner < 0
-            AND r.status = @PENDING@ AND r.lease_until > 0) THEN
+    -- Each version of the row that is open has a trigger of its own: is this one the last?
+    IF EXISTS (SELECT FROM pawl.record r WHERE r.ctid = NEW.ctid) THEN
         RAISE EXCEPTION
             'this transaction began key % of rule % and neither completed nor released it',
             encode(NEW.key, 'escape'), encode(NEW.rule, 'escape') USING ERRCODE = 'PW002',

@@ -9,6 +9,11 @@ IF to_regtype('pawl.asked') IS NULL THEN
         target bytea, ttl_us bigint, least_us bigint, tombstone_us bigint, duplicate text,
         once bytea, once_hash bytea, as_key bytea, once_ttl_us bigint);
 END IF;
+IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.asked'::regclass
+        AND a.attname = 'held') THEN
+    -- The lock of its name, where nothing led anywhere; NULL: nobody looked.
+    ALTER TYPE pawl.asked ADD ATTRIBUTE held boolean;
+END IF;
 END $$;
 
 -- ---- decisions ----
@@ -260,21 +265,28 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl.attempt_id(token bigint) RETURNS bytea LANGUAGE sql STABLE AS
 $$ SELECT int8send(pg_current_xact_id()::text::bigint) || int8send(token) $$;
 
--- A new record of this transaction; NULL: somebody was faster.
+-- A new record of this transaction: of `asked`, and of `n`: its token, the time, the number of the
+-- transaction, whether the once value replays.
+@@ NEW_LIFE
+INSERT INTO pawl.record(id, version, named, once_name,
+    @RECORD@)
+SELECT n.token, n.token, true, asked.once_hash, asked.hash, asked.tenant, asked.rule,
+    asked.key, '2 all', '', asked.payload, asked.target, n.now, @PENDING@, n.token,
+    int8send(n.xid) || int8send(n.token), 1, n.now, n.now + 1000000, 1000000, -n.xid, 0, 0,
+    @UNKNOWN_PARTICIPANT@, 0, 0, asked.ttl_us, asked.least_us, asked.ttl_us,
+    asked.tombstone_us, 0, 0, '', 0, asked.once, 0, asked.once_ttl_us, 0, n.once_replay, 0, 0, 0,
+    0, 0, 0, ''
+@@
+
+-- NULL: somebody was faster.
 CREATE OR REPLACE FUNCTION pawl.start_life(asked pawl.asked, now bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     token bigint := pawl.new_token(now);
-    xid bigint := pg_current_xact_id()::text;
 BEGIN
-    INSERT INTO pawl.record(id, version, named, once_name,
-        @RECORD@)
-    VALUES (token, token, true, asked.once_hash, asked.hash, asked.tenant, asked.rule, asked.key,
-        '2 all', '', asked.payload, asked.target, now, @PENDING@, token,
-        pawl.attempt_id(token), 1, now, now + 1000000, 1000000, -xid, 0, 0, @UNKNOWN_PARTICIPANT@,
-        0, 0, asked.ttl_us, asked.least_us, asked.ttl_us, asked.tombstone_us, 0, 0, '', 0,
-        asked.once, 0, asked.once_ttl_us, 0, (asked.duplicate = 'replay' AND asked.once <> '')::int,
-        0, 0, 0, 0, 0, 0, '')
+    @NEW_LIFE@
+    FROM (SELECT token, now, pg_current_xact_id()::text::bigint,
+        (asked.once <> '' AND asked.duplicate = 'replay')::int) n(token, now, xid, once_replay)
     ON CONFLICT DO NOTHING;
     RETURN CASE WHEN FOUND THEN token END;
 END $$;
@@ -415,50 +427,30 @@ BEGIN
     RETURN asked;
 END $$;
 
-CREATE OR REPLACE FUNCTION pawl.begin(tenant text, rule text, key text,
-    payload_hash text DEFAULT NULL, ttl interval DEFAULT '24 hours', once text DEFAULT NULL,
-    once_ttl interval DEFAULT NULL, duplicate text DEFAULT 'replay',
-    tombstone interval DEFAULT '0', wait interval DEFAULT '10s', target_hash text DEFAULT NULL,
-    OUT decision text, OUT token bigint, OUT http_code integer, OUT headers jsonb,
-    OUT body bytea, OUT result_ref text, OUT first_at timestamptz, OUT lease_left interval)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET jit = off AS $$
+-- A begin of a key that may lead somewhere.
+CREATE OR REPLACE FUNCTION pawl.begin_any(asked pawl.asked, wait interval, OUT decision text,
+    OUT token bigint, OUT http_code integer, OUT headers jsonb, OUT body bytea,
+    OUT result_ref text, OUT first_at timestamptz, OUT lease_left interval)
+    LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 DECLARE
-    asked pawl.asked := pawl.ask(tenant, rule, key, payload_hash, target_hash, ttl, tombstone,
-        wait, duplicate, once, once_ttl);
     locks bigint[] := ARRAY[pawl.lock_number(asked.hash)];
     r pawl.record;
     bound pawl.bound;
     kept pawl.outcome;
     now bigint;
     act text;
-    held boolean := false;
+    held boolean := coalesce(asked.held, false);
     by_once boolean;
     row_held boolean;
     refused text;
 BEGIN
-    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
     IF asked.once <> '' THEN
         locks := ARRAY(SELECT DISTINCT pawl.lock_number(n.hash)
             FROM unnest(ARRAY[asked.hash, asked.once_hash, asked.as_key]) n(hash) ORDER BY 1);
-    END IF;
-    IF asked.once = '' AND current_setting('transaction_isolation') = 'read committed' THEN
-        -- What most begins are: of a key that leads nowhere. It is held before it is looked for
-        -- elsewhere: nobody comes between.
-        held := NOT EXISTS (SELECT FROM pawl.record k WHERE k.key_hash = asked.hash AND k.named)
+    ELSIF asked.held IS NULL AND current_setting('transaction_isolation') = 'read committed' THEN
+        held := (SELECT k.id FROM pawl.record k WHERE k.key_hash = asked.hash AND k.named) IS NULL
             AND pg_try_advisory_xact_lock(locks[1]);
-        IF held AND NOT EXISTS (SELECT FROM pawl.bound b WHERE b.key_hash = asked.hash) THEN
-            now := pawl.clock(0);
-            token := pawl.start_life(asked, now);
-            IF token IS NOT NULL THEN
-                decision := 'proceed';
-                first_at := to_timestamp(now / 1e6);
-                RETURN;
-            END IF;
-        END IF;
     END IF;
     FOR try IN 1..100 LOOP
         SELECT k.* INTO r FROM pawl.record k WHERE k.key_hash = asked.hash AND k.named;
@@ -542,4 +534,67 @@ BEGIN
         headers := pawl.headers_of(kept.headers);
         body := CASE WHEN kept.id IS NOT NULL THEN coalesce(kept.body, '') END;
     END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION pawl.begin(tenant text, rule text, key text,
+    payload_hash text DEFAULT NULL, ttl interval DEFAULT '24 hours', once text DEFAULT NULL,
+    once_ttl interval DEFAULT NULL, duplicate text DEFAULT 'replay',
+    tombstone interval DEFAULT '0', wait interval DEFAULT '10s', target_hash text DEFAULT NULL,
+    OUT decision text, OUT token bigint, OUT http_code integer, OUT headers jsonb,
+    OUT body bytea, OUT result_ref text, OUT first_at timestamptz, OUT lease_left interval)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    asked pawl.asked;
+BEGIN
+    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    -- What most begins are: of a key that leads nowhere, with nothing wrong in what they bring. Two
+    -- statements, as none sees what came after it began: the look that counts is behind the lock,
+    -- the one before it keeps a replay from holding a name. Whatever is not so goes the long way.
+    SELECT h.hash, h.tenant, h.rule, h.key, h.payload, '', h.ttl_us, h.least_us, 0, duplicate, '',
+        NULL, NULL, 0,
+        (SELECT k.id FROM pawl.record k WHERE k.key_hash = h.hash AND k.named) IS NULL
+            AND pg_try_advisory_xact_lock(pawl.lock_number(h.hash))
+    INTO asked FROM (
+        SELECT pawl.hmac(n.inner_pad, n.outer_pad, pawl.sized(n.tenant) || pawl.sized(n.rule)
+            || pawl.sized(n.key)) AS hash, n.*
+        FROM (
+            SELECT s.inner_pad, s.outer_pad,
+                convert_to(coalesce(tenant, ''), 'SQL_ASCII') AS tenant,
+                convert_to(rule, 'SQL_ASCII') AS rule, convert_to(key, 'SQL_ASCII') AS key,
+                CASE WHEN payload_hash IS NULL THEN '' WHEN pawl.is_digest(payload_hash)
+                    THEN decode(payload_hash, 'hex') END AS payload,
+                pawl.common_span(ttl, '1 microsecond', @NEVER@) AS ttl_us,
+                pawl.common_span(wait, '0', 0) AS least_us
+            FROM pawl.store s WHERE s.single AND pawl.is_open(s.format, s.frozen) OFFSET 0) n
+        WHERE current_setting('transaction_isolation') = 'read committed'
+            AND once IS NULL AND once_ttl IS NULL AND target_hash IS NULL AND tombstone = '0'
+            AND duplicate IN ('replay', 'reject', 'ack')
+            AND n.key <> '' AND octet_length(n.key) <= 255
+            AND n.rule <> '' AND octet_length(n.rule) <= 100 AND octet_length(n.tenant) <= 1024
+            AND pawl.is_printable(n.tenant || n.key) AND pawl.is_word(n.rule)
+            AND starts_with(tenant, 'credential:') IS NOT TRUE AND n.payload IS NOT NULL
+            AND n.ttl_us IS NOT NULL AND n.least_us IS NOT NULL OFFSET 0) h;
+    IF asked.held THEN
+        @NEW_LIFE@
+        FROM (SELECT CASE WHEN d.drawn + 1000000 >= d.now THEN d.drawn - 255
+                ELSE pawl.new_token(d.now) END AS token, d.now,
+                pg_current_xact_id()::text::bigint AS xid, 0 AS once_replay
+            FROM (SELECT nextval('pawl.token') AS drawn, pawl.clock(0) AS now OFFSET 0) d
+            OFFSET 0) n
+        WHERE (SELECT b.id FROM pawl.bound b WHERE b.key_hash = asked.hash) IS NULL
+        ON CONFLICT DO NOTHING
+        RETURNING 'proceed', id, to_timestamp(created_at / 1e6) INTO decision, token, first_at;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    ELSIF asked.hash IS NULL THEN
+        asked := pawl.ask(tenant, rule, key, payload_hash, target_hash, ttl, tombstone, wait,
+            duplicate, once, once_ttl);
+    END IF;
+    SELECT b.* INTO decision, token, http_code, headers, body, result_ref, first_at, lease_left
+        FROM pawl.begin_any(asked, wait) b;
 END $$;

@@ -156,10 +156,37 @@ BEGIN
     RETURN 'stored';
 END $$;
 
+-- What most completes are: of a record that this transaction made. Through pawl.finish_any, which
+-- says the same, a begin and its complete take half as much CPU again. pawl.after is spelled out
+-- for times above 0: it is four functions there, each of which is looked up at every call.
+@@ FINISH_OPEN
+WITH done AS (
+    UPDATE pawl.record k SET version = token + 1, status = @COMPLETE@ + failed, lease_until = 0,
+        completed_at = now, kept = 1, http_code = http_code, result_ref = location,
+        expires_at = now + least(greatest(k.ttl_us, k.least_us), @NEVER@ - now),
+        gone_at = now + least(greatest(k.ttl_us, k.least_us), @NEVER@ - now)
+            + least(k.tombstone_us, @NEVER@ - now - least(greatest(k.ttl_us, k.least_us),
+                @NEVER@ - now)),
+        once_until = CASE WHEN k.once_ttl_us > 0 AND failed = 0
+            THEN now + least(greatest(k.once_ttl_us, k.least_us), @NEVER@ - now) ELSE 0 END
+    WHERE k.id = token AND k.token = token AND k.status = @PENDING@ AND k.lease_until > 0
+        AND k.owner = -(pg_current_xact_id_if_assigned()::text::bigint)
+    RETURNING k.id, k.rule, k.gone_at, k.once_until,
+        CASE WHEN k.once_replay = 1 THEN greatest(k.expires_at, k.once_until)
+            ELSE k.expires_at END AS body_until),
+counted AS (
+    INSERT INTO pawl.tally_entry(rule, decision, complete, failed)
+        SELECT d.rule, 'proceed', 1 - failed, failed FROM done d)
+INSERT INTO pawl.outcome(id, sweep_at, packed, headers, body)
+    SELECT d.id, least(d.body_until, greatest(now + @ROW_LEAST_US@, d.gone_at, d.once_until)), 0,
+        lines, coalesce(bytes, '') FROM done d;
+@@
+
 CREATE OR REPLACE FUNCTION pawl.finish(token bigint, http_code integer, body bytea, headers jsonb,
     result_ref text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 DECLARE
+    bytes ALIAS FOR body;
     lines bytea := '';
     location bytea := '';
     now bigint := pawl.clock(0);
@@ -174,26 +201,7 @@ BEGIN
         location := convert_to(coalesce(result_ref, (SELECT h.value #>> '{}'
             FROM jsonb_each(headers) h WHERE lower(h.key) = 'location' LIMIT 1), ''), 'UTF8');
     END IF;
-    -- What most completes are: of a record that this transaction made. Through pawl.finish_any,
-    -- which says the same, a begin and its complete take half as much CPU again.
-    WITH done AS (
-        UPDATE pawl.record k SET version = token + 1, status = @COMPLETE@ + failed, lease_until = 0,
-            completed_at = now, kept = 1, http_code = http_code, result_ref = location,
-            expires_at = pawl.after(now, greatest(k.ttl_us, k.least_us)),
-            gone_at = pawl.after(pawl.after(now, greatest(k.ttl_us, k.least_us)), k.tombstone_us),
-            once_until = CASE WHEN k.once_ttl_us > 0 AND failed = 0
-                THEN pawl.after(now, greatest(k.once_ttl_us, k.least_us)) ELSE 0 END
-        WHERE k.id = token AND k.token = token AND k.status = @PENDING@ AND k.lease_until > 0
-            AND k.owner = -(pg_current_xact_id_if_assigned()::text::bigint)
-        RETURNING k.id, k.rule, k.gone_at, k.once_until,
-            CASE WHEN k.once_replay = 1 THEN greatest(k.expires_at, k.once_until)
-                ELSE k.expires_at END AS body_until),
-    counted AS (
-        INSERT INTO pawl.tally_entry(rule, decision, complete, failed)
-            SELECT d.rule, 'proceed', 1 - failed, failed FROM done d)
-    INSERT INTO pawl.outcome(id, sweep_at, packed, headers, body)
-        SELECT d.id, least(d.body_until, greatest(now + @ROW_LEAST_US@, d.gone_at,
-            d.once_until)), 0, lines, coalesce(body, '') FROM done d;
+    @FINISH_OPEN@
     IF FOUND THEN
         RETURN 'stored';
     END IF;
@@ -204,8 +212,23 @@ CREATE OR REPLACE FUNCTION pawl.complete(token bigint, http_code integer DEFAULT
     body text DEFAULT NULL, headers jsonb DEFAULT NULL, result_ref text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    lines bytea := '';
+    location bytea := '';
+    bytes bytea := convert_to(body, 'UTF8');
+    now bigint := pawl.clock(0);
+    failed integer := (http_code BETWEEN 400 AND 499)::int;
 BEGIN
-    RETURN pawl.finish(token, http_code, convert_to(body, 'UTF8'), headers, result_ref);
+    IF headers IS NULL AND result_ref IS NULL AND http_code BETWEEN 200 AND 599
+            AND http_code NOT IN (204, 304) THEN
+        @FINISH_OPEN@
+        IF FOUND THEN
+            RETURN 'stored';
+        END IF;
+        RETURN pawl.finish_any(token, http_code, bytes, lines, location, now);
+    END IF;
+    RETURN pawl.finish(token, http_code, bytes, headers, result_ref);
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl.complete_bytes(token bigint, http_code integer DEFAULT 200,
