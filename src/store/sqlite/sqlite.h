@@ -95,9 +95,8 @@
     X(CALL_ROLLBACK_TO, "ROLLBACK TO pawl_call")                                                   \
     X(CALL_RELEASE, "RELEASE pawl_call")                                                           \
     X(DATA_VERSION, "PRAGMA data_version")                                                         \
-    X(STATE_READ, "SELECT token" STATE_NAMES " FROM pawl_state")                                   \
+    X(STATE_READ, "SELECT " OWN(TERMS(STATE_TERM)) "token" STATE_NAMES " FROM pawl_state")         \
     X(STATE_WRITE, "UPDATE pawl_state SET token=?" STATE_CHANGES)                                  \
-    X(TERMS_READ, "SELECT " TERMS(STATE_TERM) "one FROM pawl_state")                               \
     X(TERMS_WRITE, "UPDATE pawl_state SET " TERMS(STATE_TERM_SET) "one=one")                       \
     X(KEY_FIND, "SELECT id FROM pawl_key_index WHERE k=?1")                                        \
     X(KEY_ADD, "INSERT OR IGNORE INTO pawl_key_index(k, id) VALUES(?1, ?2)")                       \

@@ -59,19 +59,17 @@ static void check_state(struct sqlite_backend *sqlite)
 #define READ_STATE(kind, column, field) field = sqlite3_column_int64(s, at++);
 #define BIND_STATE(kind, column, field) sqlite_bind_number(&binding, field);
 
-static void read_state_terms(struct sqlite_backend *sqlite)
+/* They come first; how many they are. */
+static int read_state_terms(struct sqlite_backend *sqlite, sqlite3_stmt *s)
 {
     struct terms *terms = &sqlite->state.terms;
-    if (sqlite->is_foreign)
-        return;
-    struct sqlite_binding binding = sqlite_bind(sqlite, SQL_TERMS_READ);
     int at = 0;
-    if (sqlite_step(&binding)) {
-#define X(name) terms->name = sqlite3_column_int64(binding.statement, at++);
-        TERMS(X)
+    if (sqlite->is_foreign)
+        return at;
+#define X(name) terms->name = sqlite3_column_int64(s, at++);
+    TERMS(X)
 #undef X
-    }
-    sqlite3_reset(binding.statement);
+    return at;
 }
 
 /* Only where what they come with was written. */
@@ -118,9 +116,9 @@ void sqlite_read_state(struct sqlite_backend *sqlite)
     struct sqlite_state *state = &sqlite->state;
     struct sqlite_key_marks read, *marks = &read;
     const struct backend_counts *counts = &state->counts;
-    int at = 0;
     state->serve.alive = store_lock_life_held(&sqlite->lock, STORE_SERVE);
     if (sqlite_step(&binding)) {
+        int at = read_state_terms(sqlite, s);
         state->token = sqlite3_column_int64(s, at++);
         SQLITE_STATE(READ_STATE)
         check_state(sqlite);
@@ -132,7 +130,6 @@ void sqlite_read_state(struct sqlite_backend *sqlite)
         check_token(sqlite);
     if (!sqlite_ok(sqlite))
         return;
-    read_state_terms(sqlite);
     read_state_time(sqlite);
     sqlite->owner = (struct backend_owner){.incarnation = 0};
     sqlite_keys_begin(sqlite, marks,

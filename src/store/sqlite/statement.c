@@ -59,12 +59,6 @@ static int prepare_statement(struct sqlite_backend *sqlite, enum sqlite_statemen
                               &sqlite->statements[name], NULL);
 }
 
-/* Of columns that a file of an application has not. */
-static bool is_needless(const struct sqlite_backend *sqlite, int name)
-{
-    return sqlite->is_foreign && (name == SQL_TERMS_READ || name == SQL_TERMS_WRITE);
-}
-
 /* Without memory for it all parameters are bound each time. */
 static void note_parameters(struct sqlite_backend *sqlite, enum sqlite_statement name)
 {
@@ -76,8 +70,8 @@ static void note_parameters(struct sqlite_backend *sqlite, enum sqlite_statement
 bool sqlite_prepare_all(struct sqlite_backend *sqlite)
 {
     for (int name = 0; name < SQL_COUNT; name++) {
-        if (is_needless(sqlite, name))
-            continue;
+        if (sqlite->is_foreign && name == SQL_TERMS_WRITE)
+            continue; /* of columns that a file of an application has not */
         if (prepare_statement(sqlite, name) != SQLITE_OK)
             return false;
         note_parameters(sqlite, name);
