@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pawl each` beside xargs and GNU parallel, with `true` as the command, and what `pawl run` adds
-to a command: called by scripts/bench --jobs."""
+"""`pawl each` beside xargs and GNU parallel, with `true` as the command, and what one `pawl run`,
+`pawl send` and `pawl queue add` take beside `true` and curl: called by scripts/bench --jobs."""
 from __future__ import annotations
 
 import contextlib
@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from report import Aim
-from servers import Failure, cpu_of
+from servers import BENCH, Failure, Server, cpu_of, free_ports
 
 AT_A_TIME = 16
 RUNS = 200  # of a single command, in all rounds together
 XARGS, PARALLEL, EACH = "xargs -P 16", "parallel -j 16", "pawl each -j 16"
 PARALLEL_DONE, EACH_DONE = "parallel, all done", "pawl each, all done"
 ALONE, RUN, RUN_DONE = "true", "pawl run", "pawl run, done"
+CURL, SEND, SEND_DONE, ADD = "curl", "pawl send", "pawl send, done", "pawl queue add"
+STANDS_BESIDE = {ALONE: ALONE, RUN: ALONE, RUN_DONE: ALONE, CURL: CURL, SEND: CURL,
+                 SEND_DONE: CURL, ADD: ALONE}
+OTHER = ", other"  # of the other version
 BEAT = 0.005  # seconds between two looks at a thread
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 Rows = dict[str, list[dict[str, float]]]
@@ -38,11 +42,14 @@ def store_ns(pid: int) -> int:
 
 
 class Bench:
-    def __init__(self, pawl: Path, place: Path, items: int, runs: int):
+    def __init__(self, pawl: Path, other: Path | None, place: Path, items: int, runs: int):
+        self.upstream = start_upstream(place)
+        self.url = f"http://127.0.0.1:{self.upstream.port}/operations"
         self.pawl, self.place, self.items, self.runs = str(pawl), place, items, runs
+        self.builds = {"": str(pawl), **({OTHER: str(other)} if other else {})}
         self.file = place / "items"
         self.file.write_text("".join(f"{i}\n" for i in range(items)))
-        self.true = shutil.which("true") or "true"
+        self.true, self.curl = shutil.which("true") or "true", shutil.which("curl") or "curl"
         self.rows: Rows = {}
         self.turn = 0
 
@@ -99,12 +106,21 @@ class Bench:
             raise Failure(f"{command} ended with {os.waitstatus_to_exitcode(status)}")
         return {"ms": took, "cpu_ms": (usage.ru_utime + usage.ru_stime) * 1000}
 
+    def commands_of(self, pawl: str, key: str, store: str) -> list[tuple[str, tuple[str, ...]]]:
+        keyed = ("--key", key, "--store", store)
+        run = (pawl, "run", *keyed, "--", self.true)
+        send = (pawl, "send", *keyed, "-d", "a", self.url)
+        return [(RUN, run), (RUN_DONE, run), (SEND, send), (SEND_DONE, send),
+                (ADD, (pawl, "queue", "add", *keyed, "-d", "a", self.url))]
+
     def single(self) -> None:
         for i in range(self.runs):
-            run = (self.pawl, "run", "--key", f"bench:{self.turn}-{i}", "--store", self.store(),
-                   "--", self.true)
-            for name, command in ((ALONE, (self.true,)), (RUN, run), (RUN_DONE, run)):
-                self.add(name, self.spawn(*command))
+            self.add(ALONE, self.spawn(self.true))
+            self.add(CURL, self.spawn(self.curl, "-sf", "-d", "a", self.url))
+            for of, pawl in sorted(self.builds.items(), reverse=i % 2 == 1):
+                store = f"{self.store()}{'-other' if of else ''}"
+                for name, command in self.commands_of(pawl, f"bench:{self.turn}-{i}", store):
+                    self.add(f"{name}{of}", self.spawn(*command))
 
     def round(self) -> None:
         self.turn += 1
@@ -112,16 +128,29 @@ class Bench:
         self.single()
 
 
+def start_upstream(place: Path) -> Server:
+    """What answers all that is sent."""
+    [port] = free_ports(["upstream"]).values()
+    text = (BENCH / "upstream.conf.in").read_text().replace("@UPSTREAM@", str(port))
+    config = place / "upstream.conf"
+    config.write_text(text.replace("@ANSWER@", '{"ok":true}'))
+    return Server("upstream", ["nginx", "-p", str(place), "-c", str(config)], port, place)
+
+
 def measure(build: Path, options: Any) -> Rows:
-    missing = [name for name in ("xargs", "parallel") if not shutil.which(name)]
+    missing = [name for name in ("xargs", "parallel", "curl", "nginx") if not shutil.which(name)]
     if missing:
         raise Failure(f"{', '.join(missing)} missing: scripts/setup --bench installs them")
     runs = max(2, min(RUNS, options.records) // options.rounds)
     with tempfile.TemporaryDirectory(prefix="jobs-", dir=options.out) as place:
-        bench = Bench(build / "pawl", Path(place), options.records, runs)
-        for number in range(options.rounds):
-            print(f"round {number + 1}", file=sys.stderr)
-            bench.round()
+        other = options.beside and options.beside / "pawl"
+        bench = Bench(build / "pawl", other, Path(place), options.records, runs)
+        try:
+            for number in range(options.rounds):
+                print(f"round {number + 1}", file=sys.stderr)
+                bench.round()
+        finally:
+            bench.upstream.end()
     return bench.rows
 
 
@@ -137,12 +166,22 @@ def median(rows: Rows, name: str, figure: str) -> float:
     return statistics.median(row[figure] for row in rows[name])
 
 
+def beside_of(name: str) -> str:
+    return STANDS_BESIDE[name.removesuffix(OTHER)]
+
+
+def more(rows: Rows, name: str) -> float:
+    """Milliseconds that it takes more than what stands beside it."""
+    return median(rows, name, "ms") - median(rows, beside_of(name), "ms")
+
+
 def aims_of(rows: Rows) -> list[Aim]:
     return [Aim("pawl each, items/s, times GNU parallel's", ratio(rows, EACH, PARALLEL), 4,
                 at_least=True),
             Aim("pawl each, time, times xargs'", ratio(rows, XARGS, EACH), 2),
-            Aim("pawl run, ms more than the command alone",
-                median(rows, RUN, "ms") - median(rows, ALONE, "ms"), 5)]
+            Aim("pawl run, ms more than the command alone", more(rows, RUN), 5),
+            Aim("pawl send, ms more than curl", more(rows, SEND), 5),
+            Aim("pawl queue add, ms more than true", more(rows, ADD), 5)]
 
 
 def text_of(rows: Rows, options: Any) -> list[str]:
@@ -152,9 +191,14 @@ def text_of(rows: Rows, options: Any) -> list[str]:
         figures = [median(rows, name, figure) for figure in ("cpu_us", "own_us", "store_us")]
         lines.append(f"{name:<22} {median(rows, name, 'per_s'):>9.0f} {figures[0]:>12.1f} "
                      f"{figures[1]:>7.1f} {figures[2]:>7.1f}")
-    lines += ["", f"{f'one, median of {len(rows[ALONE])}':<22} {'ms':>9} {'CPU ms':>12}"]
-    lines += [f"{name:<22} {median(rows, name, 'ms'):>9.2f} {median(rows, name, 'cpu_ms'):>12.2f}"
-              for name in (ALONE, RUN, RUN_DONE)]
+    lines += ["", f"{f'one, median of {len(rows[ALONE])}':<22} {'ms':>9} {'CPU ms':>12} "
+                  f"{'more':>7} {'times':>7}"]
+    for name in [name + of for of in ("", OTHER) for name in STANDS_BESIDE if name + of in rows]:
+        figures = [median(rows, name, figure) for figure in ("ms", "cpu_ms")]
+        times = statistics.median(row["ms"] / other["ms"]
+                                  for row, other in zip(rows[name], rows[beside_of(name)]))
+        lines.append(f"{name:<22} {figures[0]:>9.2f} {figures[1]:>12.2f} "
+                     f"{more(rows, name):>7.2f} {times:>7.2f}")
     return [*lines, "", f"{'aims':<48} {'measured':>9}", *(aim.text() for aim in aims_of(rows))]
 
 

@@ -108,7 +108,8 @@ def jobs(tmp_path_factory):
 
 @pytest.mark.parametrize("row, figures", [
     ("xargs -P 16", 4), ("parallel -j 16", 4), ("pawl each -j 16", 4), ("parallel, all done", 4),
-    ("pawl each, all done", 4), ("true", 2), ("pawl run", 2), ("pawl run, done", 2)])
+    ("pawl each, all done", 4), ("true", 4), ("pawl run", 4), ("pawl run, done", 4),
+    ("curl", 4), ("pawl send", 4), ("pawl send, done", 4), ("pawl queue add", 4)])
 def test_each_way_to_run_jobs_has_its_row_of_figures(jobs, row, figures):
     [of] = json.loads((jobs / "jobs.json").read_text())["rounds"][row][:1]
     assert of.get("per_s", of.get("ms")) > 0
@@ -118,7 +119,9 @@ def test_each_way_to_run_jobs_has_its_row_of_figures(jobs, row, figures):
 
 @pytest.mark.parametrize("aim", ["pawl each, items/s, times GNU parallel's",
                                  "pawl each, time, times xargs'",
-                                 "pawl run, ms more than the command alone"])
+                                 "pawl run, ms more than the command alone",
+                                 "pawl send, ms more than curl",
+                                 "pawl queue add, ms more than true"])
 def test_each_aim_of_jobs_stands_beside_what_was_measured(jobs, aim):
     lines = (jobs / "jobs.txt").read_text().splitlines()
     found = [line.strip() for line in lines if line.strip().startswith(aim)]
