@@ -218,6 +218,52 @@ static void a_write_that_fails_fails_its_transaction_as_a_write_and_no_other(voi
     }
 }
 
+/* Of a checkpoint: that of the log, and that of the database. */
+static void check_syncs(struct files *files, int expected)
+{
+    sqlite_faults_arm(SQLITE_FAULT_SYNC, SQLITE_IOERR, 2);
+    int code = sqlite3_wal_checkpoint_v2(files->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    assert_int_equal(sqlite_faults_fired(), expected == 2);
+    assert_int_equal(code, expected == 2 ? SQLITE_IOERR_FSYNC : SQLITE_OK);
+    sqlite_faults_arm(0, 0, 0);
+}
+
+static void a_log_that_one_connection_wrote_and_synced_is_synced_once(void **state)
+{
+    (void)state;
+    struct files files;
+    open_files(&files, sqlite_vfs_name());
+    run(files.db, "INSERT INTO t VALUES(1, 1); INSERT INTO t VALUES(2, zeroblob(300000))");
+    check_syncs(&files, 1);
+    close_files(&files);
+}
+
+static void a_log_that_others_wrote_or_that_was_not_told_is_synced_again(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *own, *other, *own_again;
+    } cases[] = {
+        {"BEGIN; " FILL "; ROLLBACK", "", ""},
+        {"BEGIN; " FILL "; ROLLBACK", "INSERT INTO t VALUES(2, 2)", "INSERT INTO t VALUES(3, 3)"},
+        {"PRAGMA wal_checkpoint; INSERT INTO t VALUES(2, 2)", "", ""}, /* begins the log anew */
+        {"", "INSERT INTO t VALUES(2, 2)", ""},
+        {"", "PRAGMA wal_checkpoint; INSERT INTO t VALUES(2, 2)", ""}, /* as long as before */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct files files;
+        open_files(&files, sqlite_vfs_name());
+        run(files.db, "INSERT INTO t VALUES(1, 1)");
+        sqlite3 *other = connect(files.path, NULL);
+        run(files.db, cases[i].own);
+        run(other, cases[i].other);
+        run(files.db, cases[i].own_again);
+        check_syncs(&files, 2);
+        sqlite3_close(other);
+        close_files(&files);
+    }
+}
+
 /* Without space SQLite takes back one statement, and the transaction may go on. That it began to
  * read a page which could not be written yet must not cost it this page. */
 static void a_transaction_that_outlives_a_failed_statement_has_all_of_its_pages(void **state)
@@ -261,6 +307,8 @@ int main(void)
         cmocka_unit_test(a_transaction_goes_to_the_log_in_one_call),
         cmocka_unit_test(a_write_that_fails_fails_its_transaction_as_a_write_and_no_other),
         cmocka_unit_test(a_transaction_that_outlives_a_failed_statement_has_all_of_its_pages),
+        cmocka_unit_test(a_log_that_one_connection_wrote_and_synced_is_synced_once),
+        cmocka_unit_test(a_log_that_others_wrote_or_that_was_not_told_is_synced_again),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

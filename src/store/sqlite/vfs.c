@@ -8,6 +8,7 @@
 
 #define HELD_MAX ((size_t)124 * 1024) /* 30 frames; os_unix.c writes less than 128 KiB a call */
 #define WRITE_LOCK 0                  /* of the wal-index: WAL_WRITE_LOCK in wal.c */
+#define HEADER_SIZE 32                /* of a log: WAL_HDRSIZE */
 
 struct held_file {
     sqlite3_io_methods methods; /* the system's, with some of ours */
@@ -16,6 +17,12 @@ struct held_file {
     unsigned char *bytes;      /* of a log alone */
     size_t n;
     sqlite3_int64 at; /* where they belong in the file */
+
+    /* Of a log: what is this connection's own, from its first byte on. */
+    unsigned char header[HEADER_SIZE];
+    sqlite3_int64 own; /* so many bytes; 0: none, or not known */
+    bool is_synced;    /* nothing was written since the last sync */
+    bool is_told;      /* and what that sync made durable is in the wal-index */
 };
 
 static sqlite3_vfs *system_vfs; /* NULL: not registered yet */
@@ -27,12 +34,36 @@ static struct held_file *held_of(sqlite3_file *file)
 
 /* ---- the log ---- */
 
+/* A log that begins anew is only known as far as it was written since. */
+static void note_written(struct held_file *held, const unsigned char *from, sqlite3_int64 n,
+                         sqlite3_int64 at)
+{
+    held->is_synced = held->is_told = false;
+    if (at == 0)
+        held->own = 0;
+    if (at == 0 && n >= HEADER_SIZE)
+        memcpy(held->header, from, HEADER_SIZE);
+    if (at <= held->own && held->own < at + n)
+        held->own = at + n;
+}
+
+static int write_through(sqlite3_file *file, const void *from, int n, sqlite3_int64 at)
+{
+    struct held_file *held = held_of(file);
+    int code = held->system->xWrite(file, from, n, at);
+    if (code == SQLITE_OK)
+        note_written(held, from, n, at);
+    else
+        held->own = 0;
+    return code;
+}
+
 static int write_held_bytes(sqlite3_file *file)
 {
     struct held_file *held = held_of(file);
     if (held->n == 0)
         return SQLITE_OK;
-    int code = held->system->xWrite(file, held->bytes, (int)held->n, held->at);
+    int code = write_through(file, held->bytes, (int)held->n, held->at);
     if (code == SQLITE_OK)
         held->n = 0;
     return code;
@@ -46,7 +77,7 @@ static int write_logged(sqlite3_file *file, const void *from, int n, sqlite3_int
     if (code != SQLITE_OK)
         return code;
     if ((size_t)n > HELD_MAX)
-        return held->system->xWrite(file, from, n, at);
+        return write_through(file, from, n, at);
     if (held->n == 0)
         held->at = at;
     memcpy(held->bytes + held->n, from, (size_t)n);
@@ -62,15 +93,32 @@ static int log_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
     return code == SQLITE_OK ? held->system->xRead(file, to, n, at) : code;
 }
 
+/* Whether this connection wrote every byte of the log, and has synced it. */
+static bool is_durable(sqlite3_file *file)
+{
+    const struct held_file *held = held_of(file);
+    unsigned char header[HEADER_SIZE];
+    sqlite3_int64 size = 0;
+    return held->is_synced && held->is_told && held->system->xFileSize(file, &size) == SQLITE_OK &&
+           size == held->own && held->system->xRead(file, header, HEADER_SIZE, 0) == SQLITE_OK &&
+           memcmp(header, held->header, HEADER_SIZE) == 0;
+}
+
 static int log_sync(sqlite3_file *file, int flags)
 {
+    struct held_file *held = held_of(file);
     int code = write_held_bytes(file);
-    return code == SQLITE_OK ? held_of(file)->system->xSync(file, flags) : code;
+    if (code != SQLITE_OK || is_durable(file))
+        return code;
+    code = held->system->xSync(file, flags);
+    held->is_synced = code == SQLITE_OK;
+    return code;
 }
 
 static int log_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     int code = write_held_bytes(file);
+    held_of(file)->own = 0;
     return code == SQLITE_OK ? held_of(file)->system->xTruncate(file, size) : code;
 }
 
@@ -94,8 +142,11 @@ static int database_shm_lock(sqlite3_file *file, int first, int n, int flags)
 {
     struct held_file *held = held_of(file);
     bool ends_write = first == WRITE_LOCK && flags == (SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
-    if (ends_write && held->partner)
+    if (ends_write && held->partner) {
         held->partner->n = 0;
+        if (!held->partner->is_told)
+            held->partner->own = 0;
+    }
     return held->system->xShmLock(file, first, n, flags);
 }
 
@@ -103,6 +154,8 @@ static void database_shm_barrier(sqlite3_file *file)
 {
     struct held_file *held = held_of(file);
     CHECK(!held->partner || held->partner->n == 0);
+    if (held->partner)
+        held->partner->is_told = held->partner->is_synced;
     held->system->xShmBarrier(file);
 }
 

@@ -24,6 +24,13 @@
  *                       |--write lock freed, log closed--> none
  *                       |--the system's write failed--> held
  *
+ * A checkpoint syncs the log before it writes the database. Where this connection wrote every byte
+ * of the log, and its last commit synced them, that is a flush of the disk for nothing, and left
+ * out: the file ends where its own bytes do and still begins with the header that it wrote, which
+ * has random numbers; nobody wrote over its frames, since others write behind the end that its
+ * commit told them. What it wrote and did not tell (a rollback, a commit that failed behind its
+ * sync) is not its own any more once the write lock is free.
+ *
  * Errors: a call that was to write what is held fails as the system's write failed (SQLITE_FULL,
  * SQLITE_IOERR_WRITE, with errno as it left it), whichever call that is: a commit fails in its sync
  * with the code of a write. Nothing is lost by it: the bytes stay held and each later call begins
