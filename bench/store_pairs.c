@@ -38,6 +38,7 @@ struct pair {
     struct parker parker; /* first: the two are cast into each other */
     struct bench *bench;
     struct store_op op;
+    struct store_result claim;
     char key[40];
     int64_t started_us; /* of the operation under way */
     struct pair *next_woken;
@@ -155,11 +156,13 @@ static void submit_begin(struct pair *pair)
 
 static void submit_finish(struct pair *pair)
 {
+    pair->claim = pair->op.result;
     struct store_op op = {
         .kind = STORE_FINISH,
         .key_hash = pair->op.key_hash,
         .writing.token = pair->op.result.record.token,
         .row_hint = pair->op.result.row,
+        .writing.claim = &pair->claim,
         .writing.outcome = pair->bench->outcome,
         .writing.final = RECORD_COMPLETE,
         .writing.http_status = 201,

@@ -146,7 +146,6 @@ static void fill_op(struct attempt *attempt, enum store_op_kind kind)
 {
     int64_t row = attempt->result.row;
     attempt_fini(attempt);
-    attempt->result = (struct store_result){0};
     attempt->op = (struct store_op){
         .kind = kind,
         .key_hash = attempt->record_hash,
@@ -204,6 +203,7 @@ static void fill_begin(struct attempt *attempt, int64_t boot, int64_t deadline_u
 {
     attempt->record_hash = attempt->key_hash;
     fill_op(attempt, STORE_BEGIN);
+    attempt->result = (struct store_result){0};
     random_bytes(attempt->begin.attempt_id, RECORD_ATTEMPT_ID_SIZE);
     attempt->op.row_hint = 0;
     attempt->op.begin = attempt->begin;
@@ -375,6 +375,7 @@ void engine_write(struct engine *engine, struct attempt *attempt, const struct e
     attempt->op.writing = (struct store_writing){
         .token = attempt->token,
         .outcome = act->outcome,
+        .claim = &attempt->result,
         .final = act->final,
         .http_status = act->http_status,
         .event_data = act->event_data,

@@ -10,6 +10,8 @@
  *      [maintain ->] load -> { outcome | list | query } -> save -> rest
  *                                                            '-> abandon
  *
+ * and of one that assumes what a load would find (committer/assume.c): pairs.
+ *
  * What one save writes is atomic and, once it returned OK, durable. `load` may leave the backend
  * holding its lock: exactly one of save and abandon follows, and a save that fails has abandoned.
  * Whether maintain has a connection and a transaction of its own or those of its batch is the
@@ -179,7 +181,10 @@ struct backend_save {
         *sets; /* and what they are from now on, with its one group; NULL: the same */
 
     struct backend_counts counts; /* afterwards */
-    bool changed;                 /* afterwards: anything was written, by its maintain or by it */
+    int64_t
+        version;  /* afterwards: of the rows that it wrote; 0: the backend needs none for pairs */
+    int64_t at;   /* afterwards, of pairs: when what it claimed has begun */
+    bool changed; /* afterwards: anything was written, by its maintain or by it */
 };
 
 /* An acquisition whose end is waited for. */
@@ -211,6 +216,15 @@ struct backend_ops {
      * Anything but OK has abandoned. */
     enum backend_status (*save)(struct backend *backend, struct backend_save *save);
     void (*abandon)(struct backend *backend);
+    /* load and save in one, for begins that assume that nothing has their key, and finishes that
+     * assume their row as its last version. Their tokens are 1 and more; `read`, which has what the
+     * last load or pairs read, gets what this one reads, and as `token` what 1 stands for. What is
+     * claimed begins at save->at, by the store's clock, whatever was assumed. A
+     * group that is more than that, or whose assumption is not so, is a GROUP_CONFLICT; where
+     * nothing could be tried, all are, and `read` stays. It holds no lock afterwards. NULL: the
+     * backend has no such thing. */
+    enum backend_status (*pairs)(struct backend *backend, struct backend_save *save,
+                                 struct backend_read *read);
     /* After the owners of a committed batch were woken: what may wait. NULL: nothing does. */
     enum backend_status (*rest)(struct backend *backend);
 

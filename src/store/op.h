@@ -163,14 +163,17 @@ struct store_writing {
     int http_status;          /* finish, complete, resolve */
     struct slice event_data;  /* finish, complete, resolve: what an event that the record asks for
                                  says (core/emit.h); empty: null */
-    bool keeps;               /* finish, complete: fields and body are to be kept */
-    bool force;               /* release_settled, resolve, forget */
-    int cause;                /* doubt: why; record_note_cause */
-    int64_t looked_at;        /* release_settled, turn: store time before the look; 0: now */
-    struct slice actor;       /* resolve, release_settled, forget, and the finish of an operator's
-                                 probe: who does it, for the audit; empty: an owner, who is not
-                                 audited */
-    struct slice reason;      /* with an actor: why, as they say it; may be empty */
+    /* finish: what the acquisition came to that it ends, which nothing of this process changed
+     * since: with a version its row need not be loaded. Borrowed until ended; NULL: not known. */
+    const struct store_result *claim;
+    bool keeps;          /* finish, complete: fields and body are to be kept */
+    bool force;          /* release_settled, resolve, forget */
+    int cause;           /* doubt: why; record_note_cause */
+    int64_t looked_at;   /* release_settled, turn: store time before the look; 0: now */
+    struct slice actor;  /* resolve, release_settled, forget, and the finish of an operator's
+                            probe: who does it, for the audit; empty: an owner, who is not
+                            audited */
+    struct slice reason; /* with an actor: why, as they say it; may be empty */
 };
 
 /* What rows are beside those that it brings. */
@@ -190,6 +193,8 @@ struct store_result {
     int64_t lease_left_us;       /* of a live lease */
     int64_t store_now;           /* when it was decided */
     int64_t row;                 /* row id; 0: none; list: see struct store_list */
+    int64_t version;             /* begin that acquired: of that row, as it was surely saved; 0: not
+                                    known, or its end needs more of the row than `record` */
     int64_t next_due;            /* query of what is due: when one that was left out is */
     int64_t forgets;             /* store_forgets before its batch */
     int64_t decided_at;          /* boot time, not after the decision */
@@ -230,6 +235,7 @@ struct store_links {
     struct backend_group *group; /* what it changed, in its batch */
     int64_t act; /* the row of the audit that says that it was done; 0: it was not tried yet */
     bool unsure; /* under the mutex: it may have been committed: it is not taken back */
+    bool loads;  /* it was decided without a load, and what was assumed is not so */
     bool waits;
 };
 

@@ -7,8 +7,11 @@
 
 #define NEW_RULE SLICE("new rule")
 
+/* The oldest operation is not plain, so that all are loaded, and none is decided before them. */
 static void in_one_batch(struct bed *bed, struct store_op *ops, size_t n)
 {
+    struct store_op first = {.kind = STORE_LOOK, .record_alone = true};
+    submit(bed, &first);
     for (size_t i = 0; i < n; i++)
         submit(bed, &ops[i]);
     store_step(bed->store);
@@ -16,6 +19,7 @@ static void in_one_batch(struct bed *bed, struct store_op *ops, size_t n)
         assert_true(store_op_ended(&ops[i]));
         assert_int_equal(ops[i].result.status, STORE_DONE);
     }
+    assert_true(store_op_ended(&first));
 }
 
 static void a_key_bound_to_a_record_that_is_forgotten_begins_a_life_of_its_own(void **state)

@@ -288,7 +288,8 @@ static void one_that_waits_learns_that_the_epoch_is_another(void **state)
     struct store_op op = named_in(0, 1);
     op.arrival.wait_until = clock_boot_us() + 3600 * CLOCK_US_PER_S;
     submit(bed, &op);
-    (void)store_step(bed->store);
+    for (int i = 0; i < 2 && !store_op_waits(&op); i++) /* it may go without a load first */
+        (void)store_step(bed->store);
     assert_true(store_op_waits(&op));
     assert_int_equal(set(bed, &none, &one), STORE_DONE);
     assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);

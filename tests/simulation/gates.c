@@ -385,6 +385,7 @@ void world_restored(struct world *world)
     config.no_thread = true;
     config.read_only_file = true;
     struct backend *backend = hostile_over(toy_open(world->keeper), 0, false);
+    hostile_let_pair(backend);
     SIM_CHECK(world, store_open_over(&config, backend, &own.store, &problem) == STORE_OPENED);
     enum store_status status = restored_set(own.store, &actor, &mark, &own.parker, &changed);
     SIM_CHECK(world, status == STORE_DONE && changed);

@@ -88,6 +88,7 @@ static void proc_start(struct sim *sim, size_t at)
     config.fail_stop_argument = proc;
     struct backend *backend = hostile_toy(sim->keeper);
     SIM_CHECK(sim, backend);
+    hostile_let_pair(backend);
     char *problem = NULL;
     *proc = (struct proc){.faults = hostile_faults(backend)};
     SIM_CHECK(sim, store_open_over(&config, backend, &proc->store, &problem) == STORE_OPENED);

@@ -199,6 +199,31 @@ static enum backend_status hostile_save(struct backend *backend, struct backend_
     return instead;
 }
 
+/* Takes some groups out of what is saved, or all: then it could not be tried. */
+static enum backend_status hostile_pairs(struct backend *backend, struct backend_save *save,
+                                         struct backend_read *read)
+{
+    struct hostile *hostile = (struct hostile *)backend;
+    struct hostile_faults *faults = &hostile->faults;
+    struct backend *behind = enter(backend);
+    enum backend_status instead;
+    for (struct backend_group *group = save->groups; group; group = group->next)
+        group->result = GROUP_CONFLICT;
+    if (atomic_load(&faults->gone))
+        return BACKEND_AWAY;
+    bool is_for_loads = atomic_load(&faults->refuses) || atomic_load(&faults->n_tokens) > 0;
+    if (is_for_loads || happens(hostile, 8))
+        return BACKEND_OK;
+    if (refuse_all(hostile, save, &instead))
+        return leave(backend, instead);
+    refuse_some(hostile, save);
+    enum backend_status status = leave(backend, behind->ops->pairs(behind, save, read));
+    if (status != BACKEND_OK)
+        return status;
+    atomic_fetch_add(&faults->commits, save->changed);
+    return instead;
+}
+
 /* ---- all else ---- */
 
 /* While anything is held nothing is swept. */
@@ -309,6 +334,15 @@ static const struct backend_ops hostile_ops = {
     .look = hostile_look,
     .close = hostile_close,
 };
+
+void hostile_let_pair(struct backend *backend)
+{
+    static struct backend_ops ops;
+    ops = hostile_ops;
+    ops.pairs = hostile_pairs;
+    CHECK(((struct hostile *)backend)->behind->ops->pairs);
+    backend->ops = &ops;
+}
 
 static struct holds *make_holds(void)
 {

@@ -35,6 +35,10 @@ struct backend *hostile_over(struct backend *behind, uint64_t seed, bool waits);
 /* In front of a toy, as it is told; of the same array as `with`, which came from here. */
 struct backend *hostile_toy(struct backend *with);
 
+/* It has pairs from now on, in front of one that has: what goes without a load is in batches of its
+ * own, so that what is queued together is not decided together. */
+void hostile_let_pair(struct backend *backend);
+
 struct hostile_faults *hostile_faults(struct backend *backend);
 
 /* Somebody's transaction holds a key, and its row, or lets them go: meanwhile whatever would change

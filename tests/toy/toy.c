@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toy.h"
 
+#include "toy_inside.h"
 #include "toy_rows.h"
 
 #include "base/check.h"
 #include "base/crypto/random.h"
 #include "base/thread.h"
 #include <stdlib.h>
-
-#define TOKENS 4096 /* of one load */
-
-/* A record, or a key that was bound to one (bound.id), as a row of a table. */
-struct kept {
-    struct table_row row;
-    struct digest names[2]; /* that lead to it, and to no other: key, once value; else NO_NAME */
-    struct store_row store;
-    struct backend_owner owner; /* of its lease, as it said last */
-    struct outcome *outcome;    /* kept; NULL: none */
-    struct backend_bound bound; /* for as long as its holder is there */
-};
 
 static const struct digest NO_NAME;
 
@@ -27,36 +16,10 @@ static const struct table_column texts[] = {
     TEXT_AT(store.tenant),      TEXT_AT(store.rule),    TEXT_AT(store.key),  TEXT_AT(store.recipe),
     TEXT_AT(store.fingerprint), TEXT_AT(store.origin),  TEXT_AT(store.once), TEXT_AT(bound.key),
     TEXT_AT(bound.recipe),      TEXT_AT(store.location)};
-static const struct table records = {
+const struct table toy_records = {
     .columns = texts, .n_columns = sizeof texts / sizeof *texts, .row_size = sizeof(struct kept)};
 
-struct shared {
-    struct mutex mutex;
-    unsigned refs;
-    unsigned char secret[DIGEST_SIZE];
-    struct backend_holder holders[STORE_DRAINER + 1]; /* by role */
-    struct backend_counts counts;
-    int64_t boot;     /* when it was locked last */
-    int64_t now;      /* and its store time */
-    int64_t ahead;    /* of store time to boot time */
-    int64_t token;    /* the last one that was given out */
-    int64_t version;  /* of what was written last */
-    int64_t removals; /* records and bound keys that went */
-    struct terms terms;
-    struct rows rows;
-};
-
-struct toy {
-    struct backend backend; /* first: the two are cast into each other */
-    struct shared *shared;
-    bool loaded; /* and neither saved nor abandoned; then it was so: */
-    int64_t version;
-    int64_t removals;
-    bool went;       /* a record or a bound key did, since then */
-    bool maintained; /* since it saved last: something was written */
-};
-
-static struct shared *lock(struct backend *backend)
+struct shared *toy_lock(struct backend *backend)
 {
     struct shared *shared = ((struct toy *)backend)->shared;
     mutex_lock(&shared->mutex);
@@ -88,10 +51,10 @@ void *toy_find_row(const struct rows *rows, const struct table *table, int64_t i
 /* NULL: it is a row of a module. */
 static struct kept *kept_at(const struct rows *rows, size_t at)
 {
-    return rows->at[at].table == &records ? (struct kept *)rows->at[at].row : NULL;
+    return rows->at[at].table == &toy_records ? (struct kept *)rows->at[at].row : NULL;
 }
 
-static struct kept *find_named(const struct rows *rows, const struct digest *name)
+struct kept *toy_find_named(const struct rows *rows, const struct digest *name)
 {
     for (size_t i = digest_eq(name, &NO_NAME) ? rows->n : 0; i < rows->n; i++) {
         struct kept *kept = kept_at(rows, i);
@@ -126,10 +89,10 @@ void *toy_copy_row(const struct table *table, const void *from, struct arena *ar
 void toy_set_row(struct rows *rows, const struct table *table, int64_t id, void *row)
 {
     size_t at = index_of(rows, table, id), size = sizeof *rows->at;
-    if (row && table == &records && ((struct kept *)row)->outcome)
+    if (row && table == &toy_records && ((struct kept *)row)->outcome)
         outcome_ref(((struct kept *)row)->outcome);
     if (toy_find_row(rows, table, id)) {
-        outcome_unref(table == &records ? kept_at(rows, at)->outcome : NULL);
+        outcome_unref(table == &toy_records ? kept_at(rows, at)->outcome : NULL);
         free(rows->at[at].row);
         memmove(&rows->at[at], &rows->at[at + 1], (--rows->n - at) * size);
     }
@@ -179,7 +142,7 @@ static struct store_row shown(const struct shared *shared, const struct kept *ke
 static struct store_row *show(const struct shared *shared, const struct kept *kept,
                               struct arena *arena)
 {
-    struct kept *made = toy_copy_row(&records, kept, arena);
+    struct kept *made = toy_copy_row(&toy_records, kept, arena);
     if (made)
         made->store = shown(shared, made);
     return made ? &made->store : NULL;
@@ -188,11 +151,12 @@ static struct store_row *show(const struct shared *shared, const struct kept *ke
 static void look_up(const struct shared *shared, struct backend_name *name, struct arena *arena)
 {
     const struct rows *rows = &shared->rows;
-    const struct kept *row = find_named(rows, &name->hash),
-                      *hinted = toy_find_row(rows, &records, name->hint);
+    const struct kept *row = toy_find_named(rows, &name->hash),
+                      *hinted = toy_find_row(rows, &toy_records, name->hint);
     bool is_bound = row && row->bound.id != 0;
-    const struct kept *holder = is_bound ? toy_find_row(rows, &records, row->bound.holder) : row;
-    struct kept *bound = toy_copy_row(&records, is_bound && holder ? row : NULL, arena);
+    const struct kept *holder =
+        is_bound ? toy_find_row(rows, &toy_records, row->bound.holder) : row;
+    struct kept *bound = toy_copy_row(&toy_records, is_bound && holder ? row : NULL, arena);
     bool of_key = hinted && digest_eq(&hinted->store.key_hash, &name->hash);
     name->row = show(shared, holder, arena);
     name->bound = bound ? &bound->bound : NULL;
@@ -204,7 +168,7 @@ static enum backend_status toy_load(struct backend *backend, struct backend_name
 {
     struct toy *toy = (struct toy *)backend;
     CHECK(!toy->loaded);
-    struct shared *shared = lock(backend);
+    struct shared *shared = toy_lock(backend);
     *ret_read = (struct backend_read){shared->now, shared->boot,           shared->token + 1,
                                       TOKENS,      shared->counts.forgets, shared->terms};
     shared->token += TOKENS;
@@ -221,8 +185,8 @@ static enum backend_status toy_outcome(struct backend *backend, const struct sto
                                        uint64_t most, struct outcome **ret_outcome,
                                        uint64_t *ret_size)
 {
-    struct shared *shared = lock(backend);
-    const struct kept *kept = toy_find_row(&shared->rows, &records, from->id);
+    struct shared *shared = toy_lock(backend);
+    const struct kept *kept = toy_find_row(&shared->rows, &toy_records, from->id);
     bool stands = kept && kept->row.version == from->version;
     struct outcome *outcome = stands ? kept->outcome : NULL;
     *ret_size = outcome ? outcome_size(outcome) : 0;
@@ -252,7 +216,7 @@ static bool is_listed(const struct rows *rows, const struct store_row *row,
 static enum backend_status toy_list(struct backend *backend, const struct store_list *list,
                                     const struct record_world *world, int64_t *ret_seen)
 {
-    struct shared *shared = lock(backend);
+    struct shared *shared = toy_lock(backend);
     const struct rows *rows = &shared->rows;
     size_t n = 0, at = 0;
     bool more = true;
@@ -277,7 +241,7 @@ static enum backend_status toy_list(struct backend *backend, const struct store_
 static enum backend_status toy_query(struct backend *backend, const struct table_query *query,
                                      int64_t now, int64_t *ret_next)
 {
-    struct shared *shared = lock(backend);
+    struct shared *shared = toy_lock(backend);
     *ret_next = toy_read_rows(&shared->rows, query, now);
     mutex_unlock(&shared->mutex);
     return BACKEND_OK;
@@ -297,32 +261,32 @@ static void names_of(const struct backend_change *change, struct digest *ret_nam
 }
 
 /* The row is the one that was loaded, and its names lead where they led then. */
-static bool fits_load(const struct toy *toy, const struct backend_change *change)
+bool toy_fits_load(const struct toy *toy, const struct backend_change *change)
 {
     const struct rows *rows = &toy->shared->rows;
     const struct store_row *to = change->row;
-    const struct kept *row = to ? toy_find_row(rows, &records, to->id) : NULL;
+    const struct kept *row = to ? toy_find_row(rows, &toy_records, to->id) : NULL;
     bool is_new = change->before == RECORD_ABSENT;
     if (to && (is_new ? row != NULL : !row || row->row.version != to->version))
         return false;
     struct digest names[2];
     names_of(change, names);
     for (size_t i = 0; i < 2; i++) {
-        const struct kept *other = find_named(rows, &names[i]);
+        const struct kept *other = toy_find_named(rows, &names[i]);
         if (other && other->row.version > toy->version)
             return false;
     }
     if ((is_new || change->bound) && toy->went)
         return false;
-    return !change->seen || !change->seen->row || find_named(rows, names);
+    return !change->seen || !change->seen->row || toy_find_named(rows, names);
 }
 
-static void apply_change(const struct toy *toy, const struct backend_change *change)
+void toy_apply_change(const struct toy *toy, const struct backend_change *change)
 {
     struct rows *rows = &toy->shared->rows;
     const struct store_row *to = change->row;
     int64_t id = to ? to->id : change->bound->id;
-    const struct kept *before = toy_find_row(rows, &records, id);
+    const struct kept *before = toy_find_row(rows, &toy_records, id);
     struct kept row = before ? *before : (struct kept){.row.id = id};
     row.row.version = toy->shared->version;
     row.store = to ? *to : row.store;
@@ -335,13 +299,13 @@ static void apply_change(const struct toy *toy, const struct backend_change *cha
     struct digest names[2];
     names_of(change, names);
     for (size_t i = 0; i < 2 && !goes; i++) {
-        struct kept *other = find_named(rows, &names[i]);
+        struct kept *other = toy_find_named(rows, &names[i]);
         if (other)
             other->names[i] = NO_NAME;
         row.names[i] = digest_eq(&names[i], &NO_NAME) ? row.names[i] : names[i];
     }
     toy->shared->removals += goes;
-    toy_set_row(rows, &records, id, goes ? NULL : toy_copy_row(&records, &row, NULL));
+    toy_set_row(rows, &toy_records, id, goes ? NULL : toy_copy_row(&toy_records, &row, NULL));
     backend_count(&toy->shared->counts, change);
 }
 
@@ -354,10 +318,10 @@ static void write_group(const struct toy *toy, struct backend_group *group)
     if (brings)
         copy_rows(rows, &spare);
     for (const struct backend_change *change = first; change && fit; change = change->next)
-        fit = change->brought ? toy_bring_row(rows, change->brought) : fits_load(toy, change);
+        fit = change->brought ? toy_bring_row(rows, change->brought) : toy_fits_load(toy, change);
     for (const struct backend_change *change = first; change && fit; change = change->next)
         if (!change->brought && !change->seen)
-            apply_change(toy, change);
+            toy_apply_change(toy, change);
     group->result = fit ? GROUP_OK : GROUP_CONFLICT;
     struct rows left = brings && !fit ? *rows : spare;
     *rows = brings && !fit ? spare : *rows;
@@ -420,7 +384,7 @@ static void sweep_row(struct shared *shared, size_t at)
         backend_count_swept(&shared->counts, kept->store.record.status);
     shared->removals += kept != NULL;
     if (kept)
-        toy_set_row(rows, &records, kept->row.id, NULL);
+        toy_set_row(rows, &toy_records, kept->row.id, NULL);
     else
         toy_remove_row(rows, rows->at[at].table, rows->at[at].row->id);
 }
@@ -429,7 +393,7 @@ static void sweep_row(struct shared *shared, size_t at)
 static enum backend_status toy_maintain(struct backend *backend, struct backend_chores *chores)
 {
     struct toy *toy = (struct toy *)backend;
-    struct shared *shared = lock(backend);
+    struct shared *shared = toy_lock(backend);
     struct rows *rows = &shared->rows;
     shared->version++;
     for (size_t i = rows->n; i-- > 0;) {
@@ -456,9 +420,9 @@ static enum backend_status toy_maintain(struct backend *backend, struct backend_
 static enum backend_status toy_save(struct backend *backend, struct backend_save *save)
 {
     struct toy *toy = (struct toy *)backend;
-    struct shared *shared = lock(backend);
+    struct shared *shared = toy_lock(backend);
     toy_abandon(backend);
-    shared->version++;
+    save->version = ++shared->version;
     toy->went = toy->removals != shared->removals;
     for (struct backend_group *group = save->groups; group; group = group->next)
         if (group->begins && !terms_eq(&save->terms, &shared->terms))
@@ -489,7 +453,7 @@ struct toy_copy *toy_keep(struct backend *backend)
 {
     struct toy_copy *copy = calloc(1, sizeof *copy);
     CHECK(copy);
-    struct shared *shared = lock(backend);
+    struct shared *shared = toy_lock(backend);
     copy->counts = shared->counts;
     copy->terms = shared->terms;
     copy_rows(&shared->rows, &copy->rows);
@@ -499,7 +463,7 @@ struct toy_copy *toy_keep(struct backend *backend)
 
 void toy_put_back(struct backend *backend, const struct toy_copy *copy)
 {
-    struct shared *shared = lock(backend);
+    struct shared *shared = toy_lock(backend);
     clear_rows(&shared->rows);
     copy_rows(&copy->rows, &shared->rows);
     shared->counts = copy->counts;
@@ -521,10 +485,10 @@ void toy_drop(struct toy_copy *copy)
 static enum backend_status toy_look(struct backend *backend, struct backend_watch *watches,
                                     size_t n)
 {
-    struct shared *shared = lock(backend);
+    struct shared *shared = toy_lock(backend);
     for (size_t i = 0; i < n; i++) {
         struct record record =
-            shown(shared, toy_find_row(&shared->rows, &records, watches[i].row)).record;
+            shown(shared, toy_find_row(&shared->rows, &toy_records, watches[i].row)).record;
         bool own = record.owner == backend->self.incarnation;
         bool held = record.token == watches[i].token && record_holder(&record) != 0;
         watches[i].ended = !held || (record.lapsed_at != 0 && !own);
@@ -535,7 +499,7 @@ static enum backend_status toy_look(struct backend *backend, struct backend_watc
 
 static void toy_close(struct backend *backend)
 {
-    struct shared *shared = lock(backend);
+    struct shared *shared = toy_lock(backend);
     bool last = --shared->refs == 0;
     struct backend_holder *holder = &shared->holders[backend->self.role];
     if (holder->incarnation == backend->self.incarnation)
@@ -554,6 +518,7 @@ struct backend *toy_open(struct backend *with)
     static const struct backend_ops ops = {.load = toy_load,
                                            .maintain = toy_maintain,
                                            .save = toy_save,
+                                           .pairs = toy_pairs,
                                            .abandon = toy_abandon,
                                            .outcome = toy_outcome,
                                            .list = toy_list,

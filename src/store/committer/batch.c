@@ -2,8 +2,7 @@
 #include "store/committer/batch.h"
 
 #include "base/crash.h"
-
-#define BATCH_BYTES ((size_t)1024 * 1024) /* of outcomes in one transaction */
+#include "core/web/origin.h"
 
 /* ---- operations ---- */
 
@@ -77,6 +76,22 @@ static size_t want_names(struct store *c, int64_t boot)
     return n;
 }
 
+/* Under the mutex. */
+void batch_take_op(struct store *c, struct batch *batch, struct op_list *outcomes,
+                   struct store_op *op)
+{
+    list_remove(&c->queue, op);
+    atomic_store_explicit(&op->own.state, OP_TAKEN, memory_order_relaxed);
+    op->result.held = false;
+    list_add_outcome(outcomes, &batch->ops, op);
+}
+
+size_t batch_bytes_of(const struct store_op *op)
+{
+    bool any = !op_may_be_refused(op) && op->writing.outcome;
+    return any ? outcome_size(op->writing.outcome) : 0;
+}
+
 /* Outcomes go first and by row, so that rows are appended: nobody notices, as none has ended. What
  * sets the terms is alone: nothing is decided beside it under those that it ends. */
 static void take_ops(struct store *c, struct batch *batch)
@@ -94,12 +109,8 @@ static void take_ops(struct store *c, struct batch *batch)
         bool alone = op->kind == STORE_ROWS && op->rows.terms;
         if (!rowset_knows(&c->rows, op) || (alone && batch->ops.n + outcomes.n > 0))
             break;
-        list_remove(&c->queue, op);
-        atomic_store_explicit(&op->own.state, OP_TAKEN, memory_order_relaxed);
-        op->result.held = false;
-        list_add_outcome(&outcomes, &batch->ops, op);
-        if (!op_may_be_refused(op) && op->writing.outcome)
-            bytes += outcome_size(op->writing.outcome);
+        batch_take_op(c, batch, &outcomes, op);
+        bytes += batch_bytes_of(op);
         if (alone)
             break;
     }
@@ -215,9 +226,8 @@ static void prepare_apply(struct store *c, struct batch *batch)
     apply->lost_up_to = c->back.above;
 }
 
-static enum backend_status decide_ops(struct store *c, struct batch *batch)
+enum backend_status batch_decide(struct store *c, struct batch *batch)
 {
-    take_ops(c, batch);
     prepare_apply(c, batch);
     return apply_ops(c, batch);
 }
@@ -250,8 +260,7 @@ static bool try_op_again(struct batch *batch, struct op_list *from, struct store
     return true;
 }
 
-/* A group may have become part of another one after its operation was decided. */
-static enum group_result group_result_of(const struct store_op *op)
+enum group_result batch_group_result(const struct store_op *op)
 {
     const struct backend_group *group = op->own.group;
     while (group && group->joined)
@@ -282,9 +291,9 @@ static bool may_fail(const struct store_op *op)
  * that did not fit. */
 static void undo_op(struct batch *batch, struct op_list *from, struct store_op *op)
 {
-    bool refused = group_result_of(op) == GROUP_REFUSED;
-    bool locked = group_result_of(op) == GROUP_LOCKED || refused;
-    bool held = group_result_of(op) == GROUP_HELD;
+    bool refused = batch_group_result(op) == GROUP_REFUSED;
+    bool locked = batch_group_result(op) == GROUP_LOCKED || refused;
+    bool held = batch_group_result(op) == GROUP_HELD;
     batch->refused |= refused;
     store_result_fini(&op->result, &op->room);
     op->own.group = NULL;
@@ -316,7 +325,7 @@ static void undo_unsaved(struct batch *batch)
         struct store_op *next = NULL;
         for (struct store_op *op = lists[i]->first; op; op = next) {
             next = op->own.next;
-            if (group_result_of(op) != GROUP_OK)
+            if (batch_group_result(op) != GROUP_OK)
                 undo_op(batch, lists[i], op);
         }
     }
@@ -381,8 +390,26 @@ static enum backend_status tell_back(struct store *c, struct batch *batch)
     }
     status = save_batch(c, batch);
     apply->sets = NULL;
-    c->tells = status != BACKEND_OK || group_result_of(&op) != GROUP_OK;
+    c->tells = status != BACKEND_OK || batch_group_result(&op) != GROUP_OK;
     return status;
+}
+
+/* It made its row, or put its own origin there: else that of an earlier attempt says whether its
+ * success is an event. That, and a once value, is in its row. */
+static bool ends_by_record_alone(const struct store_op *op)
+{
+    struct origin origin;
+    bool emits = origin_read(op->arrival.origin, &origin) && origin.emit.len > 0;
+    return op->result.verdict == RECORD_PROCEED && !emits && op->result.record.once_ttl_us == 0;
+}
+
+/* What has acquired may be finished without a load. */
+static void note_versions(struct batch *batch)
+{
+    for (struct store_op *op = batch->decided.first; op; op = op->own.next)
+        if (op->kind == STORE_BEGIN && op->result.status == STORE_DONE && op->own.group &&
+            ends_by_record_alone(op))
+            op->result.version = batch->save.version;
 }
 
 static enum backend_status run_steps(struct store *c, struct batch *batch)
@@ -398,20 +425,27 @@ static enum backend_status run_steps(struct store *c, struct batch *batch)
         status = rowset_load(&c->rows, c->backend, &apply->read);
     if (status != BACKEND_OK)
         return status;
-    status = decide_ops(c, batch);
+    take_ops(c, batch);
+    status = batch_decide(c, batch);
     if (status == BACKEND_OK)
         return save_batch(c, batch);
     c->backend->ops->abandon(c->backend);
     return status;
 }
 
-enum backend_status batch_run(struct store *c, struct batch *batch)
+enum backend_status batch_conclude(struct store *c, struct batch *batch, enum backend_status status)
 {
-    enum backend_status status = run_steps(c, batch);
-    if (status == BACKEND_OK)
+    if (status == BACKEND_OK) {
         undo_unsaved(batch);
+        note_versions(batch);
+    }
     rowset_reset(&c->rows);
     return status;
+}
+
+enum backend_status batch_run(struct store *c, struct batch *batch)
+{
+    return batch_conclude(c, batch, run_steps(c, batch));
 }
 
 /* ---- afterwards ---- */

@@ -13,6 +13,8 @@
 
 #include "store/committer/state.h"
 
+#define BATCH_BYTES ((size_t)1024 * 1024) /* of outcomes in one transaction */
+
 struct batch {
     struct apply apply;
     struct op_list ops;     /* taken, in order */
@@ -38,7 +40,24 @@ void batch_report(struct store *store, struct batch *batch);
 void batch_undo(struct store *store, struct batch *batch, bool unsure);
 void batch_end_dead(struct store *store, struct batch *batch);
 
-/* ---- one operation, for committer.c and batch.c ---- */
+/* ---- steps of a batch, for assume.c ---- */
+
+/* Decides what was taken, for as long as there are tokens. */
+enum backend_status batch_decide(struct store *store, struct batch *batch);
+/* Behind a save with that result, which it returns: what was decided and not saved is taken back,
+ * and nothing is known of rows any more. */
+enum backend_status batch_conclude(struct store *store, struct batch *batch,
+                                   enum backend_status status);
+
+/* ---- one operation, for committer.c, batch.c and assume.c ---- */
+
+/* Takes it out of the queue: an outcome by row, so that rows are appended. Under the mutex. */
+void batch_take_op(struct store *store, struct batch *batch, struct op_list *outcomes,
+                   struct store_op *op);
+/* What counts towards BATCH_BYTES. */
+size_t batch_bytes_of(const struct store_op *op);
+/* Of a saved batch. A group may have become part of another one after its operation was decided. */
+enum group_result batch_group_result(const struct store_op *op);
 
 /* Queues before everything else, in their own order. Under the mutex. */
 void batch_queue_front(struct store *store, struct op_list *front);

@@ -245,6 +245,20 @@ enum backend_status rowset_load(struct rowset *set, struct backend *backend,
     return status;
 }
 
+bool rowset_assume(struct rowset *set, const struct store_op *op, const struct store_row *row)
+{
+    struct brought names[NAMES_MOST];
+    CHECK(names_of_op(op, names) == 1);
+    bool is_known = *slot_of_hash(set, &op->own.named) != 0;
+    struct store_row *copy = row && !is_known ? arena_alloc(&set->arena, sizeof *copy) : NULL;
+    if (is_known || (row && !copy) || !rowset_want(set, op))
+        return false;
+    if (copy)
+        *copy = *row;
+    set->names[set->n_names - 1].row = copy;
+    return take_row(set, copy, &set->known[set->n_names - 1].row);
+}
+
 /* ---- groups ---- */
 
 static struct backend_group *root_of(struct backend_group *group)

@@ -59,6 +59,10 @@ bool rowset_knows(const struct rowset *set, const struct store_op *op);
 enum backend_status rowset_load(struct rowset *set, struct backend *backend,
                                 struct backend_read *ret_read);
 
+/* In place of a load: what the one name of a begin or of a finish leads to, as it is assumed. NULL:
+ * nothing. False: another operation of the batch looks at it, or there is no memory for it. */
+bool rowset_assume(struct rowset *set, const struct store_op *op, const struct store_row *row);
+
 /* An operation is about to be decided; it has been: op->group is its group, NULL where it changed
  * nothing, and saw nothing that another one changed. False: no memory, for whatever it changed.
  * Behind an operation that failed it need not be called. */

@@ -71,6 +71,8 @@ struct store {
                                            many operations are queued; 0: it does not wait */
     struct collect collect;             /* mutex */
 
+    struct backend_read
+        read; /* of the last batch, if that committed; `boot` 0: none, or it failed */
     int64_t due[COMMITTER_DUES]; /* boot times */
     int64_t lease_least;         /* shortest lease this process has taken */
     bool backlog;                /* the last sweep found a full slice */

@@ -10,7 +10,7 @@
 #define PAWL_STORE_POSTGRES_COLUMNS_H
 
 #define POSTGRES_FORMAT 2   /* of the schema, which sets both */
-#define POSTGRES_REVISION 5 /* what was added within the format, and is needed here */
+#define POSTGRES_REVISION 6 /* what was added within the format, and is needed here */
 
 /* What never changes while a record lives, */
 #define POSTGRES_IDENTITY(X)                                                                       \
@@ -66,6 +66,30 @@
     POSTGRES_RECORD(X)                                                                             \
     X(INT, hold_us, record.hold_us)                                                                \
     X(INT, asking, record.asking)
+
+/* Those in which one new claim differs from another of its batch (is_plain_claim), and what a
+ * finish changes of an acquisition: pawl.pairs takes no others. */
+#define POSTGRES_CLAIM(X)                                                                          \
+    POSTGRES_IDENTITY(X)                                                                           \
+    X(BYTES, attempt_id, record.attempt_id)                                                        \
+    X(INT, lease_us, record.lease_us)                                                              \
+    X(INT, windowed, record.window)                                                                \
+    X(INT, unknown, record.unknown)                                                                \
+    X(INT, settle_us, record.settle_us)                                                            \
+    X(INT, ttl_us, record.ttl_us)                                                                  \
+    X(INT, least_us, record.least_us)                                                              \
+    X(INT, doubted_us, record.doubted_us)                                                          \
+    X(INT, tombstone_us, record.tombstone_us)                                                      \
+    X(TEXT, origin, origin)                                                                        \
+    X(INT, hold_us, record.hold_us)
+#define POSTGRES_ENDED(X)                                                                          \
+    X(INT, status, record.status)                                                                  \
+    X(INT, completed_at, record.completed_at)                                                      \
+    X(INT, expires_at, record.expires_at)                                                          \
+    X(INT, gone_at, record.gone_at)                                                                \
+    X(INT, kept, record.kept)                                                                      \
+    X(INT, http_code, record.http_status)                                                          \
+    X(TEXT, result_ref, location)
 
 #define POSTGRES_COUNT(kind, column, field) +1
 #define POSTGRES_NAME(kind, column, field) ", r." #column

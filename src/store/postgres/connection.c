@@ -163,6 +163,7 @@ enum backend_status postgres_connect(struct postgres_backend *postgres)
     }
     postgres->backoff_us = BACKOFF_LEAST_US;
     postgres->retry_at = 0;
+    postgres->cannot_pair = false;
     return BACKEND_OK;
 }
 
@@ -318,6 +319,7 @@ static enum backend_status judge_results(struct postgres_backend *postgres)
         .at = state ? at : postgres->n_results,
         .refused = state && is_refusal_state(state),
         .blocked = state && strcmp(state, "55P03") == 0,
+        .unfit = state && strcmp(state, "PW010") == 0,
         .went_back = state && strcmp(state, "PW011") == 0,
         .since = since_of(result),
     };

@@ -190,7 +190,7 @@ enum {
     AT_REMOVALS = AT_TERMS + TERMS_COUNT
 };
 
-static struct terms read_loaded_terms(const PGresult *result, int at)
+struct terms postgres_read_terms(const PGresult *result, int at)
 {
     struct terms terms;
 #define X(name) terms.name = postgres_number(result, 0, at++);
@@ -210,7 +210,7 @@ static enum backend_status read_drawn(struct postgres_backend *postgres, const P
     if (postgres->highest < postgres_number(drawn, 0, 1))
         postgres->highest = postgres_number(drawn, 0, 1);
     postgres->counts = postgres_read_counts(drawn, 0, AT_COUNTS);
-    ret_read->terms = read_loaded_terms(drawn, AT_TERMS);
+    ret_read->terms = postgres_read_terms(drawn, AT_TERMS);
     postgres->removals = postgres_number(drawn, 0, AT_REMOVALS);
     ret_read->now = postgres->now;
     ret_read->token = postgres->version;
@@ -227,8 +227,11 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
     postgres->n_names = n;
     PQclear(postgres->found);
     postgres->found = NULL;
+    enum backend_status status = postgres_fence(postgres);
+    if (status != BACKEND_OK)
+        return status;
     ret_read->boot = clock_boot_us();
-    enum backend_status status = postgres_start(postgres);
+    status = postgres_start(postgres);
     if (status != BACKEND_OK)
         return status;
     for (size_t i = 0; i < n; i++) {

@@ -34,6 +34,7 @@ static const struct backend_ops postgres_ops = {
     .load = postgres_load,
     .maintain = postgres_maintain,
     .save = postgres_save,
+    .pairs = postgres_pairs,
     .abandon = postgres_abandon,
     .outcome = postgres_outcome,
     .list = postgres_list,

@@ -48,6 +48,13 @@ void postgres_column_bytes(struct postgres_params *params, struct slice bytes);
 void postgres_column_text(struct postgres_params *params, struct slice text);
 void postgres_column_null(struct postgres_params *params, Oid type);
 
+/* A column of a list of columns.h, of a struct store_row `row`, into `params`. */
+#define POSTGRES_WRITE_INT(field) postgres_column_number(params, (int64_t)(field));
+#define POSTGRES_WRITE_BYTES(field)                                                                \
+    postgres_column_bytes(params, slice_make((const char *)(field), sizeof field));
+#define POSTGRES_WRITE_TEXT(field) postgres_column_bytes(params, field);
+#define POSTGRES_WRITE(kind, column, field) POSTGRES_WRITE_##kind(row->field)
+
 /* Sends a statement with them into a pipeline, results in binary; false: it cannot be sent. */
 bool postgres_params_send(const struct postgres_params *params, PGconn *conn, const char *sql);
 

@@ -10,6 +10,10 @@
  *      load    limits, pawl.load(names), pawl.draw()         takes no lock
  *      save    BEGIN, limits, pawl.save(groups), COMMIT      waits for none but that of terms.h
  *
+ * or, of plain begins and finishes, one (pairs.c), which its Sync commits:
+ *
+ *      pairs   pawl.pairs(claims, ends)                      waits for none
+ *
  * All statements are unnamed, and what they do lies in functions of the schema (schema/), whose
  * plans the server keeps: behind a pooler a session is lent for a transaction at a time. Whoever
  * writes compares: rows by their versions, names by where they led. A version is the first token
@@ -45,7 +49,9 @@
     X(saved_value)                                                                                 \
     X(saved_tally)                                                                                 \
     X(saved_hold)                                                                                  \
-    X(saved_asking)
+    X(saved_asking)                                                                                \
+    X(claim)                                                                                       \
+    X(ended)
 
 enum postgres_type {
 #define X(name) TYPE_##name,
@@ -58,6 +64,7 @@ struct postgres_failure {
     size_t at;      /* the statement; behind the last one: that is not known */
     bool refused;   /* for what a row is, and so it would be again */
     bool blocked;   /* it waited too long for a lock */
+    bool unfit;     /* so are the transactions of this session */
     bool went_back; /* the store lacks what this process saw committed, */
     int64_t since;  /* and may from then on */
 };
@@ -93,6 +100,8 @@ struct postgres_backend {
     bool follows;        /* so it leads to whichever of several servers accepts writes */
     bool hides_standbys; /* from this role */
     bool must_commit;    /* a save was unsure: the next one writes something */
+    bool must_fence;     /* a pairs was unsure: the next load writes the mark before it */
+    bool cannot_pair;    /* the transactions of this session are not as pawl.pairs wants them */
     unsigned n_blocked;  /* tries of this save that waited too long for a lock */
     const struct backend_save *saving; /* the save under way */
     int64_t counts_as; /* 0; or in place of the incarnation in pawl.tally, since a stranger held
@@ -133,6 +142,20 @@ static inline struct slice postgres_identity(const struct postgres_backend *post
 static inline int64_t postgres_counts_as(const struct postgres_backend *postgres)
 {
     return postgres->counts_as != 0 ? postgres->counts_as : postgres->backend.self.incarnation;
+}
+
+/* Whoever takes leases says once a second that it lives. */
+static inline bool postgres_is_beat_due(const struct postgres_backend *postgres)
+{
+    return postgres->now - postgres->backend.self.beat_at >= CLOCK_US_PER_S;
+}
+
+/* The advisory lock of a name. */
+static inline int64_t postgres_lock_of(const struct digest *hash)
+{
+    uint64_t lock;
+    memcpy(&lock, hash->bytes, sizeof lock);
+    return (int64_t)__builtin_bswap64(lock);
 }
 
 /* ---- connection.c ---- */
@@ -190,11 +213,28 @@ void postgres_judge(const struct postgres_backend *postgres, struct record *reco
 /* The six counts from that column on. */
 struct backend_counts postgres_read_counts(const PGresult *result, int row, int at);
 
+/* ---- pairs.c ---- */
+
+/* In front of a load: what was unsure without one is there by now, or never will be. */
+enum backend_status postgres_fence(struct postgres_backend *postgres);
+
+/* ---- save.c, for pairs.c ---- */
+
+/* packed, headers, body; NULL: what is kept is that there was a response. */
+void postgres_write_content(struct postgres_params *params, const struct outcome *outcome);
+/* NULL: none. */
+void postgres_add_terms(struct postgres_params *params, const struct terms *terms);
+
+/* Of the first row, from that column on. */
+struct terms postgres_read_terms(const PGresult *result, int at);
+
 /* ---- the operations ---- */
 
 enum backend_status postgres_load(struct backend *backend, struct backend_name *names, size_t n,
                                   struct arena *arena, struct backend_read *ret_read);
 enum backend_status postgres_save(struct backend *backend, struct backend_save *save);
+enum backend_status postgres_pairs(struct backend *backend, struct backend_save *save,
+                                   struct backend_read *read);
 enum backend_status postgres_maintain(struct backend *backend, struct backend_chores *chores);
 enum backend_status postgres_outcome(struct backend *backend, const struct store_row *row,
                                      uint64_t most, struct outcome **ret_outcome,

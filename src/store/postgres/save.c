@@ -4,8 +4,6 @@
 #include "base/crash.h"
 #include "store/postgres/postgres.h"
 
-#define BEAT_LEAST_US CLOCK_US_PER_S /* whoever takes leases says so often that it lives */
-
 /* Calls `write` for every change, with the number of its group. */
 typedef void write_change(struct postgres_backend *postgres, const struct backend_change *change,
                           int64_t group);
@@ -96,12 +94,10 @@ static void write_saved_names(struct postgres_backend *postgres,
     struct use uses[3];
     size_t n = uses_of(postgres, change, uses);
     for (size_t i = 0; i < n; i++) {
-        uint64_t lock;
-        memcpy(&lock, uses[i].hash->bytes, sizeof lock);
         postgres_row_begin(params);
         postgres_column_number(params, group);
         postgres_column_bytes(params, digest_bytes(uses[i].hash));
-        postgres_column_number(params, (int64_t)__builtin_bswap64(lock));
+        postgres_column_number(params, postgres_lock_of(uses[i].hash));
         postgres_column_number(params, uses[i].is_once);
         postgres_column_number(params, uses[i].is_claimed);
         postgres_column_number(params, leads_to(uses[i].name));
@@ -134,12 +130,6 @@ static void write_seen_rows(struct postgres_backend *postgres, const struct back
 
 /* ---- rows ---- */
 
-#define WRITE_INT(field) postgres_column_number(params, (int64_t)(field));
-#define WRITE_BYTES(field)                                                                         \
-    postgres_column_bytes(params, slice_make((const char *)(field), sizeof field));
-#define WRITE_TEXT(field) postgres_column_bytes(params, field);
-#define WRITE(kind, column, field) WRITE_##kind(row->field)
-
 static void write_saved_row(struct postgres_backend *postgres, const struct backend_change *change,
                             int64_t group)
 {
@@ -155,7 +145,7 @@ static void write_saved_row(struct postgres_backend *postgres, const struct back
         postgres_column_bytes(params, digest_bytes(&change->once_name));
     else
         postgres_column_null(params, POSTGRES_BYTEA);
-    POSTGRES_RECORD(WRITE)
+    POSTGRES_RECORD(POSTGRES_WRITE)
     postgres_row_end(params);
 }
 
@@ -192,8 +182,7 @@ static void write_asking(struct postgres_backend *postgres, const struct backend
     postgres_row_end(params);
 }
 
-/* headers, body; none: what is kept is that there was a response. */
-static void write_content(struct postgres_params *params, const struct outcome *outcome)
+void postgres_write_content(struct postgres_params *params, const struct outcome *outcome)
 {
     bool packed = outcome && outcome->packed.len > 0;
     postgres_column_number(params, packed);
@@ -222,7 +211,7 @@ static void write_outcome(struct postgres_backend *postgres, const struct backen
     postgres_column_number(params, is_whole);
     postgres_column_number(params,
                            backend_sweep_at(record, is_whole ? !!change->outcome : record->kept));
-    write_content(params, change->outcome);
+    postgres_write_content(params, change->outcome);
     postgres_row_end(params);
 }
 
@@ -393,7 +382,7 @@ static void add_begins(struct postgres_params *params, const struct backend_grou
     postgres_array_end(params);
 }
 
-static void add_terms(struct postgres_params *params, const struct terms *terms)
+void postgres_add_terms(struct postgres_params *params, const struct terms *terms)
 {
     postgres_array_begin(params, POSTGRES_INT8);
 #define X(name)                                                                                    \
@@ -425,8 +414,8 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     bool takes = add_tallies(postgres, groups);
     postgres_add_bytes(params, postgres_identity(postgres));
     add_begins(params, groups);
-    add_terms(params, &postgres->saving->terms);
-    add_terms(params, sets ? &sets->wanted : NULL);
+    postgres_add_terms(params, &postgres->saving->terms);
+    postgres_add_terms(params, sets ? &sets->wanted : NULL);
     postgres_add_number(params, postgres->removals);
     postgres_add_mark(postgres, params);
     add_changes(postgres, groups, TYPE_saved_hold, write_hold);
@@ -469,7 +458,7 @@ enum { AT_SAVE = 2 }; /* among the statements of a save: BEGIN and limits come f
 static enum backend_status try_commit(struct postgres_backend *postgres,
                                       struct backend_group *groups)
 {
-    int64_t beaten_at = postgres->backend.self.beat_at;
+    bool may_beat = postgres_is_beat_due(postgres);
     enum backend_status status = postgres_start_transaction(postgres);
     if (status != BACKEND_OK)
         return status;
@@ -480,7 +469,7 @@ static enum backend_status try_commit(struct postgres_backend *postgres,
     if (postgres->must_commit)
         postgres_queue(postgres, MARK, NULL);
     size_t beat = postgres->n_results;
-    bool beats = takes && postgres->now - beaten_at >= BEAT_LEAST_US;
+    bool beats = takes && may_beat;
     if (beats)
         postgres_queue_beat(postgres);
     status = postgres_commit(postgres);
@@ -571,6 +560,7 @@ enum backend_status postgres_save(struct backend *backend, struct backend_save *
     if (save->groups || postgres->must_commit)
         status = save_apart(postgres, save->groups, count_groups(save->groups));
     save->changed = save->groups || postgres->maintained;
+    save->version = postgres->version;
     postgres->maintained = false;
     save->counts = postgres->counts;
     return status;

@@ -94,7 +94,7 @@ static int log_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
 }
 
 /* Whether this connection wrote every byte of the log, and has synced it. */
-static bool is_durable(sqlite3_file *file)
+static bool check_durable(sqlite3_file *file)
 {
     const struct held_file *held = held_of(file);
     unsigned char header[HEADER_SIZE];
@@ -108,7 +108,7 @@ static int log_sync(sqlite3_file *file, int flags)
 {
     struct held_file *held = held_of(file);
     int code = write_held_bytes(file);
-    if (code != SQLITE_OK || is_durable(file))
+    if (code != SQLITE_OK || check_durable(file))
         return code;
     code = held->system->xSync(file, flags);
     held->is_synced = code == SQLITE_OK;

@@ -233,4 +233,9 @@ IF to_regtype('pawl.saved_asking') IS NULL THEN
     CREATE TYPE pawl.saved_asking AS (grp bigint, id bigint, asking bigint);
     ALTER TYPE pawl.loaded ADD ATTRIBUTE asking bigint;
 END IF;
+IF to_regtype('pawl.claim') IS NULL THEN
+    CREATE TYPE pawl.claim AS (place bigint, lock bigint, @CLAIM_WIRE@);
+    CREATE TYPE pawl.ended AS (id bigint, version bigint, token bigint, sweep_at bigint,
+        packed bigint, headers bytea, body bytea, @ENDED_WIRE@);
+END IF;
 END $$;
