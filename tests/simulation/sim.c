@@ -88,7 +88,8 @@ static void proc_start(struct sim *sim, size_t at)
     config.fail_stop_argument = proc;
     struct backend *backend = hostile_toy(sim->keeper);
     SIM_CHECK(sim, backend);
-    hostile_let_pair(backend);
+    if (!sim->loads)
+        hostile_let_pair(backend);
     char *problem = NULL;
     *proc = (struct proc){.faults = hostile_faults(backend)};
     SIM_CHECK(sim, store_open_over(&config, backend, &proc->store, &problem) == STORE_OPENED);
@@ -225,6 +226,7 @@ struct sim *sim_new(const struct sim_config *config)
     sim->mutant = config->mutant;
     sim->notes = config->notes;
     sim->once = config->once;
+    sim->loads = config->loads;
     sim->n_names = 1;
     sim->random = config->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     sim->tokens = mem_zalloc(SIM_TOKENS, sizeof *sim->tokens);

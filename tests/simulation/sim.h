@@ -190,6 +190,7 @@ struct sim_config {
     bool notes;        /* what does not hold is noted: true with a mutant */
     bool once;         /* the rules have a second identity (sim_once.c) */
     bool participants; /* the upstreams complete records (sim_participant.c) */
+    bool loads;        /* no batch goes without: for a trace that counts them */
 };
 
 enum upstream_kind { UPSTREAM_PLAIN, UPSTREAM_DEDUPE, UPSTREAM_FENCE, UPSTREAM_PARTICIPANT };
@@ -356,6 +357,7 @@ struct sim {
     struct actor actors[SIM_ACTORS];
     struct operator_act operator;
     bool once;
+    bool loads;
     struct value values[SIM_VALUES];
     int n_names; /* of each rule, the last one is its own */
     int64_t renamed_at;

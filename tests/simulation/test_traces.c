@@ -147,7 +147,7 @@ static enum record_write operates(struct owner *owner, enum store_op_kind kind, 
 
 static int start(void **state)
 {
-    *state = sim_new(&(struct sim_config){.seed = 1});
+    *state = sim_new(&(struct sim_config){.seed = 1, .loads = true});
     return 0;
 }
 

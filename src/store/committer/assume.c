@@ -27,27 +27,25 @@ static bool is_plain(const struct store *c, const struct store_op *op)
     return op->kind == STORE_FINISH && is_plain_finish(op);
 }
 
-/* Under the mutex. */
-static bool may_assume(const struct store *c, int64_t boot)
+bool assume_fits(struct store *c, int64_t boot)
 {
-    return c->queue.n > 0 && is_plain(c, c->queue.first) && waiters_next(&c->waiters) > boot;
-}
-
-bool assume_may_run(struct store *c, int64_t boot)
-{
-    bool knows = c->backend->ops->pairs && c->read.boot != 0 && boot - c->read.boot < TRUST_US;
-    bool due = c->tells || c->backlog;
-    for (enum committer_due at = DUE_BEAT; at <= DUE_GAUGE; at++)
-        due |= at != DUE_LOOK && boot >= c->due[at];
-    bool may_begin = committer_state(c) == COMMITTER_UP && !atomic_load(&c->low_on_space) &&
-                     (c->registered || c->config.role == STORE_COMMAND) &&
-                     committer_closed(c, true, &c->read.terms) == STORE_DONE;
-    if (!knows || due || !may_begin)
+    if (!c->backend->ops->pairs || c->tells || committer_state(c) != COMMITTER_UP)
+        return false;
+    bool may_write =
+        !atomic_load(&c->low_on_space) && (c->registered || c->config.role == STORE_COMMAND);
+    if (committer_closed(c, may_write, &c->read.terms) != STORE_DONE)
         return false;
     mutex_lock(&c->mutex);
-    bool may = may_assume(c, boot);
+    bool fits = c->queue.n > 0 && is_plain(c, c->queue.first) && waiters_next(&c->waiters) > boot;
     mutex_unlock(&c->mutex);
-    return may;
+    return fits;
+}
+
+bool assume_is_ready(const struct store *c, int64_t boot)
+{
+    bool knows = c->read.boot != 0 && boot - c->read.boot < TRUST_US;
+    return knows && !c->backlog && boot < c->due[DUE_BEAT] && boot < c->due[DUE_SWEEP] &&
+           boot < c->due[DUE_GAUGE];
 }
 
 /* ---- what is assumed ---- */

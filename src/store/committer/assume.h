@@ -7,8 +7,9 @@
  *
  *      take -> decide -> pairs -> report          every batch that is not one of those below
  *
- *      load: the oldest operation is not plain; a waiter's time has come; a chore is due; the last
- *            batch failed; nothing was read for a second; nothing may begin
+ *      load: the oldest operation is not plain; a waiter's time has come; nothing may begin. A
+ * chore that is due, and what must be read since the last batch failed or a second has passed, are
+ * a batch without operations
  *
  * Core decides with a time that is the last one that was read, and what has passed since that batch
  * was SENT: never behind the store's. A claim begins by the store's own clock, so that its lease
@@ -21,8 +22,11 @@
 
 struct batch;
 
-/* Whether the next batch goes without a load. */
-bool assume_may_run(struct store *c, int64_t boot);
+/* Whether the oldest operation may go without a load, and all like it; and whether the next batch
+ * is for them: else a chore is due, or too little was read lately, and a batch without operations
+ * comes first; while there is a backlog of what is to be swept, one with all of them. */
+bool assume_fits(struct store *c, int64_t boot);
+bool assume_is_ready(const struct store *c, int64_t boot);
 
 /* As batch_run, which does all others. */
 enum backend_status assume_run(struct store *c, struct batch *batch);

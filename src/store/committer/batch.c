@@ -419,13 +419,14 @@ static enum backend_status run_steps(struct store *c, struct batch *batch)
         c->due[DUE_TELL] = clock_after(batch->boot, COMMITTER_RETRY_US);
         return tell_back(c, batch);
     }
-    size_t n = want_names(c, batch->boot);
+    size_t n = batch->takes_none ? 0 : want_names(c, batch->boot);
     enum backend_status status = maintain_store(c, batch, n);
     if (status == BACKEND_OK)
         status = rowset_load(&c->rows, c->backend, &apply->read);
     if (status != BACKEND_OK)
         return status;
-    take_ops(c, batch);
+    if (!batch->takes_none)
+        take_ops(c, batch);
     status = batch_decide(c, batch);
     if (status == BACKEND_OK)
         return save_batch(c, batch);

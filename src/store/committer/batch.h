@@ -21,6 +21,7 @@ struct batch {
     struct op_list decided; /* applied, not reported */
     struct op_list parked;  /* begins that met a live lease and have time to wait */
     struct op_list locked;  /* somebody's transaction holds what they would write */
+    bool takes_none;        /* it only reads, and does what is due */
     bool refused;           /* something of it cannot be written now */
     int64_t boot;           /* when it began */
     struct backend_chores chores;

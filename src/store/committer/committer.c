@@ -146,11 +146,11 @@ static enum backend_status rest_backend(const struct store *c)
 
 static void run_batch(struct store *c, int64_t boot)
 {
-    struct batch batch = {.boot = boot};
+    bool assumes = assume_fits(c, boot), ready = assume_is_ready(c, boot);
+    struct batch batch = {.boot = boot, .takes_none = assumes && !ready && !c->backlog};
     if (atomic_load(&c->busy_since) == 0)
         atomic_store(&c->busy_since, boot);
-    enum backend_status status =
-        assume_may_run(c, boot) ? assume_run(c, &batch) : batch_run(c, &batch);
+    enum backend_status status = assumes && ready ? assume_run(c, &batch) : batch_run(c, &batch);
     committer_note_back(c);
     c->read = status == BACKEND_OK ? batch.apply.read : (struct backend_read){0};
     if (status != BACKEND_OK) {
