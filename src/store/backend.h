@@ -181,10 +181,9 @@ struct backend_save {
         *sets; /* and what they are from now on, with its one group; NULL: the same */
 
     struct backend_counts counts; /* afterwards */
-    int64_t
-        version;  /* afterwards: of the rows that it wrote; 0: the backend needs none for pairs */
-    int64_t at;   /* afterwards, of pairs: when what it claimed has begun */
-    bool changed; /* afterwards: anything was written, by its maintain or by it */
+    int64_t version;              /* afterwards: of the rows that it wrote; 0: it has no pairs */
+    int64_t at;                   /* afterwards, of pairs: when what it claimed has begun */
+    bool changed;                 /* afterwards: anything was written, by its maintain or by it */
 };
 
 /* An acquisition whose end is waited for. */
@@ -219,10 +218,10 @@ struct backend_ops {
     /* load and save in one, for begins that assume that nothing has their key, and finishes that
      * assume their row as its last version. Their tokens are 1 and more; `read`, which has what the
      * last load or pairs read, gets what this one reads, and as `token` what 1 stands for. What is
-     * claimed begins at save->at, by the store's clock, whatever was assumed. A
-     * group that is more than that, or whose assumption is not so, is a GROUP_CONFLICT; where
-     * nothing could be tried, all are, and `read` stays. It holds no lock afterwards. NULL: the
-     * backend has no such thing. */
+     * claimed begins at save->at, by the store's clock, whatever was assumed. A group that is more
+     * than that, or whose assumption is not so, is a GROUP_CONFLICT; where nothing could be tried,
+     * all are, and `read` stays. It holds no lock afterwards. NULL: the backend has no such thing.
+     */
     enum backend_status (*pairs)(struct backend *backend, struct backend_save *save,
                                  struct backend_read *read);
     /* After the owners of a committed batch were woken: what may wait. NULL: nothing does. */
@@ -289,6 +288,7 @@ struct backend {
     bool has_clock;       /* store time is its own, and not made of this machine's clocks */
     bool has_round_trips; /* a batch costs some, however small it is: it is worth while to wait */
     bool lacks_terms;     /* they are all 0, and cannot be set */
+    bool lacks_pairs;     /* this process may not use them */
     unsigned char secret[DIGEST_SIZE];
     struct backend_back back;
     struct weakness weakness;           /* as it was seen last: at the start, or by a maintain with

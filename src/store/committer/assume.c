@@ -29,7 +29,8 @@ static bool is_plain(const struct store *c, const struct store_op *op)
 
 bool assume_fits(struct store *c, int64_t boot)
 {
-    if (!c->backend->ops->pairs || c->tells || committer_state(c) != COMMITTER_UP)
+    if (!c->backend->ops->pairs || c->backend->lacks_pairs || c->tells ||
+        committer_state(c) != COMMITTER_UP)
         return false;
     bool may_write =
         !atomic_load(&c->low_on_space) && (c->registered || c->config.role == STORE_COMMAND);

@@ -7,9 +7,9 @@
  *
  *      take -> decide -> pairs -> report          every batch that is not one of those below
  *
- *      load: the oldest operation is not plain; a waiter's time has come; nothing may begin. A
- * chore that is due, and what must be read since the last batch failed or a second has passed, are
- * a batch without operations
+ *      load    the oldest operation is not plain; a waiter's time has come; nothing may begin
+ *      a batch without operations
+ *              a chore is due; the last batch failed; nothing was read for a second
  *
  * Core decides with a time that is the last one that was read, and what has passed since that batch
  * was SENT: never behind the store's. A claim begins by the store's own clock, so that its lease

@@ -438,7 +438,8 @@ enum backend_status batch_conclude(struct store *c, struct batch *batch, enum ba
 {
     if (status == BACKEND_OK) {
         undo_unsaved(batch);
-        note_versions(batch);
+        if (batch->save.version != 0)
+            note_versions(batch);
     }
     rowset_reset(&c->rows);
     return status;

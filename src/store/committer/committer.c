@@ -144,7 +144,8 @@ static enum backend_status rest_backend(const struct store *c)
     return c->backend->ops->rest ? c->backend->ops->rest(c->backend) : BACKEND_OK;
 }
 
-static void run_batch(struct store *c, int64_t boot)
+/* Whether it did what had to come before one with operations. */
+static bool run_batch(struct store *c, int64_t boot)
 {
     bool assumes = assume_fits(c, boot), ready = assume_is_ready(c, boot);
     struct batch batch = {.boot = boot, .takes_none = assumes && !ready && !c->backlog};
@@ -155,7 +156,7 @@ static void run_batch(struct store *c, int64_t boot)
     c->read = status == BACKEND_OK ? batch.apply.read : (struct backend_read){0};
     if (status != BACKEND_OK) {
         handle_failure(c, &batch, status);
-        return;
+        return false;
     }
     CRASH_POINT(after_commit);
     move_state(c, committer_writes_wait(c, boot) ? COMMITTER_READS : COMMITTER_COMMITTED);
@@ -170,9 +171,10 @@ static void run_batch(struct store *c, int64_t boot)
     status = rest_backend(c);
     if (status == BACKEND_FATAL) {
         handle_failure(c, &batch, status);
-        return;
+        return false;
     }
     atomic_store(&c->busy_since, 0);
+    return batch.takes_none;
 }
 
 /* ---- what is due, and when ---- */
@@ -247,7 +249,8 @@ bool committer_step(struct store *c)
         return false;
     if (!register_late(c, boot))
         return true;
-    run_batch(c, boot);
+    if (run_batch(c, boot))
+        (void)run_batch(c, clock_boot_us());
     return !stuck;
 }
 

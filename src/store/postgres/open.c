@@ -165,6 +165,8 @@ struct backend *postgres_backend_open(const struct store_config *config,
     postgres->backend = (struct backend){.ops = &postgres_ops,
                                          .has_clock = true,
                                          .has_round_trips = true,
+                                         /* It keeps no mark, by which what is unsure is fenced. */
+                                         .lacks_pairs = config->role == STORE_COMMAND,
                                          .outcome_max = POSTGRES_OUTCOME_MAX,
                                          .space.free = UINT64_MAX,
                                          .odd_rows = buf_make(SIZE_MAX),

@@ -4,6 +4,7 @@
  * says. Whatever is more than plain is left to load and save, and so is all of a batch that the
  * server refuses, for one row or for another one's lock: save_apart finds out which.
  */
+#include "base/check.h"
 #include "base/crash.h"
 #include "store/postgres/postgres.h"
 
@@ -201,8 +202,8 @@ enum backend_status postgres_pairs(struct backend *backend, struct backend_save 
         group->result = GROUP_CONFLICT;
         any |= plain_change(postgres, group, true) || plain_change(postgres, group, false);
     }
-    bool has_mark = backend->self.role != STORE_COMMAND; /* by which what is unsure is fenced */
-    if (postgres->must_commit || postgres->must_fence || postgres->cannot_pair || !has_mark || !any)
+    CHECK(!backend->lacks_pairs);
+    if (postgres->must_commit || postgres->must_fence || postgres->cannot_pair || !any)
         return BACKEND_OK;
     CRASH_POINT(before_commit);
     int64_t sent_at = clock_boot_us();
