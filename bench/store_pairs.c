@@ -344,18 +344,22 @@ static bool read_seconds(const char *text, int64_t *ret_us)
 
 int main(int argc, char **argv)
 {
-    int64_t records = 1000000, span_us = 5 * CLOCK_US_PER_S, only = 0;
-    bool ok = argc >= 2 && argc <= 5 && (argc < 3 || read_number(argv[2], &records)) &&
+    int64_t records = 1000000, span_us = 5 * CLOCK_US_PER_S, only = 0, sessions = 1;
+    bool ok = argc >= 2 && argc <= 6 && (argc < 3 || read_number(argv[2], &records)) &&
               (argc < 4 || read_seconds(argv[3], &span_us)) &&
-              (argc < 5 || (read_number(argv[4], &only) && only <= IN_FLIGHT_MAX));
+              (argc < 5 || (read_number(argv[4], &only) && only <= IN_FLIGHT_MAX)) &&
+              (argc < 6 || (read_number(argv[5], &sessions) && sessions <= STORE_SESSIONS_MOST));
     if (!ok) {
-        fputs("usage: store_pairs STORE [RECORDS [SECONDS [IN_FLIGHT]]]; 0 seconds: only fill\n",
-              stderr);
+        fputs(
+            "usage: store_pairs STORE [RECORDS [SECONDS [IN_FLIGHT [SESSIONS]]]]; 0 seconds: only "
+            "fill; 0 in flight: 1, 16, 64, 256; 0 sessions: by what is in flight\n",
+            stderr);
         return 2;
     }
     struct store_config config = store_config_default();
     config.path = argv[1];
     config.role = STORE_SERVE;
+    config.sessions = (size_t)sessions;
     struct store *store = NULL;
     char *problem MEM_AUTO = NULL;
     if (store_open(&config, &store, &problem) != STORE_OPENED) {

@@ -33,6 +33,7 @@ struct config_sections {
 struct config {
     struct gateway_settings gateway; /* with one reference to its rules */
     struct store_limits store_limits;
+    size_t store_sessions; /* 0: by what is in flight */
     struct webhook_settings webhooks;
     struct inbox_settings inbox;
     struct url_authority upstream; /* of `upstream: http://host[:port]`; empty host: none, so

@@ -109,6 +109,9 @@
     X(store_timeout, OPTION_TOP, config, store_limits.timeout_us, duration, MS, HOUR, "10s",       \
       "while a transaction of the store takes longer, requests are handled as `store_down` says; " \
       "/readyz and pawl_store_up react after 5s")                                                  \
+    X(store_sessions, OPTION_AT_START, config, store_sessions, sessions, 1, 8, "1",                \
+      "sessions with PostgreSQL; auto: one for each 128 operations in flight, up to 8; a SQLite "  \
+      "store has one")                                                                             \
     X(retry_after, OPTION_TOP | OPTION_GATEWAY, config, gateway.retry_after_us, duration, 0, HOUR, \
       "1s", "Retry-After of the error `in_progress`")                                              \
     X(max_connections, OPTION_AT_START | OPTION_GATEWAY, config, gateway.max_connections, count,   \
@@ -344,7 +347,7 @@
 #define CONFIG_GROUPS(X)                                                                           \
     X("upstream|upstream_tls|resolve|connect_timeout|upstream_idle|read_timeout")                  \
     X("listen|trust_forwarded|public_url|max_connections|max_connections_per_address")             \
-    X("store|accept_weaker|store_timeout|store_down|disk_reserve|cache")                           \
+    X("store|accept_weaker|store_timeout|store_sessions|store_down|disk_reserve|cache")            \
     X("admin|admin_token|log_keys|policy")                                                         \
     X("tenant|trust_tenant|secret|authorize|authorize_host")                                       \
     X("drain_delay|drain")                                                                         \

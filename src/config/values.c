@@ -63,6 +63,7 @@ static const struct type {
     {read_bodies, "size", &sizes, OPTION_IS_SIZE},
     {read_cache, "size", &sizes, OPTION_IS_SIZE},
     {read_count, "number", &numbers, OPTION_IS_SIZE},
+    {read_sessions, "number", &numbers, OPTION_IS_SIZE},
     {read_probe_status, "number", &numbers},
     {read_bool, "boolean", NULL, OPTION_IS_BOOL},
     {read_listen, "address", NULL, OPTION_IS_ADDRESS},
@@ -283,6 +284,14 @@ OPTION_READER(count)
     uint64_t value;
     if (number_of(reader, option, node, &value))
         *(size_t *)field = (size_t)value;
+}
+
+OPTION_READER(sessions)
+{
+    if (node->kind == NODE_SCALAR && slice_eq(node->text, SLICE("auto")))
+        *(size_t *)field = 0;
+    else
+        read_count(reader, option, node, field);
 }
 
 OPTION_READER(probe_status)

@@ -244,11 +244,14 @@ struct backend_ops {
                                  int64_t now, int64_t *ret_next);
 
     /* Outside a batch: which of these acquisitions have ended, by whomever, in one question for all
-     * of them. It may leave out what was committed by this process. */
+     * of them. It may leave out what this backend committed. */
     enum backend_status (*look)(struct backend *backend, struct backend_watch *watches, size_t n);
     /* Outside a batch: how many other processes that serve or drain are seen to have it open. NULL:
      * nobody knows. */
     size_t (*others)(struct backend *backend);
+    /* One more on the same store, for another thread, the so manieth; it connects once it is used.
+     * NULL: no memory. Without it the store takes one at a time. */
+    struct backend *(*another)(const struct backend *backend, size_t number);
     void (*close)(struct backend *backend);
 };
 

@@ -222,6 +222,7 @@ struct store_result {
 struct store_links {
     struct digest named; /* key_hash as it was submitted */
     atomic_int state;
+    atomic_size_t committer; /* whose queue or batch it is in: of the store's, by its place */
     struct store_op *next;
     struct store_op *prev;
     int64_t wake_at;      /* waiting, locked: when it is decided again */
@@ -234,6 +235,7 @@ struct store_links {
     size_t same_key;             /* of the first one: how many its key has */
     struct backend_group *group; /* what it changed, in its batch */
     int64_t act; /* the row of the audit that says that it was done; 0: it was not tried yet */
+    bool ended;  /* it changed its record: whoever waits for that decides again */
     bool unsure; /* under the mutex: it may have been committed: it is not taken back */
     bool loads;  /* it was decided without a load, and what was assumed is not so */
     bool waits;

@@ -19,6 +19,8 @@ struct store_limits {
  * that ends with the process. The numbers are kept. */
 enum store_role { STORE_COMMAND, STORE_SERVE, STORE_DRAINER };
 
+#define STORE_SESSIONS_MOST 8
+
 struct table;
 
 struct store_config {
@@ -28,10 +30,12 @@ struct store_config {
     bool counts_others;  /* processes that have it open: store_others */
     bool accepts_weaker; /* one that may lose what it acknowledged is good enough */
     enum store_role role;
-    bool owns_sqlite; /* nothing else in this process uses SQLite; without it, only where the role
-                         says so */
-    bool no_thread;   /* the caller steps the committer by hand (simulation) */
-    size_t max_queued;
+    bool owns_sqlite;  /* nothing else in this process uses SQLite; without it, only where the role
+                          says so */
+    bool no_thread;    /* the caller steps the committer by hand (simulation) */
+    size_t max_queued; /* a session */
+    size_t sessions;   /* 0: by what is in flight, up to STORE_SESSIONS_MOST; more than a backend
+                          has are one */
     struct store_limits limits;
     int checkpoint_pages;              /* of the WAL, at which it is checkpointed; 0: 1000 */
     const struct table *const *tables; /* NULL behind the last */

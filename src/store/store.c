@@ -2,8 +2,10 @@
 #include "store/store.h"
 
 #include "base/check.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
 #include "store/committer/committer.h"
+#include "store/committer/sessions.h"
 #include "store/same.h"
 #include "store/tables/events.h"
 #include "store/tables/identity.h"
@@ -49,6 +51,7 @@ struct store_config store_config_default(void)
     const char *accepts = getenv("PAWL_ACCEPT_WEAKER");
     return (struct store_config){
         .max_queued = 16384,
+        .sessions = 1,
         .limits = {.max_waiting = 10000,
                    .max_waiting_per_key = 2000,
                    .timeout_us = 10 * CLOCK_US_PER_S},
@@ -57,49 +60,75 @@ struct store_config store_config_default(void)
     };
 }
 
-static void run_committer(void *argument)
+static bool register_first(struct store *store, char **ret_problem)
 {
-    struct store *store = argument;
-    while (!committer_stopped(store)) {
-        committer_collect(store);
-        if (!committer_step(store))
-            committer_wait(store);
-    }
+    struct committer *first = store->committers[0];
+    int64_t until = clock_after(clock_boot_us(), store->config.limits.timeout_us);
+    enum backend_status status = committer_register(first);
+    while ((status == BACKEND_BUSY || status == BACKEND_UNSURE) && clock_boot_us() < until)
+        status = committer_register(first);
+    if (status == BACKEND_OK || status == BACKEND_FULL)
+        return committer_may_go_on(first, ret_problem);
+    *ret_problem = mem_copy(first->backend->problem, strlen(first->backend->problem));
+    return false;
 }
 
-static bool start_committer(struct store *store, const struct store_config *config,
-                            char **ret_problem)
+/* Commands do one thing after the other. */
+static bool add_committers(struct store *store)
 {
-    int64_t until = clock_after(clock_boot_us(), config->limits.timeout_us);
-    enum backend_status status = committer_register(store);
-    while ((status == BACKEND_BUSY || status == BACKEND_UNSURE) && clock_boot_us() < until)
-        status = committer_register(store);
-    if (status != BACKEND_OK && status != BACKEND_FULL) {
-        *ret_problem = mem_copy(store->backend->problem, strlen(store->backend->problem));
+    struct backend *backend = store->committers[0]->backend;
+    size_t wanted = store->config.sessions > 0 ? store->config.sessions : STORE_SESSIONS_MOST;
+    if (!backend->ops->another || store->config.role == STORE_COMMAND)
+        wanted = 1;
+    CHECK(wanted <= STORE_SESSIONS_MOST);
+    while (store->n < wanted) {
+        struct backend *another = backend->ops->another(backend, store->n + 1);
+        if (another && committer_new(store, another))
+            continue;
+        if (another)
+            another->ops->close(another);
         return false;
     }
-    if (!committer_may_go_on(store, ret_problem))
+    return true;
+}
+
+static bool start_store(struct store *store, char **ret_problem)
+{
+    struct backend *backend = store->committers[0]->backend;
+    store->key = digest_key_of(store_secret(store));
+    if (!register_first(store, ret_problem) || !add_committers(store))
         return false;
-    if (config->counts_others && store->backend->ops->others)
-        store->others = store->backend->ops->others(store->backend);
-    if (config->no_thread)
-        return true;
-    store->has_thread = thread_start(&store->thread, "pawl-store", run_committer, store);
-    return store->has_thread;
+    if (store->config.counts_others && backend->ops->others)
+        store->others = backend->ops->others(backend);
+    return sessions_start(store->committers[0]);
+}
+
+static struct store *new_store(const struct store_config *config)
+{
+    struct store *store = mem_zalloc(1, sizeof *store);
+    if (!store)
+        return NULL;
+    store->config = *config;
+    store->self = (int64_t)(random_u64() >> 2) | 1;
+    atomic_init(&store->active, 1);
+    atomic_init(&store->timeout_us, config->limits.timeout_us);
+    atomic_init(&store->disk_reserve, config->limits.disk_reserve);
+    atomic_init(&store->offset, -clock_boot_us());
+    return store;
 }
 
 enum store_open_result store_open_over(const struct store_config *config, struct backend *backend,
                                        struct store **ret_store, char **ret_problem)
 {
     *ret_problem = NULL;
-    struct store *store = committer_new(config, backend);
-    if (!store)
+    struct store *store = new_store(config);
+    bool made = store && committer_new(store, backend);
+    if (!made)
         backend->ops->close(backend);
-    if (!store || !start_committer(store, config, ret_problem)) {
-        committer_free(store);
+    if (!made || !start_store(store, ret_problem)) {
+        store_close(store);
         return STORE_OPEN_FAILED;
     }
-    store->key = digest_key_of(store_secret(store));
     *ret_store = store;
     return STORE_OPENED;
 }
@@ -115,7 +144,7 @@ bool store_is_url(const char *path)
 
 const char *store_place(const struct store *store)
 {
-    return store->backend->place;
+    return store->committers[0]->backend->place;
 }
 
 void store_schema(struct buf *sql)
@@ -138,12 +167,8 @@ void store_close(struct store *store)
 {
     if (!store)
         return;
-    committer_stop(store);
-    if (store->has_thread)
-        thread_join(&store->thread);
-    else
-        run_committer(store);
-    committer_free(store);
+    sessions_end(store);
+    mem_free(store);
 }
 
 void store_await(struct store *store, struct store_op *op, struct parker *parker,
@@ -180,14 +205,14 @@ int64_t store_now(const struct store *store)
 int64_t store_now_at(const struct store *store, int64_t boot_us)
 {
     int64_t marked = atomic_load(&store->offset) + boot_us;
-    if (store->backend->has_clock)
+    if (store->committers[0]->backend->has_clock)
         return marked;
     return record_store_time(clock_wall_us(), marked, 0);
 }
 
 struct slice store_secret(const struct store *store)
 {
-    return slice_make(store->backend->secret, DIGEST_SIZE);
+    return slice_make(store->committers[0]->backend->secret, DIGEST_SIZE);
 }
 
 const struct digest_key *store_digest_key(const struct store *store)
@@ -204,9 +229,11 @@ struct digest store_key_hash(const struct store *store, struct slice tenant, str
 
 int64_t store_forgets(const struct store *store, int64_t *ret_seen_at)
 {
-    /* The mark is read first: a newer count with an older mark only asks the store once more. */
-    *ret_seen_at = atomic_load(&store->seen_at);
-    return atomic_load(&store->memory);
+    /* The marks are read first: a newer count with an older mark only asks the store once more. */
+    *ret_seen_at = atomic_load(&store->committers[0]->seen_at);
+    for (size_t i = 1; i < store->n; i++)
+        *ret_seen_at = clock_last(*ret_seen_at, atomic_load(&store->committers[i]->seen_at));
+    return committer_memory(store, NULL);
 }
 
 size_t store_others(const struct store *store)
@@ -216,22 +243,33 @@ size_t store_others(const struct store *store)
 
 bool store_is_alone(const struct store *store)
 {
-    return store->backend->is_alone;
+    return store->committers[0]->backend->is_alone;
 }
 
 bool store_is_dead(const struct store *store)
 {
-    return committer_state(store) == COMMITTER_DEAD;
+    for (size_t i = 0; i < store->n; i++)
+        if (committer_state(store->committers[i]) == COMMITTER_DEAD)
+            return true;
+    return false;
 }
 
+/* Of the first one that is not up; else what it was last. */
 void store_problem(struct store *store, struct buf *buf)
 {
-    mutex_lock(&store->mutex);
-    buf_add_str(buf, store->problem);
-    mutex_unlock(&store->mutex);
+    struct committer *c = store->committers[0];
+    for (size_t i = store->n; i-- > 0;)
+        if (committer_state(store->committers[i]) != COMMITTER_UP)
+            c = store->committers[i];
+    mutex_lock(&c->mutex);
+    buf_add_str(buf, c->problem);
+    mutex_unlock(&c->mutex);
 }
 
 bool store_step(struct store *store)
 {
-    return committer_step(store);
+    bool worked = false;
+    for (size_t i = 0; i < store->started; i++)
+        worked = sessions_step(store->committers[i]) || worked;
+    return worked;
 }

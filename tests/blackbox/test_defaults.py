@@ -257,7 +257,8 @@ def test_default_errors_are_application_json(pawl):
 
 @pytest.mark.parametrize("option, value", [
     ("max_in_flight_per_tenant", "0"),
-    ("cache", "auto"), ("store_timeout", "10s"), ("max_buffered", "auto"), ("drain", "25s"),
+    ("cache", "auto"), ("store_timeout", "10s"), ("store_sessions", "1"),
+    ("max_buffered", "auto"), ("drain", "25s"),
     ("roster_gone", "24h"),
     ("drain_delay", "0s"), ("upstream_idle", "1s"), ("max_request_body", "1MiB"),
     ("max_response_body", "1MiB"), ("max_waiting", "10000"), ("max_waiting_per_key", "2000"),

@@ -18,6 +18,7 @@
 
 struct stand {
     struct store *store;
+    struct committer *committer; /* its only one */
     struct hostile_faults *faults;
     int64_t now;
     uint64_t next_key;
@@ -62,9 +63,9 @@ static void open_stand(struct stand *stand)
     struct backend *backend = hostile_toy(NULL);
     assert_non_null(backend);
     stand->faults = hostile_faults(backend);
-    stand->store = committer_new(&config, backend);
-    assert_non_null(stand->store);
-    assert_int_equal(committer_register(stand->store), BACKEND_OK);
+    char *problem = NULL;
+    assert_int_equal(store_open_over(&config, backend, &stand->store, &problem), STORE_OPENED);
+    stand->committer = stand->store->committers[0];
     stand->first = begin(stand);
     store_submit(stand->store, &stand->first);
     (void)store_step(stand->store);
@@ -79,7 +80,7 @@ static void meet(struct stand *stand, enum committer_event event)
         [COMMITTER_HELD_UP] = BACKEND_BUSY,
         [COMMITTER_FAILED] = BACKEND_FATAL,
     };
-    struct store *c = stand->store;
+    struct committer *c = stand->committer;
     if (event != COMMITTER_READS)
         pass(stand, SECOND);
     atomic_store(&stand->faults->gone, event == COMMITTER_LOST);
@@ -90,10 +91,10 @@ static void meet(struct stand *stand, enum committer_event event)
         op = (struct store_op){.kind = STORE_EXTEND,
                                .key_hash = stand->first.key_hash,
                                .writing.token = stand->first.result.record.token};
-    store_submit(c, &op);
-    (void)store_step(c);
+    store_submit(stand->store, &op);
+    (void)store_step(stand->store);
     atomic_store(&stand->faults->next_save, BACKEND_OK);
-    bool ended = store_op_ended(&op) || store_withdraw(c, &op, false);
+    bool ended = store_op_ended(&op) || store_withdraw(stand->store, &op, false);
     assert_true(ended);
 }
 
@@ -105,7 +106,7 @@ static void bring(struct stand *stand, enum committer_state state)
         [COMMITTER_DEAD] = COMMITTER_FAILED,
     };
     meet(stand, ways[state]);
-    assert_int_equal(committer_state(stand->store), state);
+    assert_int_equal(committer_state(stand->committer), state);
 }
 
 static void walk(enum committer_state from, enum committer_event event)
@@ -115,10 +116,9 @@ static void walk(enum committer_state from, enum committer_event event)
     bring(&stand, from);
     enum committer_state wanted = committer_next(from, event);
     meet(&stand, event);
-    assert_int_equal(committer_state(stand.store), wanted);
+    assert_int_equal(committer_state(stand.committer), wanted);
     assert_int_equal(stand.stops, wanted == COMMITTER_DEAD);
-    committer_stop(stand.store);
-    committer_free(stand.store);
+    store_close(stand.store);
     clock_test_set(0, 0);
 }
 
@@ -142,7 +142,7 @@ static void nothing_is_applied_any_more_once_it_is_dead(void **state)
     store_submit(stand.store, &op);
     assert_int_equal(op.result.status, STORE_DEAD);
     assert_false(store_step(stand.store));
-    committer_free(stand.store);
+    store_close(stand.store);
     clock_test_set(0, 0);
 }
 

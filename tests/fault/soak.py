@@ -46,6 +46,7 @@ REMEMBERED = 500  # of each client: answers that it asks for once more
 UNKNOWN = "CONFLICT.idempotency.outcome_unknown"
 _RULE = """
 tenant: none
+store_sessions: 3
 defaults: {lease: 10s, timeout: 10s}
 rules:
   - name: refunds.create

@@ -15,6 +15,7 @@ CONFIG = """
 tenant: none
 threads: 1
 store_timeout: 2s
+store_sessions: 3
 rules:
   - {name: refunds.create, match: POST /refunds, timeout: 5s}
 """

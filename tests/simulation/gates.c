@@ -156,6 +156,7 @@ static void gate_start(struct gate *gate)
     char *problem MEM_AUTO = NULL;
     config.no_thread = true;
     config.role = gate->at == 0 ? STORE_SERVE : gate->at == 1 ? STORE_DRAINER : STORE_COMMAND;
+    config.sessions = gate->world->seed % 2 + 1;
     config.fail_stop = note_fail_stop;
     config.fail_stop_argument = gate;
     world->kind->configure(gate, &config);

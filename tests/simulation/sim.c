@@ -82,6 +82,7 @@ static void proc_start(struct sim *sim, size_t at)
     struct store_config config = store_config_default();
     config.no_thread = true;
     config.role = at == 0 ? STORE_SERVE : STORE_COMMAND;
+    config.sessions = sim->seed % 2 + 1;
     config.limits.max_waiting = 5;
     config.limits.max_waiting_per_key = 3;
     config.fail_stop = note_fail_stop;

@@ -22,7 +22,9 @@ struct hostile {
     uint64_t random;
     bool waits;
     bool beats; /* the batch under way */
-    struct hostile_faults faults;
+    struct backend_ops ops;
+    struct hostile_faults *faults; /* of all that it came from another one of */
+    struct hostile_faults own_faults;
     struct holds *holds;
 };
 
@@ -41,9 +43,9 @@ static enum backend_status leave(struct backend *backend, enum backend_status st
     const struct backend *behind = hostile->behind;
     backend->clock = behind->clock;
     backend->space = behind->space;
-    uint64_t size = atomic_load(&hostile->faults.space_size);
+    uint64_t size = atomic_load(&hostile->faults->space_size);
     if (size > 0)
-        backend->space = (struct backend_space){atomic_load(&hostile->faults.space_free), size};
+        backend->space = (struct backend_space){atomic_load(&hostile->faults->space_free), size};
     backend->checkpoints = behind->checkpoints;
     memcpy(backend->problem, behind->problem, sizeof backend->problem);
     return status;
@@ -137,7 +139,7 @@ static bool may_repeat(const struct backend_group *group)
 static void refuse_some(struct hostile *hostile, struct backend_save *save)
 {
     const struct holds *holds = lock_holds(hostile);
-    bool refuses = save->groups && atomic_exchange(&hostile->faults.refuses, false);
+    bool refuses = save->groups && atomic_exchange(&hostile->faults->refuses, false);
     for (struct backend_group **link = &save->groups, *group = *link; group; group = *link) {
         bool held = meets_hold(holds, group);
         bool locks = held || (hostile->waits && may_lock(group) && happens(hostile, 6));
@@ -146,7 +148,7 @@ static void refuse_some(struct hostile *hostile, struct backend_save *save)
                         : refuses ? GROUP_REFUSED
                         : refused ? GROUP_CONFLICT
                                   : GROUP_OK;
-        atomic_fetch_add(&hostile->faults.locked, held);
+        atomic_fetch_add(&hostile->faults->locked, held);
         if (refused)
             *link = group->next;
         else
@@ -160,7 +162,7 @@ static enum backend_status result_of(struct hostile *hostile, const struct backe
 {
     enum backend_status status = BACKEND_OK;
     if (save->groups || save->registers || hostile->beats)
-        status = (enum backend_status)atomic_exchange(&hostile->faults.next_save, BACKEND_OK);
+        status = (enum backend_status)atomic_exchange(&hostile->faults->next_save, BACKEND_OK);
     void *probe MEM_AUTO = mem_alloc(1); /* it runs out before anything is written, or not at all */
     return probe ? status : BACKEND_NO_MEMORY;
 }
@@ -184,7 +186,7 @@ static bool refuse_all(struct hostile *hostile, const struct backend_save *save,
 static enum backend_status hostile_save(struct backend *backend, struct backend_save *save)
 {
     struct hostile *hostile = (struct hostile *)backend;
-    struct hostile_faults *faults = &hostile->faults;
+    struct hostile_faults *faults = hostile->faults;
     struct backend *behind = enter(backend);
     enum backend_status instead;
     if (refuse_all(hostile, save, &instead)) {
@@ -204,7 +206,7 @@ static enum backend_status hostile_pairs(struct backend *backend, struct backend
                                          struct backend_read *read)
 {
     struct hostile *hostile = (struct hostile *)backend;
-    struct hostile_faults *faults = &hostile->faults;
+    struct hostile_faults *faults = hostile->faults;
     struct backend *behind = enter(backend);
     enum backend_status instead;
     for (struct backend_group *group = save->groups; group; group = group->next)
@@ -231,7 +233,7 @@ static enum backend_status hostile_maintain(struct backend *backend, struct back
 {
     struct hostile *hostile = (struct hostile *)backend;
     struct backend *behind = enter(backend);
-    if (atomic_load(&hostile->faults.gone))
+    if (atomic_load(&hostile->faults->gone))
         return BACKEND_AWAY;
     size_t sweep_most = chores->sweep_most;
     chores->sweep_most = lock_holds(hostile)->n > 0 ? 0 : sweep_most;
@@ -239,7 +241,7 @@ static enum backend_status hostile_maintain(struct backend *backend, struct back
     enum backend_status status = leave(backend, behind->ops->maintain(behind, chores));
     chores->sweep_most = sweep_most;
     hostile->beats = chores->beat;
-    atomic_fetch_add(&hostile->faults.beats, chores->beaten);
+    atomic_fetch_add(&hostile->faults->beats, chores->beaten);
     return status;
 }
 
@@ -259,9 +261,10 @@ static enum backend_status hostile_load(struct backend *backend, struct backend_
     ret_read->token = token > 0 ? token : ret_read->token;
     ret_read->n_tokens = most > 0 ? most : ret_read->n_tokens;
     void (*then)(void *) = faults->loaded;
-    faults->loaded = NULL;
-    if (then)
+    if (then) {
+        faults->loaded = NULL;
         then(faults->argument);
+    }
     return BACKEND_OK;
 }
 
@@ -337,11 +340,9 @@ static const struct backend_ops hostile_ops = {
 
 void hostile_let_pair(struct backend *backend)
 {
-    static struct backend_ops ops;
-    ops = hostile_ops;
-    ops.pairs = hostile_pairs;
-    CHECK(((struct hostile *)backend)->behind->ops->pairs);
-    backend->ops = &ops;
+    struct hostile *hostile = (struct hostile *)backend;
+    CHECK(hostile->behind->ops->pairs);
+    hostile->ops.pairs = hostile_pairs;
 }
 
 static struct holds *make_holds(void)
@@ -357,7 +358,9 @@ static struct backend *open_over(struct backend *behind, struct holds *holds)
     struct hostile *hostile = calloc(1, sizeof *hostile);
     CHECK(hostile);
     hostile->backend = *behind;
-    hostile->backend.ops = &hostile_ops;
+    hostile->ops = hostile_ops;
+    hostile->backend.ops = &hostile->ops;
+    hostile->faults = &hostile->own_faults;
     hostile->behind = behind;
     hostile->holds = holds;
     mutex_lock(&holds->mutex);
@@ -374,13 +377,27 @@ struct backend *hostile_over(struct backend *behind, uint64_t seed, bool waits)
     return &hostile->backend;
 }
 
+/* What is told to the first one happens to any. */
+static struct backend *hostile_another(const struct backend *backend, size_t number)
+{
+    const struct hostile *first = (const struct hostile *)backend;
+    CHECK(number > 1);
+    struct hostile *hostile = (struct hostile *)open_over(toy_open(first->behind), first->holds);
+    hostile->ops = first->ops;
+    hostile->faults = first->faults;
+    return &hostile->backend;
+}
+
 struct backend *hostile_toy(struct backend *with)
 {
     const struct hostile *other = (const struct hostile *)with;
-    return open_over(toy_open(with ? other->behind : NULL), with ? other->holds : make_holds());
+    struct hostile *hostile = (struct hostile *)open_over(toy_open(with ? other->behind : NULL),
+                                                          with ? other->holds : make_holds());
+    hostile->ops.another = hostile_another;
+    return &hostile->backend;
 }
 
 struct hostile_faults *hostile_faults(struct backend *backend)
 {
-    return &((struct hostile *)backend)->faults;
+    return ((struct hostile *)backend)->faults;
 }

@@ -455,8 +455,8 @@ static void describe(const struct config *config, struct buf *buf)
                config->store_limits.max_waiting_per_key, (uintmax_t)config->gateway.max_buffered,
                (uintmax_t)config->cache, (uintmax_t)config->store_limits.disk_reserve,
                config->gateway.unmatched_refuse);
-    buf_printf(buf, "%d %zu %.*s\n", config->gateway.policy_off, config->gateway.cors.n,
-               SLICE_ARG(config->gateway.public_url));
+    buf_printf(buf, "%zu %d %zu %.*s\n", config->store_sessions, config->gateway.policy_off,
+               config->gateway.cors.n, SLICE_ARG(config->gateway.public_url));
     for (size_t i = 0; i < config->gateway.rules->n; i++)
         describe_rule(&config->gateway.rules->rules[i], buf);
 }

@@ -54,6 +54,7 @@ static bool start(void **self, struct daemon *daemon, char **ret_problem)
     wanted.may_be_foreign = !config_has_gateway(daemon->config);
     wanted.accepts_weaker = daemon->config->accept_weaker;
     wanted.limits = daemon->config->store_limits;
+    wanted.sessions = daemon->config->store_sessions;
     wanted.fail_stop = fail_stop;
     wanted.fail_stop_argument = &daemon->log;
     if (!check_store_fits(daemon->config, wanted.path, ret_problem) ||

@@ -52,7 +52,7 @@ void apply_report(const struct apply *apply, struct store_op *op, const struct s
     result->record = row->record;
     result->row = row->id;
     result->store_now = apply->world.now;
-    result->forgets = backend_memory(apply->backend, apply->read.forgets);
+    result->forgets = apply->others_memory + backend_memory(apply->backend, apply->read.forgets);
     result->decided_at = apply->boot;
     result->lease = record_lease(&row->record, &apply->world, NULL);
     result->lease_left_us = 0;

@@ -20,6 +20,7 @@ struct apply {
     int64_t boot;   /* boot time, read before world.now */
     bool may_write; /* false: begins that would write are refused (disk reserve, outcomes wait) */
     enum store_status closed; /* what a begin ends as that would write; STORE_DONE: none does */
+    int64_t others_memory;    /* committer_memory, before the load */
     int64_t lost_up_to;       /* owners up to that token may hold what the store lost */
     bool lags; /* the last operation changed nothing, for want of a token above its record's */
 };

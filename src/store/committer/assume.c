@@ -17,7 +17,7 @@ static bool is_plain_finish(const struct store_op *op)
 }
 
 /* It has one name, nobody waits for its record, and it did not find anything else before. */
-static bool is_plain(const struct store *c, const struct store_op *op)
+static bool is_plain(const struct committer *c, const struct store_op *op)
 {
     if (op->own.loads || op->own.unsure || op->own.waits || op->n_brings > 0 ||
         waiters_first(&c->waiters, &op->own.named))
@@ -27,13 +27,13 @@ static bool is_plain(const struct store *c, const struct store_op *op)
     return op->kind == STORE_FINISH && is_plain_finish(op);
 }
 
-bool assume_fits(struct store *c, int64_t boot)
+bool assume_fits(struct committer *c, int64_t boot)
 {
     if (!c->backend->ops->pairs || c->backend->lacks_pairs || c->tells ||
         committer_state(c) != COMMITTER_UP)
         return false;
     bool may_write =
-        !atomic_load(&c->low_on_space) && (c->registered || c->config.role == STORE_COMMAND);
+        !atomic_load(&c->low_on_space) && (c->registered || c->store->config.role == STORE_COMMAND);
     if (committer_closed(c, may_write, &c->read.terms) != STORE_DONE)
         return false;
     mutex_lock(&c->mutex);
@@ -42,7 +42,7 @@ bool assume_fits(struct store *c, int64_t boot)
     return fits;
 }
 
-bool assume_is_ready(const struct store *c, int64_t boot)
+bool assume_is_ready(const struct committer *c, int64_t boot)
 {
     bool knows = c->read.boot != 0 && boot - c->read.boot < TRUST_US;
     return knows && !c->backlog && boot < c->due[DUE_BEAT] && boot < c->due[DUE_SWEEP] &&
@@ -51,7 +51,7 @@ bool assume_is_ready(const struct store *c, int64_t boot)
 
 /* ---- what is assumed ---- */
 
-static bool assume_row(struct store *c, const struct store_op *op)
+static bool assume_row(struct committer *c, const struct store_op *op)
 {
     if (op->kind == STORE_BEGIN)
         return rowset_assume(&c->rows, op, NULL);
@@ -63,7 +63,7 @@ static bool assume_row(struct store *c, const struct store_op *op)
     return rowset_assume(&c->rows, op, &row);
 }
 
-static struct backend_read assumed_read(const struct store *c, int64_t boot)
+static struct backend_read assumed_read(const struct committer *c, int64_t boot)
 {
     struct backend_read read = c->read;
     read.now += boot - read.boot;
@@ -73,7 +73,7 @@ static struct backend_read assumed_read(const struct store *c, int64_t boot)
     return read;
 }
 
-static void take_plain_ops(struct store *c, struct batch *batch)
+static void take_plain_ops(struct committer *c, struct batch *batch)
 {
     size_t bytes = 0;
     struct op_list outcomes = {0};
@@ -130,7 +130,7 @@ static void note_proved(struct batch *batch, int64_t shift)
     }
 }
 
-static enum backend_status save_assumed(struct store *c, struct batch *batch)
+static enum backend_status save_assumed(struct committer *c, struct batch *batch)
 {
     struct backend_save *save = &batch->save;
     struct backend_read *read = &batch->apply.read, saved = c->read;
@@ -146,7 +146,7 @@ static enum backend_status save_assumed(struct store *c, struct batch *batch)
     return status;
 }
 
-enum backend_status assume_run(struct store *c, struct batch *batch)
+enum backend_status assume_run(struct committer *c, struct batch *batch)
 {
     take_plain_ops(c, batch);
     enum backend_status status = batch_decide(c, batch);

@@ -25,10 +25,10 @@ struct batch;
 /* Whether the oldest operation may go without a load, and all like it; and whether the next batch
  * is for them: else a chore is due, or too little was read lately, and a batch without operations
  * comes first; while there is a backlog of what is to be swept, one with all of them. */
-bool assume_fits(struct store *c, int64_t boot);
-bool assume_is_ready(const struct store *c, int64_t boot);
+bool assume_fits(struct committer *c, int64_t boot);
+bool assume_is_ready(const struct committer *c, int64_t boot);
 
 /* As batch_run, which does all others. */
-enum backend_status assume_run(struct store *c, struct batch *batch);
+enum backend_status assume_run(struct committer *c, struct batch *batch);
 
 #endif

@@ -18,27 +18,37 @@
 #define COMMAND_MAX ((size_t)4096)
 #define EPOCH_LEAP 1000000 /* above those that other processes may have seen */
 
-enum store_status committer_closed(const struct store *c, bool may_write, const struct terms *terms)
+enum store_status committer_closed(const struct committer *c, bool may_write,
+                                   const struct terms *terms)
 {
     if (terms->frozen)
         return STORE_FROZEN;
-    if (terms->went_back_at && !c->config.accepts_weaker)
+    if (terms->went_back_at && !c->store->config.accepts_weaker)
         return STORE_WENT_BACK;
     return may_write ? STORE_DONE : STORE_FULL;
 }
 
-void committer_note_forgets(struct store *c, int64_t forgets)
+void committer_note_forgets(struct committer *c, int64_t forgets)
 {
     atomic_store(&c->forgets, forgets);
     atomic_store(&c->memory, backend_memory(c->backend, forgets));
 }
 
-void committer_note_epoch(struct store *c, int64_t epoch)
+int64_t committer_memory(const struct store *store, const struct committer *but)
 {
-    c->epoch_seen = c->epoch_seen < epoch ? epoch : c->epoch_seen;
+    int64_t sum = 0;
+    for (size_t i = 0; i < store->n; i++)
+        if (store->committers[i] != but)
+            sum += atomic_load(&store->committers[i]->memory);
+    return sum;
 }
 
-void committer_note_back(struct store *c)
+void committer_note_epoch(struct committer *c, int64_t epoch)
+{
+    shared_raise(&c->store->epoch_seen, epoch);
+}
+
+void committer_note_back(struct committer *c)
 {
     const struct backend_back *back = &c->backend->back;
     bool is_new = back->times != c->back.times;
@@ -49,6 +59,7 @@ void committer_note_back(struct store *c)
     mutex_lock(&c->mutex);
     c->back = *back;
     mutex_unlock(&c->mutex);
+    shared_raise(&c->store->lost_up_to, back->above);
     c->tells = !c->backend->lacks_terms;
     c->due[DUE_TELL] = 0;
 }
@@ -56,16 +67,17 @@ void committer_note_back(struct store *c)
 /* What was found twice went back to the earlier time. What an operator has spoken of meanwhile,
  * where this process had nothing to save until now, closes the store no second time. Epochs that it
  * lost are not given out again, to mean something else. */
-struct terms committer_told(const struct store *c, const struct backend_read *read)
+struct terms committer_told(const struct committer *c, const struct backend_read *read)
 {
     CHECK(c->tells && c->back.times > 0);
     struct terms terms = read->terms;
     int64_t since = c->back.since > 0 ? c->back.since : 1;
     bool is_marked = terms.went_back_at != 0 || terms.restored_at != 0;
     bool is_known = terms.went_back_at == 0 && c->back.seen_at < terms.restored_at;
-    if (terms.epoch <= c->epoch_seen)
-        terms.epoch = c->epoch_seen + EPOCH_LEAP;
-    if (c->config.accepts_weaker)
+    int64_t seen = atomic_load(&c->store->epoch_seen);
+    if (terms.epoch <= seen)
+        terms.epoch = seen + EPOCH_LEAP;
+    if (c->store->config.accepts_weaker)
         return terms;
     if (terms.went_back_at == 0 && !is_known)
         terms.went_back_at = read->now;
@@ -74,37 +86,37 @@ struct terms committer_told(const struct store *c, const struct backend_read *re
     return terms;
 }
 
-enum store_status store_closed(struct store *c)
+enum store_status store_closed(struct store *store)
 {
-    struct terms terms = store_terms(c);
-    return committer_closed(c, true, &terms);
+    struct terms terms = store_terms(store);
+    return committer_closed(store->committers[0], true, &terms);
 }
 
-void store_restored_command(struct store *c, struct buf *buf)
+void store_restored_command(struct store *store, struct buf *buf)
 {
-    mutex_lock(&c->mutex);
-    int64_t since = c->terms.went_back_at != 0 ? c->terms.restored_since : c->back.since;
-    int64_t above = c->back.above;
-    mutex_unlock(&c->mutex);
-    if (above < atomic_load(&c->highest))
-        above = atomic_load(&c->highest);
+    struct terms terms = store_terms(store);
+    struct store_counts counts = store_counts(store);
+    int64_t since = terms.went_back_at != 0 ? terms.restored_since : counts.back_since;
+    int64_t above = counts.back_above;
+    for (size_t i = 0; i < store->n; i++)
+        above = clock_last(above, atomic_load(&store->committers[i]->highest));
     buf_add_str(buf, "pawl store restored --since ");
     (void)timestamp_print(buf, since);
     buf_printf(buf, " --live --above %" PRId64 " --store ", above);
-    shell_add_word(buf, slice_of(store_place(c)));
+    shell_add_word(buf, slice_of(store_place(store)));
 }
 
-bool committer_may_go_on(struct store *c, char **ret_problem)
+bool committer_may_go_on(const struct committer *c, char **ret_problem)
 {
     struct buf text BUF_AUTO = buf_make(COMMAND_MAX);
-    bool looks = c->config.read_only_file && c->config.role == STORE_COMMAND;
-    if (looks || store_closed(c) != STORE_WENT_BACK)
+    bool looks = c->store->config.read_only_file && c->store->config.role == STORE_COMMAND;
+    if (looks || store_closed(c->store) != STORE_WENT_BACK)
         return true;
     buf_printf(&text,
                "%s: the store went back: it lacks operations that it had acknowledged since the "
                "time below. Find out which (docs/guide/runbook.md), then run `",
-               store_place(c));
-    store_restored_command(c, &text);
+               store_place(c->store));
+    store_restored_command(c->store, &text);
     buf_add_str(&text, "`");
     *ret_problem = buf_take(&text);
     return false;

@@ -6,7 +6,7 @@
 
 /* ---- operations ---- */
 
-void batch_queue_front(struct store *c, struct op_list *front)
+void batch_queue_front(struct committer *c, struct op_list *front)
 {
     for (struct store_op *op = front->first; op; op = op->own.next)
         atomic_store_explicit(&op->own.state, OP_QUEUED, memory_order_relaxed);
@@ -22,14 +22,14 @@ void batch_end_op(struct store_op *op)
 /* ---- what is decided ---- */
 
 /* Without space, begins (which may read) and outcomes (which must write) go in separate batches. */
-static bool op_is_eligible(const struct store *c, const struct store_op *op, int64_t boot)
+static bool op_is_eligible(const struct committer *c, const struct store_op *op, int64_t boot)
 {
     bool full = committer_state(c) == COMMITTER_FULL;
     return !full || op_may_be_refused(op) == committer_writes_wait(c, boot);
 }
 
 /* All that wait for a lease that lapsed decide again, the oldest first. */
-static void take_due_waiters(struct store *c, int64_t boot)
+static void take_due_waiters(struct committer *c, int64_t boot)
 {
     struct op_list due = {0};
     struct store_op *op;
@@ -49,7 +49,7 @@ static void take_due_waiters(struct store *c, int64_t boot)
 
 /* Begins that wait for a record that a write is about to change decide again in its batch: what
  * they look at is loaded, too, as far as there is room. */
-static void want_waiters(struct store *c, const struct store_op *op)
+static void want_waiters(struct committer *c, const struct store_op *op)
 {
     bool asks = op_may_be_refused(op);
     const struct store_op *waiter = asks ? NULL : waiters_first(&c->waiters, &op->own.named);
@@ -58,7 +58,7 @@ static void want_waiters(struct store *c, const struct store_op *op)
 }
 
 /* Reads from the queue what is to be loaded. They are not taken yet. How many they are. */
-static size_t want_names(struct store *c, int64_t boot)
+static size_t want_names(struct committer *c, int64_t boot)
 {
     size_t n = 0;
     mutex_lock(&c->mutex);
@@ -77,7 +77,7 @@ static size_t want_names(struct store *c, int64_t boot)
 }
 
 /* Under the mutex. */
-void batch_take_op(struct store *c, struct batch *batch, struct op_list *outcomes,
+void batch_take_op(struct committer *c, struct batch *batch, struct op_list *outcomes,
                    struct store_op *op)
 {
     list_remove(&c->queue, op);
@@ -94,7 +94,7 @@ size_t batch_bytes_of(const struct store_op *op)
 
 /* Outcomes go first and by row, so that rows are appended: nobody notices, as none has ended. What
  * sets the terms is alone: nothing is decided beside it under those that it ends. */
-static void take_ops(struct store *c, struct batch *batch)
+static void take_ops(struct committer *c, struct batch *batch)
 {
     size_t bytes = 0;
     struct op_list outcomes = {0};
@@ -118,7 +118,7 @@ static void take_ops(struct store *c, struct batch *batch)
     list_prepend(&batch->ops, &outcomes);
 }
 
-static void note_lease(struct store *c, const struct store_op *op, int64_t boot)
+static void note_lease(struct committer *c, const struct store_op *op, int64_t boot)
 {
     bool begun = op->kind == STORE_BEGIN && op->result.status == STORE_DONE &&
                  (op->result.verdict == RECORD_PROCEED || op->result.verdict == RECORD_PROBE);
@@ -127,6 +127,14 @@ static void note_lease(struct store *c, const struct store_op *op, int64_t boot)
         return;
     c->lease_least = clock_first(c->lease_least, op->begin.lease_us);
     c->due[DUE_BEAT] = clock_first(c->due[DUE_BEAT], boot + c->lease_least / BEATS_OF_LEASE);
+}
+
+/* What it changed may be what a begin waits for; also one that was unsure, and had changed it. */
+static bool has_ended(const struct store_op *op, bool touched)
+{
+    bool acquired = op->kind == STORE_BEGIN &&
+                    (op->result.verdict == RECORD_PROCEED || op->result.verdict == RECORD_PROBE);
+    return (touched || op->own.unsure) && !acquired && op->kind != STORE_EXTEND;
 }
 
 static bool may_wait(const struct store_op *op, int64_t boot)
@@ -139,7 +147,7 @@ static bool may_wait(const struct store_op *op, int64_t boot)
 /* Begins that wait for a record that changed decide again, in the same batch and before what came
  * later: the oldest waiter proceeds, and nobody overtakes it. One of whom the batch does not know
  * all that it looks at comes first in the next, with those behind it. */
-static void wake_key_waiters(struct store *c, struct batch *batch, const struct digest *key)
+static void wake_key_waiters(struct committer *c, struct batch *batch, const struct digest *key)
 {
     struct op_list again = {0}, later = {0};
     struct store_op *op;
@@ -164,7 +172,8 @@ static void wake_key_waiters(struct store *c, struct batch *batch, const struct 
 }
 
 /* The next one. `later`: those to be decided with later tokens. */
-static enum backend_status apply_next(struct store *c, struct batch *batch, struct op_list *later)
+static enum backend_status apply_next(struct committer *c, struct batch *batch,
+                                      struct op_list *later)
 {
     struct store_op *op = batch->ops.first;
     bool touched = false;
@@ -185,6 +194,7 @@ static enum backend_status apply_next(struct store *c, struct batch *batch, stru
     if (status != BACKEND_OK)
         return status;
     list_remove(&batch->ops, op);
+    op->own.ended = has_ended(op, touched);
     op->begin.waited = !batch->apply.lags && may_wait(op, batch->boot);
     list_append(batch->apply.lags  ? later
                 : op->begin.waited ? &batch->parked
@@ -199,7 +209,7 @@ static enum backend_status apply_next(struct store *c, struct batch *batch, stru
 
 /* Applies what was taken, for as long as there are tokens: the rest comes first in the next batch.
  * On anything but OK the transaction is to be rolled back. */
-static enum backend_status apply_ops(struct store *c, struct batch *batch)
+static enum backend_status apply_ops(struct committer *c, struct batch *batch)
 {
     struct op_list later = {0};
     enum backend_status status = BACKEND_OK;
@@ -210,23 +220,23 @@ static enum backend_status apply_ops(struct store *c, struct batch *batch)
     return status;
 }
 
-static void prepare_apply(struct store *c, struct batch *batch)
+static void prepare_apply(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     committer_note_space(c);
     apply->backend = c->backend;
     apply->rows = &c->rows;
     apply->boot = batch->boot;
-    apply_set_world(apply, c->self);
+    apply_set_world(apply, c->store->self);
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
-                       (c->registered || c->config.role == STORE_COMMAND);
+                       (c->registered || c->store->config.role == STORE_COMMAND);
     apply->closed = committer_closed(c, apply->may_write, &apply->read.terms);
-    if (c->tells && !c->config.accepts_weaker)
+    if (c->tells && !c->store->config.accepts_weaker)
         apply->closed = STORE_WENT_BACK;
-    apply->lost_up_to = c->back.above;
+    apply->lost_up_to = atomic_load(&c->store->lost_up_to);
 }
 
-enum backend_status batch_decide(struct store *c, struct batch *batch)
+enum backend_status batch_decide(struct committer *c, struct batch *batch)
 {
     prepare_apply(c, batch);
     return apply_ops(c, batch);
@@ -331,7 +341,7 @@ static void undo_unsaved(struct batch *batch)
     }
 }
 
-static enum backend_status save_batch(struct store *c, struct batch *batch)
+static enum backend_status save_batch(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     struct backend_save *save = &batch->save;
@@ -348,7 +358,8 @@ static enum backend_status save_batch(struct store *c, struct batch *batch)
     return status;
 }
 
-static enum backend_status maintain_store(struct store *c, struct batch *batch, size_t operations)
+static enum backend_status maintain_store(struct committer *c, struct batch *batch,
+                                          size_t operations)
 {
     struct backend_chores *chores = &batch->chores;
     *chores = committer_chores(c, batch->boot, operations);
@@ -362,7 +373,7 @@ static enum backend_status maintain_store(struct store *c, struct batch *batch, 
 /* The first batch after it was noticed that the store went back says so there, by which all its
  * processes know; also where there is space for nothing else. Where somebody holds the terms, it is
  * tried again and again, beside the others. */
-static enum backend_status tell_back(struct store *c, struct batch *batch)
+static enum backend_status tell_back(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     bool touched = false;
@@ -412,7 +423,7 @@ static void note_versions(struct batch *batch)
             op->result.version = batch->save.version;
 }
 
-static enum backend_status run_steps(struct store *c, struct batch *batch)
+static enum backend_status run_steps(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
     if (c->tells && batch->boot >= c->due[DUE_TELL]) {
@@ -420,6 +431,8 @@ static enum backend_status run_steps(struct store *c, struct batch *batch)
         return tell_back(c, batch);
     }
     size_t n = batch->takes_none ? 0 : want_names(c, batch->boot);
+    if (n > 0)
+        atomic_store(&c->expects_ends, true);
     enum backend_status status = maintain_store(c, batch, n);
     if (status == BACKEND_OK)
         status = rowset_load(&c->rows, c->backend, &apply->read);
@@ -434,7 +447,8 @@ static enum backend_status run_steps(struct store *c, struct batch *batch)
     return status;
 }
 
-enum backend_status batch_conclude(struct store *c, struct batch *batch, enum backend_status status)
+enum backend_status batch_conclude(struct committer *c, struct batch *batch,
+                                   enum backend_status status)
 {
     if (status == BACKEND_OK) {
         undo_unsaved(batch);
@@ -445,7 +459,7 @@ enum backend_status batch_conclude(struct store *c, struct batch *batch, enum ba
     return status;
 }
 
-enum backend_status batch_run(struct store *c, struct batch *batch)
+enum backend_status batch_run(struct committer *c, struct batch *batch)
 {
     return batch_conclude(c, batch, run_steps(c, batch));
 }
@@ -454,11 +468,11 @@ enum backend_status batch_run(struct store *c, struct batch *batch)
 
 /* Keeps a begin that met a live lease. A lease of this process ends by a write that passes here;
  * one of another process may lapse unseen, so its waiter looks again then. */
-static bool keep_waiting(struct store *c, struct store_op *op, int64_t boot)
+static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
 {
     if (c->stopping)
         return false;
-    bool own = op->result.record.owner == c->self;
+    bool own = op->result.record.owner == c->store->self;
     int64_t lapse = own ? CLOCK_NEVER : clock_after(boot, op->result.lease_left_us + 1);
     op->own.wake_at = clock_first(op->arrival.wait_until, lapse);
     if (!waiters_add(&c->waiters, op)) {
@@ -474,7 +488,7 @@ static bool keep_waiting(struct store *c, struct store_op *op, int64_t boot)
 }
 
 /* To be tried again later, and not again and again until the transaction ends that holds it. */
-static void keep_locked(struct store *c, struct store_op *op)
+static void keep_locked(struct committer *c, struct store_op *op)
 {
     bool soon = op->kind == STORE_BEGIN && !op->own.unsure;
     op->own.wake_at = clock_after(clock_boot_us(), soon ? COMMITTER_LOCKED_US : RECORD_LOCKED_US);
@@ -483,11 +497,14 @@ static void keep_locked(struct store *c, struct store_op *op)
     atomic_store_explicit(&op->own.state, OP_LOCKED, memory_order_relaxed);
 }
 
-void batch_report(struct store *c, struct batch *batch)
+void batch_report(struct committer *c, struct batch *batch)
 {
     mutex_lock(&c->mutex);
     committer_note_batch(c, batch);
-    collect_note_batch(&c->collect, batch->decided.n, c->queue.n, batch->boot, clock_boot_us());
+    int64_t now = clock_boot_us();
+    atomic_store(&c->in_flight, batch->decided.n + c->queue.n);
+    atomic_store(&c->measured_at, now);
+    collect_note_batch(&c->collect, batch->decided.n, c->queue.n, batch->boot, now);
     if (batch->refused)
         committer_note_retry(c, BACKEND_BUSY);
     batch_queue_front(c, &batch->ops);
@@ -501,6 +518,7 @@ void batch_report(struct store *c, struct batch *batch)
         if (!keep_waiting(c, op, batch->boot))
             batch_end_op(op);
     }
+    atomic_store(&c->expects_ends, c->waiters.n > 0);
     mutex_unlock(&c->mutex);
 }
 
@@ -512,7 +530,7 @@ static void drop_found(struct op_list *ops)
         store_result_fini(&op->result, &op->room);
 }
 
-void batch_end_dead(struct store *c, struct batch *batch)
+void batch_end_dead(struct committer *c, struct batch *batch)
 {
     drop_found(&batch->decided);
     mutex_lock(&c->mutex);
@@ -538,7 +556,7 @@ static void note_unsure(struct op_list *ops)
         op->own.unsure = true;
 }
 
-void batch_undo(struct store *c, struct batch *batch, bool unsure)
+void batch_undo(struct committer *c, struct batch *batch, bool unsure)
 {
     drop_found(&batch->decided);
     mutex_lock(&c->mutex);

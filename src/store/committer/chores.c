@@ -8,7 +8,7 @@
  * body and its row. So with a step for each operation the sweep keeps up with any load, however
  * slow the disk and however full the batches, and what is beyond that makes up for what was left.
  */
-struct backend_chores committer_chores(const struct store *c, int64_t boot, size_t operations)
+struct backend_chores committer_chores(const struct committer *c, int64_t boot, size_t operations)
 {
     bool writes = !committer_writes_wait(c, boot);
     bool sweeps = writes && (boot >= c->due[DUE_SWEEP] || c->backlog);
@@ -23,7 +23,7 @@ struct backend_chores committer_chores(const struct store *c, int64_t boot, size
 
 /* A process without leases does not beat until it takes the next one, so that an idle store writes
  * nothing. What its batch then takes is noted behind this. */
-void committer_note_beat(struct store *c, const struct backend_chores *done)
+void committer_note_beat(struct committer *c, const struct backend_chores *done)
 {
     if (!done->beat || done->beaten || done->missed)
         return;
@@ -31,7 +31,7 @@ void committer_note_beat(struct store *c, const struct backend_chores *done)
     c->due[DUE_BEAT] = CLOCK_NEVER;
 }
 
-void committer_chores_done(struct store *c, int64_t boot, const struct backend_chores *done)
+void committer_chores_done(struct committer *c, int64_t boot, const struct backend_chores *done)
 {
     if (done->beaten)
         c->due[DUE_BEAT] = clock_after(boot, c->lease_least / BEATS_OF_LEASE);

@@ -7,28 +7,29 @@
 #include "base/mem.h"
 #include "store/committer/assume.h"
 #include "store/committer/batch.h"
+#include "store/committer/handover.h"
 
 /* Of a block, or of what one batch may draw. */
-static void note_highest(struct store *c, const struct backend_read *read)
+static void note_highest(struct committer *c, const struct backend_read *read)
 {
     int64_t n = read->n_tokens < COMMITTER_BATCH_MAX ? read->n_tokens : COMMITTER_BATCH_MAX;
     atomic_store(&c->highest, read->token + n - 1);
 }
 
-static void publish_time(struct store *c, const struct backend_read *read)
+static void publish_time(struct committer *c, const struct backend_read *read)
 {
-    atomic_store(&c->offset, read->now - read->boot);
+    atomic_store(&c->store->offset, read->now - read->boot);
 }
 
 /* For those that watch the store from another thread. */
-static void note_backend_problem(struct store *c, enum backend_status status)
+static void note_backend_problem(struct committer *c, enum backend_status status)
 {
     mutex_lock(&c->mutex);
     committer_note_retry(c, status);
     mutex_unlock(&c->mutex);
 }
 
-static void move_state(struct store *c, enum committer_event event)
+static void move_state(struct committer *c, enum committer_event event)
 {
     atomic_store(&c->state, committer_next(committer_state(c), event));
 }
@@ -54,7 +55,7 @@ static enum committer_event event_of(enum backend_status status)
 
 /* Refuses at once the queued operations that may be refused: a deleted store does not come back by
  * itself. */
-static void end_reads(struct store *c)
+static void end_reads(struct committer *c)
 {
     mutex_lock(&c->mutex);
     struct store_op *next = NULL;
@@ -70,15 +71,15 @@ static void end_reads(struct store *c)
 }
 
 /* A batch that was not saved. Fail-stop: what was decided is reported to nobody. */
-static void handle_failure(struct store *c, struct batch *batch, enum backend_status status)
+static void handle_failure(struct committer *c, struct batch *batch, enum backend_status status)
 {
     CHECK(status != BACKEND_OK);
     note_backend_problem(c, status);
     move_state(c, event_of(status));
     switch (committer_state(c)) {
     case COMMITTER_DEAD:
-        if (c->config.fail_stop)
-            c->config.fail_stop(c->config.fail_stop_argument, c->backend->problem);
+        if (c->store->config.fail_stop)
+            c->store->config.fail_stop(c->store->config.fail_stop_argument, c->backend->problem);
         batch_end_dead(c, batch);
         return;
     case COMMITTER_FULL:
@@ -94,12 +95,16 @@ static void handle_failure(struct store *c, struct batch *batch, enum backend_st
         UNREACHABLE();
     }
     batch_undo(c, batch, status == BACKEND_UNSURE);
-    if (committer_state(c) == COMMITTER_AWAY)
+    if (committer_state(c) != COMMITTER_AWAY)
+        return;
+    if (c->at == 0)
         end_reads(c);
+    else
+        handover_queue(c);
 }
 
 /* NULL: nobody waits, or there is no memory for it now. */
-static struct backend_watch *watches_of(struct store *c, size_t *ret_n)
+static struct backend_watch *watches_of(struct committer *c, size_t *ret_n)
 {
     mutex_lock(&c->mutex);
     size_t n = c->waiters.n;
@@ -110,7 +115,7 @@ static struct backend_watch *watches_of(struct store *c, size_t *ret_n)
 }
 
 /* Begins that wait for an attempt that has ended decide again. How many they are. */
-static size_t wake_ended(struct store *c, const struct backend_watch *watches, size_t n)
+static size_t wake_ended(struct committer *c, const struct backend_watch *watches, size_t n)
 {
     struct op_list again = {0};
     mutex_lock(&c->mutex);
@@ -128,7 +133,7 @@ static size_t wake_ended(struct store *c, const struct backend_watch *watches, s
 /* Looks in the store for records that another process has ended, and returns whether a waiting
  * operation was woken. After a look that woke many the next one is later: however often another
  * process commits, most of the time is left for new operations. */
-static bool look_for_ended(struct store *c, int64_t boot)
+static bool look_for_ended(struct committer *c, int64_t boot)
 {
     size_t n = 0, woken = 0;
     struct backend_watch *watches MEM_AUTO = watches_of(c, &n);
@@ -139,16 +144,18 @@ static bool look_for_ended(struct store *c, int64_t boot)
     return woken > 0;
 }
 
-static enum backend_status rest_backend(const struct store *c)
+static enum backend_status rest_backend(const struct committer *c)
 {
     return c->backend->ops->rest ? c->backend->ops->rest(c->backend) : BACKEND_OK;
 }
 
 /* Whether it did what had to come before one with operations. */
-static bool run_batch(struct store *c, int64_t boot)
+static bool run_batch(struct committer *c, int64_t boot)
 {
     bool assumes = assume_fits(c, boot), ready = assume_is_ready(c, boot);
-    struct batch batch = {.boot = boot, .takes_none = assumes && !ready && !c->backlog};
+    struct batch batch = {.boot = boot,
+                          .takes_none = assumes && !ready && !c->backlog,
+                          .apply.others_memory = committer_memory(c->store, c)};
     if (atomic_load(&c->busy_since) == 0)
         atomic_store(&c->busy_since, boot);
     enum backend_status status = assumes && ready ? assume_run(c, &batch) : batch_run(c, &batch);
@@ -159,6 +166,7 @@ static bool run_batch(struct store *c, int64_t boot)
         return false;
     }
     CRASH_POINT(after_commit);
+    handover_ended(c, &batch);
     move_state(c, committer_writes_wait(c, boot) ? COMMITTER_READS : COMMITTER_COMMITTED);
     if (batch.save.changed)
         atomic_store(&c->full_until, 0);
@@ -174,13 +182,15 @@ static bool run_batch(struct store *c, int64_t boot)
         return false;
     }
     atomic_store(&c->busy_since, 0);
+    c->due[DUE_JOIN] = CLOCK_NEVER;
+    atomic_store(&c->takes_keys, true);
     return batch.takes_none;
 }
 
 /* ---- what is due, and when ---- */
 
 /* Those on what was locked when they were tried last. Under the mutex. */
-static void take_due_locked(struct store *c, int64_t boot)
+static void take_due_locked(struct committer *c, int64_t boot)
 {
     struct op_list due = {0};
     struct store_op *next = NULL;
@@ -194,7 +204,7 @@ static void take_due_locked(struct store *c, int64_t boot)
     batch_queue_front(c, &due);
 }
 
-static int64_t next_locked(const struct store *c)
+static int64_t next_locked(const struct committer *c)
 {
     int64_t next = CLOCK_NEVER;
     for (const struct store_op *op = c->locked.first; op; op = op->own.next)
@@ -202,9 +212,25 @@ static int64_t next_locked(const struct store *c)
     return next;
 }
 
-static bool take_waiters(struct store *c, int64_t boot, bool *ret_queued, int64_t *ret_next)
+/* Begins that wait for what another committer has ended. Under the mutex. */
+static void take_handed(struct committer *c)
+{
+    struct handed *handed = &c->handed;
+    struct op_list again = {0};
+    struct store_op *op = NULL;
+    for (size_t i = 0; i < handed->n; i++)
+        while ((op = waiters_take_key(&c->waiters, &handed->keys[i])))
+            list_append(&again, op);
+    while (handed->all && (op = waiters_take_any(&c->waiters)))
+        list_append(&again, op);
+    *handed = (struct handed){0};
+    batch_queue_front(c, &again);
+}
+
+static bool take_waiters(struct committer *c, int64_t boot, bool *ret_queued, int64_t *ret_next)
 {
     mutex_lock(&c->mutex);
+    take_handed(c);
     take_due_locked(c, boot);
     *ret_queued = c->queue.n > 0;
     *ret_next = waiters_next(&c->waiters);
@@ -214,9 +240,9 @@ static bool take_waiters(struct store *c, int64_t boot, bool *ret_queued, int64_
 }
 
 /* A serve that found no space to register at its start. False: no batch can go on. */
-static bool register_late(struct store *c, int64_t boot)
+static bool register_late(struct committer *c, int64_t boot)
 {
-    if (c->config.role == STORE_COMMAND || c->registered || committer_writes_wait(c, boot))
+    if (c->store->config.role == STORE_COMMAND || c->registered || committer_writes_wait(c, boot))
         return true;
     enum backend_status status = committer_register(c);
     if (status == BACKEND_OK)
@@ -226,13 +252,13 @@ static bool register_late(struct store *c, int64_t boot)
 }
 
 /* Nothing goes through, and it is not yet time to try again. */
-static bool is_batch_held_up(const struct store *c, int64_t boot)
+static bool is_batch_held_up(const struct committer *c, int64_t boot)
 {
     enum committer_state state = committer_state(c);
     return (state == COMMITTER_HELD || state == COMMITTER_AWAY) && boot < c->due[DUE_RETRY];
 }
 
-bool committer_step(struct store *c)
+bool committer_step(struct committer *c)
 {
     int64_t boot = clock_boot_us();
     if (committer_state(c) == COMMITTER_DEAD || is_batch_held_up(c, boot))
@@ -245,7 +271,8 @@ bool committer_step(struct store *c)
     bool chores = boot >= c->due[DUE_BEAT] || boot >= c->due[DUE_SWEEP] || c->backlog;
     bool stuck = committer_writes_wait(c, boot) && queued;
     bool tells = c->tells && boot >= c->due[DUE_TELL];
-    if (!queued && !tells && next > boot && (!chores || committer_writes_wait(c, boot)))
+    bool joins = boot >= c->due[DUE_JOIN];
+    if (!queued && !tells && !joins && next > boot && (!chores || committer_writes_wait(c, boot)))
         return false;
     if (!register_late(c, boot))
         return true;
@@ -255,7 +282,7 @@ bool committer_step(struct store *c)
 }
 
 /* When something may be due without a submit. Under the mutex. */
-static int64_t next_due(struct store *c, int64_t now)
+static int64_t next_due(struct committer *c, int64_t now)
 {
     int64_t next = clock_first(c->due[DUE_BEAT], c->due[DUE_SWEEP]);
     bool writes_wait = committer_writes_wait(c, now);
@@ -264,6 +291,9 @@ static int64_t next_due(struct store *c, int64_t now)
     if (c->waiters.n > 0)
         next = clock_first(clock_first(next, c->due[DUE_LOOK]), waiters_next(&c->waiters));
     next = clock_first(next, next_locked(c));
+    next = clock_first(next, c->due[DUE_JOIN]);
+    if (c->handed.n > 0 || c->handed.all)
+        next = now;
     if (c->queue.n > 0)
         next = writes_wait ? clock_first(next, c->due[DUE_WRITE]) : now;
     if (c->tells)
@@ -272,7 +302,7 @@ static int64_t next_due(struct store *c, int64_t now)
 }
 
 /* Until so many operations are queued, or that long. Under the mutex. */
-static void sleep_until(struct store *c, size_t queued, int64_t wait_us)
+static void sleep_until(struct committer *c, size_t queued, int64_t wait_us)
 {
     CHECK(queued > 0 && wait_us > 0);
     c->wakes_at = queued;
@@ -280,7 +310,7 @@ static void sleep_until(struct store *c, size_t queued, int64_t wait_us)
     c->wakes_at = 0;
 }
 
-void committer_collect(struct store *c)
+void committer_collect(struct committer *c)
 {
     if (!c->backend->has_round_trips)
         return;
@@ -294,7 +324,7 @@ void committer_collect(struct store *c)
     mutex_unlock(&c->mutex);
 }
 
-void committer_wait(struct store *c)
+void committer_wait(struct committer *c)
 {
     mutex_lock(&c->mutex);
     int64_t now = clock_boot_us();
@@ -308,11 +338,11 @@ void committer_wait(struct store *c)
     mutex_unlock(&c->mutex);
 }
 
-void committer_stop(struct store *c)
+void committer_stop(struct committer *c)
 {
     mutex_lock(&c->mutex);
     c->stopping = true;
-    c->stop_by = clock_after(clock_boot_us(), atomic_load(&c->timeout_us));
+    c->stop_by = clock_after(clock_boot_us(), atomic_load(&c->store->timeout_us));
     struct op_list again = {0};
     struct store_op *op;
     while ((op = waiters_take_any(&c->waiters))) {
@@ -324,7 +354,7 @@ void committer_stop(struct store *c)
     cond_signal(&c->cond);
 }
 
-bool committer_stopped(struct store *c)
+bool committer_stopped(struct committer *c)
 {
     mutex_lock(&c->mutex);
     bool given_up = committer_state(c) == COMMITTER_DEAD || clock_boot_us() >= c->stop_by;
@@ -335,39 +365,45 @@ bool committer_stopped(struct store *c)
 
 /* ---- life ---- */
 
-struct store *committer_new(const struct store_config *config, struct backend *backend)
+struct committer *committer_new(struct store *store, struct backend *backend)
 {
-    struct store *c = mem_zalloc(1, sizeof *c);
+    const struct store_limits *limits = &store->config.limits;
+    struct committer *c = mem_zalloc(1, sizeof *c);
+    CHECK(store->n < STORE_SESSIONS_MOST);
     if (!c)
         return NULL;
-    if (!rowset_init(&c->rows) || !waiters_init(&c->waiters, config->limits.max_waiting,
-                                                config->limits.max_waiting_per_key)) {
+    if (!rowset_init(&c->rows) ||
+        !waiters_init(&c->waiters, limits->max_waiting, limits->max_waiting_per_key)) {
         rowset_fini(&c->rows);
         mem_free(c);
         return NULL;
     }
     mutex_init(&c->mutex);
     cond_init(&c->cond);
+    c->store = store;
+    c->at = store->n;
     c->backend = backend;
     c->decisions = buf_make(SIZE_MAX); /* the backend has its limit */
     c->odd_rows = buf_make(SIZE_MAX);
     c->held_rows = buf_make(SIZE_MAX);
     c->weakness = backend->weakness;
-    c->config = *config;
-    atomic_init(&c->timeout_us, config->limits.timeout_us);
-    atomic_init(&c->disk_reserve, config->limits.disk_reserve);
-    c->self = (int64_t)(random_u64() >> 2) | 1;
-    backend->self = (struct backend_owner){.incarnation = c->self, .role = config->role};
+    backend->self = (struct backend_owner){.incarnation = store->self, .role = store->config.role};
     c->due[DUE_BEAT] = CLOCK_NEVER;
     c->lease_least = CLOCK_NEVER;
     int64_t boot = clock_boot_us();
-    if (config->role == STORE_COMMAND) /* which may end before anybody asks for gauges */
+    if (store->config.role == STORE_COMMAND) /* which may end before anybody asks for gauges */
         c->due[DUE_GAUGE] = clock_after(boot, COMMITTER_GAUGE_US);
-    publish_time(c, &(struct backend_read){.boot = boot});
+    if (c->at > 0)
+        c->due[DUE_SWEEP] = c->due[DUE_GAUGE] = CLOCK_NEVER;
+    else
+        c->due[DUE_JOIN] = CLOCK_NEVER;
+    c->registered = c->at > 0;
+    atomic_init(&c->takes_keys, c->at == 0);
+    store->committers[store->n++] = c;
     return c;
 }
 
-void committer_free(struct store *c)
+void committer_free(struct committer *c)
 {
     if (!c)
         return;
@@ -388,14 +424,14 @@ void committer_free(struct store *c)
     mem_free(c);
 }
 
-enum backend_status committer_register(struct store *c)
+enum backend_status committer_register(struct committer *c)
 {
     struct backend_read read;
     enum backend_status status = rowset_load(&c->rows, c->backend, &read);
     if (status != BACKEND_OK)
         return status;
     publish_time(c, &read);
-    struct backend_save save = {.registers = c->config.role != STORE_COMMAND};
+    struct backend_save save = {.registers = c->store->config.role != STORE_COMMAND};
     committer_note_forgets(c, read.forgets);
     note_highest(c, &read);
     atomic_store(&c->seen_at, read.boot);

@@ -19,26 +19,27 @@
 
 #include "store/committer/state.h"
 
-/* Takes over `backend`. NULL: no memory (the backend is the caller's still). */
-struct store *committer_new(const struct store_config *config, struct backend *backend);
+/* One more of the store. Takes over `backend`. NULL: no memory (the backend is the caller's still).
+ */
+struct committer *committer_new(struct store *store, struct backend *backend);
 /* Everything queued must have ended. Closes the backend. */
-void committer_free(struct store *store);
+void committer_free(struct committer *c);
 
 /* Reads the store, and registers this process in its role. BACKEND_OK or what failed. After
  * BACKEND_FULL it may go on: it replays, and begins nothing until a later batch registered it. */
-enum backend_status committer_register(struct store *store);
+enum backend_status committer_register(struct committer *c);
 
 /* Does one batch if anything is due. False: nothing was. */
-bool committer_step(struct store *store);
+bool committer_step(struct committer *c);
 
 /* Before it: waits a moment for operations that come together (collect.h). */
-void committer_collect(struct store *store);
+void committer_collect(struct committer *c);
 
 /* Waits until something may be due, or committer_stop. */
-void committer_wait(struct store *store);
+void committer_wait(struct committer *c);
 
 /* Ends all waiting begins, and lets the thread end once the queue is empty. */
-void committer_stop(struct store *store);
-bool committer_stopped(struct store *store);
+void committer_stop(struct committer *c);
+bool committer_stopped(struct committer *c);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state: what the committer knows between two batches, and what of it committer.c and batch.c
- * share: chores.c does what is due without an operation; watch.c counts, and looks after space and
- * retries; back.c knows what follows where the store went back.
+ * state: what a committer knows between two batches, and what of it committer.c and batch.c share:
+ * chores.c does what is due without an operation; watch.c counts, and looks after space and
+ * retries; back.c knows what follows where the store went back. shared.h has what the committers
+ * of a store have in common.
  */
 #ifndef PAWL_STORE_COMMITTER_STATE_H
 #define PAWL_STORE_COMMITTER_STATE_H
@@ -12,6 +13,7 @@
 #include "store/committer/collect.h"
 #include "store/committer/machine.h"
 #include "store/committer/op_list.h"
+#include "store/committer/shared.h"
 #include "store/committer/waiters.h"
 #include "store/counts.h"
 
@@ -36,18 +38,17 @@ enum committer_due {
     DUE_RETRY, /* held, away: the next batch */
     DUE_WRITE, /* full: the next batch that writes */
     DUE_TELL,  /* while `tells`: the next batch that does nothing else */
+    DUE_JOIN,  /* it gets no keys until a batch committed: the next one; CLOCK_NEVER: it does */
     COMMITTER_DUES,
 };
 
-struct store {
+struct committer {
+    struct store *store; /* whose it is */
+    size_t at;           /* among its committers */
     struct backend *backend;
     struct thread thread;
     bool has_thread;
-    struct digest_key key;
-    struct rowset rows;         /* of the batch under way */
-    struct store_config config; /* its limits as they were at first */
-    int64_t self;               /* incarnation of this process */
-    size_t others;              /* when it was opened: store_others */
+    struct rowset rows; /* of the batch under way */
 
     struct mutex mutex;
     struct cond cond;
@@ -70,6 +71,7 @@ struct store {
     size_t wakes_at;                    /* mutex: the thread waits on cond, and is woken when so
                                            many operations are queued; 0: it does not wait */
     struct collect collect;             /* mutex */
+    struct handed handed;               /* mutex */
 
     struct backend_read
         read; /* of the last batch, if that committed; `boot` 0: none, or it failed */
@@ -77,13 +79,8 @@ struct store {
     int64_t lease_least;         /* shortest lease this process has taken */
     bool backlog;                /* the last sweep found a full slice */
     bool tells;                  /* it noticed that the store went back, which does not say so */
-    int64_t epoch_seen;          /* the highest, ever */
     bool registered;             /* of a serve: the store names it as the last one */
 
-    atomic_llong timeout_us;    /* store_limits, as of now */
-    atomic_ullong disk_reserve; /* the same */
-
-    atomic_llong offset;     /* store time minus boot time, after the last batch */
     atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */
     atomic_llong forgets;
     atomic_llong memory;  /* backend_memory: what caches compare */
@@ -94,53 +91,60 @@ struct store {
     atomic_bool low_on_space; /* under it */
     atomic_llong full_until;  /* boot time; until then a batch without space makes it full */
     atomic_int state;         /* enum committer_state */
+    atomic_bool takes_keys;   /* those whose hash says so; of the first one always */
+    atomic_bool expects_ends; /* a begin waits, or may be about to */
+    atomic_size_t in_flight;  /* operations that may come together, after the last batch, */
+    atomic_llong measured_at; /* and its boot time */
 };
 
-static inline enum committer_state committer_state(const struct store *store)
+static inline enum committer_state committer_state(const struct committer *c)
 {
-    return (enum committer_state)atomic_load(&store->state);
+    return (enum committer_state)atomic_load(&c->state);
 }
 
 /* While there is no space a batch that writes fails, with all that only read in it. */
-static inline bool committer_writes_wait(const struct store *store, int64_t boot)
+static inline bool committer_writes_wait(const struct committer *c, int64_t boot)
 {
-    return committer_state(store) == COMMITTER_FULL && boot < store->due[DUE_WRITE];
+    return committer_state(c) == COMMITTER_FULL && boot < c->due[DUE_WRITE];
 }
 
 /* ---- chores.c: what is due beside operations ---- */
 
 /* What a batch of so many operations is to do; what is known of leases once it was done, before the
  * batch takes any; and what follows once it is saved. */
-struct backend_chores committer_chores(const struct store *store, int64_t boot, size_t operations);
-void committer_note_beat(struct store *store, const struct backend_chores *done);
-void committer_chores_done(struct store *store, int64_t boot, const struct backend_chores *done);
+struct backend_chores committer_chores(const struct committer *c, int64_t boot, size_t operations);
+void committer_note_beat(struct committer *c, const struct backend_chores *done);
+void committer_chores_done(struct committer *c, int64_t boot, const struct backend_chores *done);
 
 /* ---- back.c: a store that went back ---- */
 
 /* What a begin ends as that would write, under those terms; STORE_DONE: none does. */
-enum store_status committer_closed(const struct store *store, bool may_write,
+enum store_status committer_closed(const struct committer *c, bool may_write,
                                    const struct terms *terms);
 /* How many records were forgotten, for counts and caches. */
-void committer_note_forgets(struct store *store, int64_t forgets);
-void committer_note_epoch(struct store *store, int64_t epoch);
+void committer_note_forgets(struct committer *c, int64_t forgets);
+void committer_note_epoch(struct committer *c, int64_t epoch);
+/* What caches compare, of all committers but that one; NULL: of all. Read before a load it moves no
+ * later than what that load finds. */
+int64_t committer_memory(const struct store *store, const struct committer *but);
 /* What a batch noticed, whatever became of it: what this process remembers counts no more, and
  * nothing is begun before the store says so, unless that is accepted. */
-void committer_note_back(struct store *store);
+void committer_note_back(struct committer *c);
 /* The terms of a store that says so. */
-struct terms committer_told(const struct store *store, const struct backend_read *read);
+struct terms committer_told(const struct committer *c, const struct backend_read *read);
 /* Whether a process with this config may go on with the store as it is; else says why not. */
-bool committer_may_go_on(struct store *store, char **ret_problem);
+bool committer_may_go_on(const struct committer *c, char **ret_problem);
 
 /* ---- watch.c: counts, space and retries ---- */
 
 struct batch;
 
 /* Counts a batch that committed. Under the mutex. */
-void committer_note_batch(struct store *store, const struct batch *batch);
+void committer_note_batch(struct committer *c, const struct batch *batch);
 /* And what failed: one that will be tried again, or some of its operations. Under the mutex. */
-void committer_note_retry(struct store *store, enum backend_status status);
+void committer_note_retry(struct committer *c, enum backend_status status);
 
 /* What the backend last saw of free space: low_on_space, space_free, reserve. */
-void committer_note_space(struct store *store);
+void committer_note_space(struct committer *c);
 
 #endif

@@ -19,7 +19,7 @@ static size_t bound_index_of(const int64_t *bounds, size_t n, int64_t value)
     return i;
 }
 
-void committer_note_batch(struct store *c, const struct batch *batch)
+void committer_note_batch(struct committer *c, const struct batch *batch)
 {
     size_t operations = batch->decided.n + batch->parked.n;
     struct store_work *work = &c->work;
@@ -50,7 +50,7 @@ void committer_note_batch(struct store *c, const struct batch *batch)
                                        (int64_t)operations)]++;
 }
 
-void committer_note_retry(struct store *c, enum backend_status status)
+void committer_note_retry(struct committer *c, enum backend_status status)
 {
     if (status == BACKEND_FULL)
         c->work.retries_full++;
@@ -60,7 +60,7 @@ void committer_note_retry(struct store *c, enum backend_status status)
 }
 
 /* For store_problem: an outage that nobody's batch failed for. */
-static void explain_low(struct store *c, uint64_t space, uint64_t reserve)
+static void explain_low(struct committer *c, uint64_t space, uint64_t reserve)
 {
     mutex_lock(&c->mutex);
     snprintf(c->problem, sizeof c->problem,
@@ -70,10 +70,10 @@ static void explain_low(struct store *c, uint64_t space, uint64_t reserve)
     mutex_unlock(&c->mutex);
 }
 
-void committer_note_space(struct store *c)
+void committer_note_space(struct committer *c)
 {
     const struct backend_space *space = &c->backend->space;
-    uint64_t reserve = space->size > 0 ? atomic_load(&c->disk_reserve) : 0;
+    uint64_t reserve = space->size > 0 ? atomic_load(&c->store->disk_reserve) : 0;
     if (space->size > 0 && reserve == 0)
         reserve = space->size / 10 < RESERVE_MOST ? space->size / 10 : RESERVE_MOST;
     bool low = space->free < reserve;
@@ -84,73 +84,108 @@ void committer_note_space(struct store *c)
     atomic_store(&c->reserve, reserve);
 }
 
-struct store_counts store_counts(struct store *c)
+static void add_work(struct store_work *sum, const struct store_work *work)
+{
+    sum->batches += work->batches;
+    sum->operations += work->operations;
+    sum->reads += work->reads;
+    sum->commit_us += work->commit_us;
+    sum->checkpoints += work->checkpoints;
+    sum->retries_full += work->retries_full;
+    sum->retries_busy += work->retries_busy;
+    for (size_t i = 0; i <= STORE_COMMIT_BUCKETS; i++)
+        sum->commit_buckets[i] += work->commit_buckets[i];
+    for (size_t i = 0; i <= STORE_BATCH_BUCKETS; i++)
+        sum->batch_buckets[i] += work->batch_buckets[i];
+}
+
+/* What is of the store as the last batch of any committer saw it. */
+static void add_counts(struct store_counts *counts, struct committer *c)
 {
     mutex_lock(&c->mutex);
-    struct store_counts counts = {
-        .pending = c->counts.pending - c->counts.released,
-        .released = c->counts.released,
-        .complete = c->counts.complete,
-        .failed = c->counts.failed,
-        .unknown = c->counts.unknown,
-        .forgets = atomic_load(&c->forgets),
-        .stale = c->gauges.stale,
-        .unknown_oldest = c->gauges.unknown_oldest,
-        .expired = c->gauges.expired,
-        .expired_oldest = c->gauges.expired_oldest,
-        .queued = c->queue.n,
-        .waiting = c->waiters.n,
-        .last_ok_at = atomic_load(&c->seen_at),
-        .space_free = atomic_load(&c->space_free),
-        .disk_reserve = atomic_load(&c->reserve),
-        .clock_refused = c->clock.refused,
-        .clock_jump_us = c->clock.jump_us,
-        .clock_jumps = c->clock.jumps,
-        .went_back = c->back.times,
-        .back_since = c->back.since,
-        .back_above = c->back.above,
-        .work = c->work,
-    };
+    int64_t seen_at = atomic_load(&c->seen_at);
+    if (seen_at > counts->last_ok_at) {
+        counts->last_ok_at = seen_at;
+        counts->pending = c->counts.pending - c->counts.released;
+        counts->released = c->counts.released;
+        counts->complete = c->counts.complete;
+        counts->failed = c->counts.failed;
+        counts->unknown = c->counts.unknown;
+        counts->forgets = atomic_load(&c->forgets);
+    }
+    counts->queued += c->queue.n;
+    counts->waiting += c->waiters.n;
+    if (c->back.times > 0 && (counts->went_back == 0 || c->back.since < counts->back_since))
+        counts->back_since = c->back.since;
+    counts->went_back += c->back.times;
+    counts->back_above = clock_last(counts->back_above, c->back.above);
+    add_work(&counts->work, &c->work);
     mutex_unlock(&c->mutex);
+}
+
+struct store_counts store_counts(struct store *store)
+{
+    struct committer *first = store->committers[0];
+    mutex_lock(&first->mutex);
+    struct store_counts counts = {
+        .last_ok_at = -1,
+        .stale = first->gauges.stale,
+        .unknown_oldest = first->gauges.unknown_oldest,
+        .expired = first->gauges.expired,
+        .expired_oldest = first->gauges.expired_oldest,
+        .space_free = atomic_load(&first->space_free),
+        .disk_reserve = atomic_load(&first->reserve),
+        .clock_refused = first->clock.refused,
+        .clock_jump_us = first->clock.jump_us,
+        .clock_jumps = first->clock.jumps,
+    };
+    mutex_unlock(&first->mutex);
+    for (size_t i = 0; i < store->n; i++)
+        add_counts(&counts, store->committers[i]);
     return counts;
 }
 
-struct terms store_terms(struct store *c)
+struct terms store_terms(struct store *store)
 {
-    mutex_lock(&c->mutex);
-    struct terms terms = c->terms;
-    mutex_unlock(&c->mutex);
+    struct committer *first = store->committers[0];
+    mutex_lock(&first->mutex);
+    struct terms terms = first->terms;
+    mutex_unlock(&first->mutex);
     return terms;
 }
 
-struct weakness store_weakness(struct store *c)
+struct weakness store_weakness(struct store *store)
 {
-    mutex_lock(&c->mutex);
-    struct weakness weakness = c->weakness;
-    mutex_unlock(&c->mutex);
+    struct committer *first = store->committers[0];
+    mutex_lock(&first->mutex);
+    struct weakness weakness = first->weakness;
+    mutex_unlock(&first->mutex);
     return weakness;
 }
 
-void store_decisions(struct store *c, struct buf *lines)
+void store_decisions(struct store *store, struct buf *lines)
 {
-    mutex_lock(&c->mutex);
-    buf_add_slice(lines, buf_slice(&c->decisions));
-    mutex_unlock(&c->mutex);
+    struct committer *first = store->committers[0];
+    mutex_lock(&first->mutex);
+    buf_add_slice(lines, buf_slice(&first->decisions));
+    mutex_unlock(&first->mutex);
 }
 
-void store_odd_rows(struct store *c, struct buf *lines)
+void store_odd_rows(struct store *store, struct buf *lines)
 {
-    mutex_lock(&c->mutex);
-    CHECK(c->odd_rows.len == 0 || c->odd_rows.at[c->odd_rows.len - 1] == '\n');
-    buf_add_slice(lines, buf_slice(&c->odd_rows));
-    buf_add_slice(lines, buf_slice(&c->held_rows));
-    mutex_unlock(&c->mutex);
+    struct committer *first = store->committers[0];
+    mutex_lock(&first->mutex);
+    CHECK(first->odd_rows.len == 0 || first->odd_rows.at[first->odd_rows.len - 1] == '\n');
+    buf_add_slice(lines, buf_slice(&first->odd_rows));
+    buf_add_slice(lines, buf_slice(&first->held_rows));
+    mutex_unlock(&first->mutex);
 }
 
-void store_hold_rows(struct store *c, struct slice lines)
+void store_hold_rows(struct store *store, struct slice lines)
 {
-    mutex_lock(&c->mutex);
-    buf_clear(&c->held_rows);
-    buf_add_slice(&c->held_rows, lines);
-    mutex_unlock(&c->mutex);
+    struct committer *first = store->committers[0];
+    mutex_lock(&first->mutex);
+    buf_clear(&first->held_rows);
+    buf_add_slice(&first->held_rows, lines);
+    mutex_unlock(&first->mutex);
 }

@@ -124,7 +124,9 @@ PGconn *postgres_open_conn(const struct postgres_backend *postgres)
     static const char *const names[] = {"application_name", "connect_timeout",
                                         "tcp_user_timeout", "target_session_attrs",
                                         "dbname",           NULL};
-    const char *const values[] = {"pawl", "3", "10000", "read-write", postgres->url, NULL};
+    char name[32];
+    snprintf(name, sizeof name, postgres->number > 1 ? "pawl %zu" : "pawl", postgres->number);
+    const char *const values[] = {name, "3", "10000", "read-write", postgres->url, NULL};
     return PQconnectdbParams(names, values, 1);
 }
 

@@ -2,6 +2,7 @@
 /* Opening the PostgreSQL backend. */
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/crypto/random.h"
 #include "base/mem.h"
 #include "store/postgres/postgres.h"
 #include <limits.h>
@@ -30,6 +31,8 @@ static void postgres_close(struct backend *backend)
     mem_free(postgres);
 }
 
+static struct backend *postgres_another(const struct backend *backend, size_t number);
+
 static const struct backend_ops postgres_ops = {
     .load = postgres_load,
     .maintain = postgres_maintain,
@@ -41,6 +44,7 @@ static const struct backend_ops postgres_ops = {
     .query = postgres_query,
     .look = postgres_look,
     .others = postgres_others,
+    .another = postgres_another,
     .close = postgres_close,
 };
 
@@ -148,6 +152,51 @@ static bool take_config(struct postgres_backend *postgres, const struct store_co
     return postgres->place && postgres->url;
 }
 
+static struct postgres_backend *new_postgres(int timeout_ms, bool lacks_pairs)
+{
+    struct postgres_backend *postgres = mem_zalloc(1, sizeof *postgres);
+    if (!postgres)
+        return NULL;
+    postgres->backend = (struct backend){.ops = &postgres_ops,
+                                         .has_clock = true,
+                                         .has_round_trips = true,
+                                         .lacks_pairs = lacks_pairs,
+                                         .outcome_max = POSTGRES_OUTCOME_MAX,
+                                         .space.free = UINT64_MAX,
+                                         .odd_rows = buf_make(SIZE_MAX),
+                                         .decisions = buf_make(DECISIONS_SIZE)};
+    postgres->params = postgres_params_make(POSTGRES_MESSAGE_MAX);
+    postgres->timeout_ms = timeout_ms;
+    postgres->number = 1;
+    return postgres;
+}
+
+/* It counts in rows of its own, which nobody else holds while a batch of it is under way. */
+static struct backend *postgres_another(const struct backend *backend, size_t number)
+{
+    const struct postgres_backend *first = (const struct postgres_backend *)backend;
+    struct postgres_backend *postgres = new_postgres(first->timeout_ms, backend->lacks_pairs);
+    CHECK(first->knows_secret && number > 1);
+    if (!postgres)
+        return NULL;
+    memcpy(postgres->tables, first->tables, sizeof first->tables);
+    memcpy(postgres->backend.secret, backend->secret, sizeof backend->secret);
+    postgres->n_tables = first->n_tables;
+    postgres->names_session = first->names_session;
+    postgres->knows_secret = true;
+    postgres->identity = first->identity;
+    postgres->number = number;
+    postgres->counts_as = (int64_t)(random_u64() >> 2) | 1;
+    postgres->backend.weakness = backend->weakness;
+    postgres->url = mem_copy(first->url, strlen(first->url));
+    postgres->place = mem_copy(first->place, strlen(first->place));
+    postgres->backend.place = postgres->place;
+    if (postgres->url && postgres->place)
+        return &postgres->backend;
+    postgres_close(&postgres->backend);
+    return NULL;
+}
+
 struct backend *postgres_backend_open(const struct store_config *config,
                                       enum store_open_result *ret_result, char **ret_problem)
 {
@@ -158,21 +207,12 @@ struct backend *postgres_backend_open(const struct store_config *config,
         *ret_problem = mem_copy(lacking, strlen(lacking));
         return NULL;
     }
-    struct postgres_backend *postgres = mem_zalloc(1, sizeof *postgres);
+    int64_t timeout_ms = config->limits.timeout_us / CLOCK_US_PER_MS;
+    /* A command keeps no mark, by which what is unsure is fenced. */
+    struct postgres_backend *postgres = new_postgres(
+        timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX, config->role == STORE_COMMAND);
     if (!postgres)
         return NULL;
-    int64_t timeout_ms = config->limits.timeout_us / CLOCK_US_PER_MS;
-    postgres->backend = (struct backend){.ops = &postgres_ops,
-                                         .has_clock = true,
-                                         .has_round_trips = true,
-                                         /* It keeps no mark, by which what is unsure is fenced. */
-                                         .lacks_pairs = config->role == STORE_COMMAND,
-                                         .outcome_max = POSTGRES_OUTCOME_MAX,
-                                         .space.free = UINT64_MAX,
-                                         .odd_rows = buf_make(SIZE_MAX),
-                                         .decisions = buf_make(DECISIONS_SIZE)};
-    postgres->params = postgres_params_make(POSTGRES_MESSAGE_MAX);
-    postgres->timeout_ms = timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX;
     bool taken = take_config(postgres, config, ret_problem);
     postgres->backend.place = postgres->place;
     if (taken && connect_first(postgres, config) &&

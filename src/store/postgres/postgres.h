@@ -84,6 +84,7 @@ struct postgres_backend {
     char *place; /* the same without a password */
     const struct table *tables[POSTGRES_TABLES_MAX];
     size_t n_tables;
+    size_t number;  /* of the sessions of its process */
     int timeout_ms; /* without an answer the connection counts as lost */
 
     PGconn *conn;           /* NULL: none */
@@ -104,8 +105,8 @@ struct postgres_backend {
     bool cannot_pair;    /* the transactions of this session are not as pawl.pairs wants them */
     unsigned n_blocked;  /* tries of this save that waited too long for a lock */
     const struct backend_save *saving; /* the save under way */
-    int64_t counts_as; /* 0; or in place of the incarnation in pawl.tally, since a stranger held
-                          a row of that */
+    int64_t counts_as; /* 0; or in place of the incarnation in pawl.tally: of a further session, or
+                          since a stranger held a row of that */
     struct postgres_mark mark;
     struct postgres_mark held_mark; /* whose place that one is to take, since a stranger holds it */
     int64_t mark_token;             /* the first one when it was made, */
