@@ -5,14 +5,6 @@
 
 #include "store/committer/state.h"
 
-/* A key of the committer `at` of two. */
-static uint64_t key_at(size_t at, uint64_t from)
-{
-    while (key_of(from).bytes[0] % 2 != at)
-        from++;
-    return from;
-}
-
 static void open_with(struct bed *bed, size_t sessions, bool no_thread)
 {
     bed_close(bed);
@@ -20,15 +12,6 @@ static void open_with(struct bed *bed, size_t sessions, bool no_thread)
     bed->config.sessions = sessions;
     bed->config.no_thread = no_thread;
     bed_open(bed);
-}
-
-/* Until all take keys, where there is more than one. */
-static void join(struct bed *bed)
-{
-    for (int i = 0; i < 8; i++)
-        (void)store_step(bed->store);
-    for (size_t i = 0; i < atomic_load(&bed->store->active); i++)
-        assert_true(atomic_load(&bed->store->committers[i]->takes_keys));
 }
 
 static void each_key_has_one_record_whichever_session_has_it(void **state)
@@ -67,6 +50,23 @@ static void waiters_of_each_key_are_woken(void **state)
 }
 
 #ifdef PAWL_HOOKS
+
+/* A key of the committer `at` of two. */
+static uint64_t key_at(size_t at, uint64_t from)
+{
+    while (key_of(from).bytes[0] % 2 != at)
+        from++;
+    return from;
+}
+
+/* Until all take keys, where there is more than one. */
+static void join(struct bed *bed)
+{
+    for (int i = 0; i < 8; i++)
+        (void)store_step(bed->store);
+    for (size_t i = 0; i < atomic_load(&bed->store->active); i++)
+        assert_true(atomic_load(&bed->store->committers[i]->takes_keys));
+}
 
 /* With the clock held nobody looks at the store again: it is told, or it waits for ever. */
 static void a_waiter_is_told_by_the_session_that_ends_its_record(void **state)
