@@ -249,8 +249,8 @@ struct backend_ops {
     /* Outside a batch: how many other processes that serve or drain are seen to have it open. NULL:
      * nobody knows. */
     size_t (*others)(struct backend *backend);
-    /* One more on the same store, for another thread, the so manieth; it connects once it is used.
-     * NULL: no memory. Without it the store takes one at a time. */
+    /* One more session on the same store, for another thread: its `number` is 2 or more. It
+     * connects once it is used. NULL: no memory. Without this call the store has one session. */
     struct backend *(*another)(const struct backend *backend, size_t number);
     void (*close)(struct backend *backend);
 };

@@ -34,8 +34,8 @@ struct store_config {
                           says so */
     bool no_thread;    /* the caller steps the committer by hand (simulation) */
     size_t max_queued; /* a session */
-    size_t sessions;   /* 0: by what is in flight, up to STORE_SESSIONS_MOST; more than a backend
-                          has are one */
+    size_t sessions;   /* 0: by what is in flight, up to STORE_SESSIONS_MOST; a backend that has
+                          but one keeps to one */
     struct store_limits limits;
     int checkpoint_pages;              /* of the WAL, at which it is checkpointed; 0: 1000 */
     const struct table *const *tables; /* NULL behind the last */

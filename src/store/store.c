@@ -109,7 +109,7 @@ static struct store *new_store(const struct store_config *config)
     if (!store)
         return NULL;
     store->config = *config;
-    store->self = (int64_t)(random_u64() >> 2) | 1;
+    store->self = random_id();
     atomic_init(&store->active, 1);
     atomic_init(&store->timeout_us, config->limits.timeout_us);
     atomic_init(&store->disk_reserve, config->limits.disk_reserve);

@@ -5,7 +5,8 @@
  * All work is an operation (struct store_op): the caller's memory, filled in, submitted, and left
  * alone until it has ended. One thread, the committer, takes what is queued, applies it in one
  * transaction, commits once, and then wakes the owners: nothing a batch decided is reported before
- * its commit returned (contract section 2, invariant 3).
+ * its commit returned (contract section 2, invariant 3). With several sessions there are as many
+ * committers (committer/sessions.h).
  *
  *      store_submit            taken by the committer         its commit returned
  *   ------------------> queued ----------------------> taken -----------------------> ended

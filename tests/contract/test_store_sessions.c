@@ -25,7 +25,7 @@ static void each_key_has_one_record_whichever_session_has_it(void **state)
         assert_int_equal(verdict(bed, key), RECORD_REPLAY);
     }
     assert_int_equal(check_counts(bed), 40);
-    assert_int_equal(store_counts(bed->store).work.operations > 0, true);
+    assert_true(store_counts(bed->store).work.operations >= 80); /* of whichever session */
 }
 
 static void waiters_of_each_key_are_woken(void **state)

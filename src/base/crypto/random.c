@@ -62,3 +62,8 @@ uint64_t random_u64(void)
     random_bytes(&value, sizeof value);
     return value;
 }
+
+int64_t random_id(void)
+{
+    return (int64_t)(random_u64() >> 2) | 1;
+}

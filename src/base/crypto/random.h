@@ -9,5 +9,7 @@
 
 void random_bytes(void *ret_bytes, size_t n);
 uint64_t random_u64(void);
+/* For what is told apart by a number: above 0, and hardly ever the same twice. */
+int64_t random_id(void);
 
 #endif

@@ -243,7 +243,7 @@ static void bring_row(struct apply *apply, struct table_change *change, bool aga
     if (change->act == TABLE_INSERT || change->act == TABLE_ADD)
         name_row(apply, change);
     if (!again)
-        change->version = (int64_t)(random_u64() >> 2) | 1;
+        change->version = random_id();
     rowset_bring(apply->rows, change);
 }
 

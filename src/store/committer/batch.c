@@ -466,8 +466,8 @@ enum backend_status batch_run(struct committer *c, struct batch *batch)
 
 /* ---- afterwards ---- */
 
-/* Keeps a begin that met a live lease. A lease of this process ends by a write that passes here;
- * one of another process may lapse unseen, so its waiter looks again then. */
+/* Keeps a begin that met a live lease. A lease of this process ends by a write that passes here,
+ * or is handed over; one of another process may lapse unseen, so its waiter looks again then. */
 static bool keep_waiting(struct committer *c, struct store_op *op, int64_t boot)
 {
     if (c->stopping)

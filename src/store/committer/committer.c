@@ -292,7 +292,7 @@ static int64_t next_due(struct committer *c, int64_t now)
         next = clock_first(clock_first(next, c->due[DUE_LOOK]), waiters_next(&c->waiters));
     next = clock_first(next, next_locked(c));
     next = clock_first(next, c->due[DUE_JOIN]);
-    if (c->handed.n > 0 || c->handed.all)
+    if (c->handed.n > 0)
         next = now;
     if (c->queue.n > 0)
         next = writes_wait ? clock_first(next, c->due[DUE_WRITE]) : now;
@@ -405,8 +405,6 @@ struct committer *committer_new(struct store *store, struct backend *backend)
 
 void committer_free(struct committer *c)
 {
-    if (!c)
-        return;
     struct store_op *op;
     batch_queue_front(c, &c->locked);
     while ((op = list_pop(&c->queue))) {

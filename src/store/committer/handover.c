@@ -16,9 +16,7 @@ static void hand_to(struct committer *other, const struct batch *batch)
 {
     mutex_lock(&other->mutex);
     add_ended(&other->handed, batch);
-    bool any = other->handed.n > 0 || other->handed.all;
-    bool wake = any && other->wakes_at > 0;
-    other->wakes_at = wake ? 0 : other->wakes_at;
+    bool wake = committer_takes_signal(other, other->handed.n > 0);
     mutex_unlock(&other->mutex);
     if (wake)
         cond_signal(&other->cond);
@@ -56,8 +54,7 @@ void handover_queue(struct committer *c)
     if (!c->stopping)
         take_sure(&c->queue, &sure);
     mutex_lock(&first->mutex);
-    bool wake = sure.n > 0 && first->wakes_at > 0;
-    first->wakes_at = wake ? 0 : first->wakes_at;
+    bool wake = committer_takes_signal(first, sure.n > 0);
     batch_queue_front(first, &sure);
     mutex_unlock(&first->mutex);
     mutex_unlock(&c->mutex);

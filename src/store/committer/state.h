@@ -76,7 +76,7 @@ struct committer {
     struct backend_read
         read; /* of the last batch, if that committed; `boot` 0: none, or it failed */
     int64_t due[COMMITTER_DUES]; /* boot times */
-    int64_t lease_least;         /* shortest lease this process has taken */
+    int64_t lease_least;         /* shortest lease that it has taken */
     bool backlog;                /* the last sweep found a full slice */
     bool tells;                  /* it noticed that the store went back, which does not say so */
     bool registered;             /* of a serve: the store names it as the last one */
@@ -106,6 +106,15 @@ static inline enum committer_state committer_state(const struct committer *c)
 static inline bool committer_writes_wait(const struct committer *c, int64_t boot)
 {
     return committer_state(c) == COMMITTER_FULL && boot < c->due[DUE_WRITE];
+}
+
+/* Whether its thread is to be signalled for what is there now: only one signal a wait. Under the
+ * mutex. */
+static inline bool committer_takes_signal(struct committer *c, bool any)
+{
+    bool waits = any && c->wakes_at > 0;
+    c->wakes_at = waits ? 0 : c->wakes_at;
+    return waits;
 }
 
 /* ---- chores.c: what is due beside operations ---- */

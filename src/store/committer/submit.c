@@ -92,8 +92,7 @@ static void queue_op(struct committer *c, struct store_op *op)
     atomic_store_explicit(&op->own.state, OP_QUEUED, memory_order_relaxed);
     atomic_store_explicit(&op->own.committer, c->at, memory_order_relaxed);
     list_append(&c->queue, op);
-    bool wake = c->wakes_at > 0 && c->queue.n >= c->wakes_at;
-    c->wakes_at = wake ? 0 : c->wakes_at;
+    bool wake = committer_takes_signal(c, c->queue.n >= c->wakes_at);
     mutex_unlock(&c->mutex);
     if (wake)
         cond_signal(&c->cond);

@@ -17,7 +17,7 @@
 
 static struct postgres_mark new_mark(void)
 {
-    return (struct postgres_mark){.by = (int64_t)(random_u64() >> 2) | 1};
+    return (struct postgres_mark){.by = random_id()};
 }
 
 /* What the load of this batch found may be acknowledged by its save: what was unsure up to there,

@@ -186,7 +186,7 @@ static struct backend *postgres_another(const struct backend *backend, size_t nu
     postgres->knows_secret = true;
     postgres->identity = first->identity;
     postgres->number = number;
-    postgres->counts_as = (int64_t)(random_u64() >> 2) | 1;
+    postgres->counts_as = random_id();
     postgres->backend.weakness = backend->weakness;
     postgres->url = mem_copy(first->url, strlen(first->url));
     postgres->place = mem_copy(first->place, strlen(first->place));

@@ -218,7 +218,7 @@ static void draw_self(struct guest *guest)
     struct backend_owner *self = &guest->sqlite.backend.self;
     unsigned version = guest_data_version(guest);
     if (self->incarnation == 0 || version != guest->version)
-        self->incarnation = (int64_t)(random_u64() >> 2) | 1;
+        self->incarnation = random_id();
     guest->version = version;
 }
 
