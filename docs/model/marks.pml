@@ -12,6 +12,10 @@
  * yet low is 0, and so is what is read where there is no row.
  *
  * While a stranger holds the row, a save makes another one, and only reads the held one.
+ *
+ * With TOGETHER they are two sessions of one gateway. Each shows the other what it last saw
+ * committed, which a save reads, too: that row, at least that value. What was lacking
+ * then is compared no more, and the next save says so: from then on the store is closed.
  */
 
 /* ---- what is checked: chosen with spin -D ---------------------------------------------------- */
@@ -32,6 +36,9 @@
 #endif
 #ifndef HOLDS
 #define HOLDS 0                 /* strangers hold rows, and there are empty saves */
+#endif
+#ifndef TOGETHER
+#define TOGETHER 0              /* two sessions of one gateway */
 #endif
 #ifndef LIVES
 #define LIVES 3                 /* marks of one gateway: at its start, and each new one */
@@ -55,6 +62,10 @@
 #define M_HELD   12      /* another mark takes the place of one under which a save is unsure */
 #define M_NEWER  13      /* an empty save does not compare the held mark */
 #define M_DRAWN  14      /* the store draws the value: at least the last one that was seen is good */
+#define M_ALONE  15      /* a session does not compare the other's mark */
+#define M_HIDES  16      /* one that notices shows nothing from then on, not only once that is said */
+#define M_NEVER  17      /* what it lacked of the other's counts as lost whatever comes later */
+#define M_STALE  18      /* the other's mark counts however long that one was away */
 
 /* Zero: they stand in the assertions, so that the checker names the property that broke. */
 byte property_x, property_y;
@@ -64,7 +75,8 @@ mtype = { idle, looked, waits, marks };
 typedef Node {
     byte mark[GATEWAYS * LIVES];
     byte drawn;                 /* M_DRAWN */
-    byte has[GATEWAYS]          /* ghost: a bit for each save of a gateway */
+    byte has[GATEWAYS];         /* ghost: a bit for each save of a gateway */
+    byte said[GATEWAYS]         /* ghost: those of which the closed store says that they are lost */
 }
 Node node[2];
 bit promoted;
@@ -72,7 +84,9 @@ chan wal = [LAG] of { byte, byte, byte, byte };    /* gateway, row, value, save 
 
 typedef Save {
     byte to; byte row; byte low; byte high; byte value; byte number;
-    byte held_row; byte held_low; byte held_high    /* held_low 0: none is held */
+    byte held_row; byte held_low; byte held_high;   /* held_low 0: none is held */
+    byte other_row; byte other_low;                 /* 0: none is shown */
+    bit tells
 }
 
 typedef Gateway {
@@ -87,9 +101,17 @@ typedef Gateway {
     byte held_row;
     byte held_low;
     byte held_high;
+    byte shown_row;             /* to the other session */
+    byte shown_low;
+    bit shown_old;              /* six days ago */
+    byte lost_row;              /* what the other one showed when this one noticed */
+    byte lost_low;
+    bit tells;                  /* it noticed, and did not yet see that said */
     byte saves;
     byte acked;                 /* ghost: the saves that it saw committed */
     byte excused;               /* ghost: those that it sent before it noticed, or started */
+    byte gone;                  /* ghost: before it started, or before what it noticed was said */
+    byte earlier                /* ghost: before it started */
 }
 Gateway gate[GATEWAYS];
 Save save[GATEWAYS];            /* under way */
@@ -97,6 +119,19 @@ Save late[GATEWAYS];            /* unsure: done later, or never; number 0: none 
 
 #define row_of(i) (M == M_SHARED -> 0 : i * LIVES + gate[i].life)
 #define is_missing(i, n) ((gate[i].acked & ~gate[i].excused & ~node[n].has[i]) != 0)
+#if TOGETHER
+#define other(i) (1 - i)
+#else
+#define other(i) i
+#endif
+#define is_missing_shown(i, n) (TOGETHER && (gate[i].acked & ~gate[i].gone & ~node[n].has[i]) != 0)
+#define is_missing_unsaid(i, n) \
+    ((gate[i].acked & ~gate[i].earlier & ~node[n].has[i] & ~node[n].said[i]) != 0)
+/* It may not acknowledge there. */
+#define lacks(i, n) \
+    (TOGETHER -> is_missing_unsaid(i, n) || \
+        (is_missing_unsaid(other(i), n) && !gate[other(i)].shown_old) : is_missing(i, n))
+#define fits_other(s) (s.other_low == 0 || node[s.to].mark[s.other_row] >= s.other_low)
 #define fits_held(s) \
     (s.held_low == 0 || (node[s.to].mark[s.held_row] >= s.held_low && \
                          node[s.to].mark[s.held_row] <= s.held_high))
@@ -104,7 +139,7 @@ Save late[GATEWAYS];            /* unsure: done later, or never; number 0: none 
     (M == M_BLIND || M == M_LOOK || (M == M_UPSERT && node[s.to].mark[s.row] == 0) || \
      (M == M_DRAWN && node[s.to].mark[s.row] >= s.low) || \
      (node[s.to].mark[s.row] >= s.low && \
-      (node[s.to].mark[s.row] <= s.high || M == M_SHARED) && fits_held(s)))
+      (node[s.to].mark[s.row] <= s.high || M == M_SHARED) && fits_held(s) && fits_other(s)))
 /* Behind a commit that the standby has to get: the old primary waits for it, or runs ahead. */
 #define may_commit(s) (s.to == 1 || promoted || nfull(wal))
 
@@ -120,6 +155,12 @@ inline commit(i, s) {
     node[s.to].mark[s.row] = s.value;
     node[s.to].has[i] = node[s.to].has[i] | (1 << s.number);
     if
+    :: TOGETHER && s.tells ->
+        node[s.to].said[i] = gate[i].acked & ~node[s.to].has[i];
+        node[s.to].said[other(i)] = gate[other(i)].acked & ~node[s.to].has[other(i)]
+    :: else -> skip
+    fi;
+    if
     :: s.to == 0 && !promoted -> wal!i, s.row, s.value, s.number
     :: else -> skip
     fi
@@ -134,25 +175,61 @@ inline forget_mark(i) {
     let_go(i)
 }
 
+inline show_mark(i) {
+    if
+    :: TOGETHER ->
+        gate[i].shown_row = row_of(i); gate[i].shown_low = gate[i].low; gate[i].shown_old = 0
+    :: else -> skip
+    fi
+}
+
 /* What the gateway reports to its clients from now on, it has seen committed here. */
 inline acknowledge(i, s) {
-    assert(!is_missing(i, s.to) || property_x);
+    assert(!lacks(i, s.to) || property_x);
     gate[i].acked = gate[i].acked | node[s.to].has[i];
     gate[i].low = s.value;
     gate[i].high = s.value;
     let_go(i);
+    show_mark(i);
+    if
+    :: TOGETHER && s.tells -> gate[i].tells = 0; gate[i].gone = gate[i].excused
+    :: else -> skip
+    fi;
     gate[i].away = 0;
     gate[i].phase = (M == M_APART -> marks : idle)
 }
 
-/* The save was rolled back, as the mark is not there. */
+/* The save was rolled back, as a mark is not there: the other session's, or its own. */
 inline notice(i, s) {
-    assert(is_missing(i, s.to) || (gate[i].away && M != M_AWAY) || property_y);
-    forget_mark(i);
-    gate[i].life++;
-    gate[i].away = 0;
-    gate[i].old = 0;
+    if
+    :: fits_other(s) ->
+        assert(is_missing(i, s.to) || (gate[i].away && M != M_AWAY) || property_y);
+        forget_mark(i);
+        gate[i].life++;
+        gate[i].away = 0;
+        gate[i].old = 0
+    :: else ->
+        assert(is_missing_shown(other(i), s.to) || property_y);
+        gate[i].lost_row = s.other_row;
+        gate[i].lost_low = (M == M_NEVER -> 255 : s.other_low)
+    fi;
+    if
+    :: M == M_HIDES -> gate[i].shown_row = 0; gate[i].shown_low = 0
+    :: else -> skip
+    fi;
+    gate[i].tells = TOGETHER;
     gate[i].phase = idle
+}
+
+/* But what it knows to be lost, and what may have been swept. */
+inline compare_other(i) {
+    if
+    :: TOGETHER && M != M_ALONE && (!gate[other(i)].shown_old || M == M_STALE) &&
+        (gate[i].lost_row != gate[other(i)].shown_row || gate[i].lost_low < gate[other(i)].shown_low) ->
+        save[i].other_row = gate[other(i)].shown_row;
+        save[i].other_low = gate[other(i)].shown_low
+    :: else -> save[i].other_row = 0; save[i].other_low = 0
+    fi
 }
 
 inline compare_mark(i) {
@@ -162,7 +239,9 @@ inline compare_mark(i) {
     save[i].high = gate[i].high;
     save[i].held_row = gate[i].held_row;
     save[i].held_low = gate[i].held_low;
-    save[i].held_high = gate[i].held_high
+    save[i].held_high = gate[i].held_high;
+    save[i].tells = gate[i].tells;
+    compare_other(i)
 }
 
 /* An empty save: what was unsure, and is there, is acknowledged. */
@@ -172,11 +251,12 @@ inline see(i) {
     if
     :: !fits(save[i]) -> notice(i, save[i])
     :: else ->
-        assert(!is_missing(i, save[i].to) || property_x);
+        assert(!lacks(i, save[i].to) || property_x);
         gate[i].acked = gate[i].acked | node[save[i].to].has[i];
         if
         :: node[save[i].to].mark[save[i].row] > gate[i].low ->
-            gate[i].low = node[save[i].to].mark[save[i].row]
+            gate[i].low = node[save[i].to].mark[save[i].row];
+            show_mark(i)
         :: else -> skip
         fi
     fi
@@ -206,12 +286,14 @@ inline make_save(i) {
 inline copy(to_, from_) {
     to_.to = from_.to; to_.row = from_.row; to_.low = from_.low; to_.high = from_.high;
     to_.value = from_.value; to_.number = from_.number;
-    to_.held_row = from_.held_row; to_.held_low = from_.held_low; to_.held_high = from_.held_high
+    to_.held_row = from_.held_row; to_.held_low = from_.held_low;
+    to_.held_high = from_.held_high; to_.tells = from_.tells;
+    to_.other_row = from_.other_row; to_.other_low = from_.other_low
 }
 
 inline drop(s) {
     s.to = 0; s.row = 0; s.low = 0; s.high = 0; s.value = 0; s.number = 0;
-    s.held_row = 0; s.held_low = 0; s.held_high = 0
+    s.held_row = 0; s.held_low = 0; s.held_high = 0; s.tells = 0; s.other_row = 0; s.other_low = 0
 }
 
 /* Nobody knows whether it was committed. */
@@ -222,6 +304,15 @@ inline doubt(i, s) {
     :: else -> gate[i].high = s.value
     fi;
     gate[i].phase = idle
+}
+
+inline start(i) {
+    forget_mark(i);
+    gate[i].life = (M == M_REUSE -> gate[i].life : gate[i].life + 1);
+    gate[i].shown_row = 0; gate[i].shown_low = 0; gate[i].shown_old = 0;
+    gate[i].lost_row = 0; gate[i].lost_low = 0;
+    gate[i].tells = 0; gate[i].gone = gate[i].excused; gate[i].earlier = gate[i].excused;
+    gate[i].away = 0; gate[i].old = 0; gate[i].phase = idle
 }
 
 #define may_save(i) (gate[i].saves < WRITES && gate[i].life < LIVES - 1)
@@ -262,13 +353,15 @@ end:
     :: d_step { gate[i].phase != waits && promoted && gate[i].at == 0 -> gate[i].at = 1 }
     :: d_step { gate[i].phase != waits && promoted && SPLIT && gate[i].at == 1 -> gate[i].at = 0 }
     /* It ends, and starts again: what it knew has gone. */
-    :: d_step { may_save(i) && gate[i].saves > 0 ->
-            forget_mark(i);
-            gate[i].life = (M == M_REUSE -> gate[i].life : gate[i].life + 1);
-            gate[i].away = 0; gate[i].old = 0; gate[i].phase = idle }
+    :: d_step { may_save(i) && gate[i].saves > 0 && (!TOGETHER || may_save(other(i))) ->
+            start(i);
+            if
+            :: TOGETHER -> start(other(i))
+            :: else -> skip
+            fi }
     /* A week passes. */
     :: d_step { gate[i].phase == idle && !gate[i].old && may_save(i) ->
-            gate[i].away = 1; gate[i].old = 1 }
+            gate[i].away = 1; gate[i].old = 1; gate[i].shown_old = TOGETHER }
     :: d_step { (gate[i].old || M == M_SWEEP) && empty(wal) && node[gate[i].at].mark[row_of(i)] > 0 ->
             node[gate[i].at].mark[row_of(i)] = 0;
             if

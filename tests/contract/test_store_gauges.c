@@ -67,7 +67,8 @@ static void a_batch_that_says_that_the_store_went_back_leaves_the_gauges(void **
     act(bed, 1, STORE_DOUBT, proceed(bed, 1));
     int64_t since = counts_after(bed, 6 * SECOND).unknown_oldest;
     assert_true(since > 0);
-    bed->backend->back = (struct backend_back){.times = 1, .since = now, .seen_at = now};
+    bed->backend->back =
+        (struct backend_back){.times = 1, .incidents = 1, .since = now, .seen_at = now};
     (void)look(bed, 1);
     struct store_counts counts = counts_after(bed, 0);
     assert_int_equal(counts.went_back, 1);

@@ -32,7 +32,7 @@ static void a_schema_that_is_not_there_or_not_ours_is_named_with_its_command(voi
     bed_exec(bed, "UPDATE store SET revision = 1000000");
     bed_open(bed); /* what a newer pawl added is no hindrance */
     bed_close(bed);
-    bed_exec(bed, "UPDATE store SET revision = 6; DROP TABLE audit");
+    bed_exec(bed, "UPDATE store SET revision = 7; DROP TABLE audit");
     check_refusal(bed, "not whole", "pawl schema postgres | psql");
     bed_exec(bed, "DROP SCHEMA pawl CASCADE");
     check_refusal(bed, "there is no pawl store", "pawl schema postgres | psql");
@@ -56,7 +56,7 @@ static void a_schema_from_before_the_terms_gets_them_at_the_next_start(void **st
     bed->config.read_only_file = false;
     bed_open(bed);
     assert_int_equal(finish(bed, 1, token, "kept"), RECORD_WRITTEN);
-    assert_int_equal(bed_number(bed, "SELECT revision FROM store"), 6);
+    assert_int_equal(bed_number(bed, "SELECT revision FROM store"), 7);
 }
 
 static void a_row_that_the_server_refuses_fails_alone(void **state)

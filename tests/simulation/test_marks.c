@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What test_went_back.c reaches by rare chance, by hand: one process, and its mark. */
+/* What test_went_back.c reaches by rare chance, by hand, one process and its mark; and its
+ * sessions. */
 #include "base/arena.h"
 #include "toy/marked.h"
 #include "toy/toy.h"
@@ -79,11 +80,65 @@ static void what_was_unsure_under_a_held_mark_is_missed_once_it_was_acknowledged
     close_marked(backend);
 }
 
+/* What a session lost, another one notices by its own next save. */
+static void a_session_notices_what_another_one_lost(void **state)
+{
+    struct backend *first = open_marked(), *second = marked_beside(first, 2);
+    (void)state;
+    assert_int_equal(save(first, true), BACKEND_OK);
+    marks.n = 0;
+    assert_int_equal(save(second, true), BACKEND_BUSY);
+    assert_int_equal(second->back.times, 1);
+    assert_int_equal(first->back.times, 0);
+    close_marked(second);
+    close_marked(first);
+}
+
+/* Once, however long that one has nothing to save; it notices for itself, too, and both again what
+ * is lost after that. */
+static void what_a_session_said_of_another_one_it_says_once(void **state)
+{
+    struct backend *first = open_marked(), *second = marked_beside(first, 2);
+    (void)state;
+    assert_int_equal(save(first, true), BACKEND_OK);
+    marks.n = 0;
+    assert_int_equal(save(second, true), BACKEND_BUSY);
+    assert_int_equal(save(second, true), BACKEND_OK);
+    assert_int_equal(save(second, true), BACKEND_OK);
+    assert_int_equal(second->back.times, 1);
+    assert_int_equal(save(first, true), BACKEND_BUSY);
+    assert_int_equal(save(first, true), BACKEND_OK);
+    assert_int_equal(first->back.times, 1);
+    assert_int_equal(second->back.incidents + first->back.incidents, 1);
+    marks.n = 0;
+    assert_int_equal(save(second, true), BACKEND_BUSY);
+    assert_int_equal(second->back.times, 2);
+    assert_int_equal(second->back.incidents + first->back.incidents, 2);
+    close_marked(second);
+    close_marked(first);
+}
+
+static void the_mark_of_a_session_that_was_away_is_not_missed(void **state)
+{
+    struct backend *first = open_marked(), *second = marked_beside(first, 2);
+    (void)state;
+    assert_int_equal(save(first, true), BACKEND_OK);
+    marks.n = 0;
+    clock_test_set(8 * DAY, 8 * DAY);
+    assert_int_equal(save(second, true), BACKEND_OK);
+    assert_int_equal(second->back.times, 0);
+    close_marked(second);
+    close_marked(first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mark_that_is_only_seen_is_as_old_as_it_was),
         cmocka_unit_test(what_was_unsure_under_a_held_mark_is_missed_once_it_was_acknowledged),
+        cmocka_unit_test(a_session_notices_what_another_one_lost),
+        cmocka_unit_test(what_a_session_said_of_another_one_it_says_once),
+        cmocka_unit_test(the_mark_of_a_session_that_was_away_is_not_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

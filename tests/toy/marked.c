@@ -7,7 +7,7 @@
 #define PARAMS_MAX ((size_t)4096)
 #define ARRAY_HEAD 20 /* bytes of an array before its first element */
 #define ITEM 12       /* and of each number in it: its size, itself */
-#define NUMBERS_MAX 11
+#define NUMBERS_MAX (11 + 4 * (STORE_SESSIONS_MOST - 1))
 #define KEPT_US (INT64_C(7) * 86400 * CLOCK_US_PER_S)
 
 /* The mark of an exchange, as pawl.keep_mark takes it. */
@@ -65,16 +65,19 @@ static bool is_between(const struct marks_row *row, int64_t low, int64_t high)
     return row && row->value >= low && row->value <= high;
 }
 
-/* False: the store lacks what it had acknowledged. */
-static bool fits(struct marks *marks, const struct sent_mark *mark)
+/* The mark by which the store lacks what it had acknowledged; 0: none. */
+static int64_t lacking(struct marks *marks, const struct sent_mark *mark)
 {
     const int64_t *n = mark->numbers;
     if (mark->n == 0 || n[0] == 0)
-        return true;
-    if (mark->n > 8 && !is_between(find_row(marks, n[8]), n[9], n[10]))
-        return false;
+        return 0;
+    if (mark->n > 8 && n[8] != 0 && !is_between(find_row(marks, n[8]), n[9], n[10]))
+        return n[8];
+    for (size_t i = 11; i < mark->n; i += 4)
+        if (!is_between(find_row(marks, n[i]), n[i + 1], INT64_MAX))
+            return n[i];
     const struct marks_row *row = find_row(marks, n[0]);
-    return row ? is_between(row, n[1], n[2]) : n[7] == 1;
+    return (row ? is_between(row, n[1], n[2]) : n[7] == 1) ? 0 : n[0];
 }
 
 static void write_row(struct marks *marks, const struct sent_mark *mark, int64_t now)
@@ -120,11 +123,11 @@ static enum backend_status leave(struct marked *marked, enum backend_status stat
     return status;
 }
 
-static enum backend_status refuse(struct marked *marked, const struct sent_mark *mark)
+static enum backend_status refuse(struct marked *marked, int64_t by)
 {
-    const struct marks_row *row = find_row(marked->marks, mark->numbers[0]);
+    const struct marks_row *row = find_row(marked->marks, by);
     marked->postgres.failure =
-        (struct postgres_failure){.went_back = true, .since = row ? row->at : 0};
+        (struct postgres_failure){.went_back = true, .since = row ? row->at : 0, .mark = by};
     marked->behind->ops->abandon(marked->behind);
     return BACKEND_BUSY;
 }
@@ -145,8 +148,9 @@ static enum backend_status see_loaded(struct marked *marked, const struct backen
     postgres->mark.loaded = 0;
     if (postgres->must_commit)
         mark = see(marked);
-    if (!fits(marked->marks, &mark)) {
-        enum backend_status status = refuse(marked, &mark);
+    int64_t by = lacking(marked->marks, &mark);
+    if (by != 0) {
+        enum backend_status status = refuse(marked, by);
         postgres_mark_saved(postgres, status);
         return status;
     }
@@ -220,8 +224,9 @@ static enum backend_status marked_save(struct backend *backend, struct backend_s
         return leave(marked, BACKEND_BUSY);
     }
     struct sent_mark mark = mark_of(marked, save);
-    if (!fits(marked->marks, &mark)) {
-        enum backend_status status = refuse(marked, &mark);
+    int64_t by = lacking(marked->marks, &mark);
+    if (by != 0) {
+        enum backend_status status = refuse(marked, by);
         postgres_mark_saved(postgres, status);
         return leave(marked, status);
     }
@@ -294,10 +299,11 @@ static void marked_close(struct backend *backend)
     struct marked *marked = enter(backend);
     marked->behind->ops->close(marked->behind);
     postgres_params_fini(&marked->postgres.params);
+    postgres_marks_leave(marked->postgres.marks);
     free(marked);
 }
 
-struct backend *marked_over(struct backend *behind, struct marks *marks)
+static struct marked *open_marked(struct backend *behind, struct marks *marks)
 {
     static const struct backend_ops ops = {.load = marked_load,
                                            .maintain = marked_maintain,
@@ -316,5 +322,24 @@ struct backend *marked_over(struct backend *behind, struct marks *marks)
     marked->marks = marks;
     marked->postgres.backend.self.role = STORE_SERVE; /* it keeps a mark, whatever its role here */
     marked->postgres.params = postgres_params_make(PARAMS_MAX);
+    return marked;
+}
+
+struct backend *marked_over(struct backend *behind, struct marks *marks)
+{
+    struct marked *marked = open_marked(behind, marks);
+    marked->postgres.number = 1;
+    marked->postgres.marks = postgres_marks_make();
+    CHECK(marked->postgres.marks);
+    return &marked->backend;
+}
+
+struct backend *marked_beside(const struct backend *backend, size_t number)
+{
+    const struct marked *first = (const struct marked *)backend;
+    CHECK(number > 1 && number <= STORE_SESSIONS_MOST);
+    struct marked *marked = open_marked(hostile_toy(first->behind), first->marks);
+    marked->postgres.number = number;
+    marked->postgres.marks = postgres_marks_share(first->postgres.marks);
     return &marked->backend;
 }

@@ -39,5 +39,7 @@ struct marked {
 
 /* Takes over `behind`; `marks` is borrowed. */
 struct backend *marked_over(struct backend *behind, struct marks *marks);
+/* Another session of the same process. */
+struct backend *marked_beside(const struct backend *backend, size_t number);
 
 #endif

@@ -115,9 +115,9 @@ static void add_counts(struct store_counts *counts, struct committer *c)
     }
     counts->queued += c->queue.n;
     counts->waiting += c->waiters.n;
-    if (c->back.times > 0 && (counts->went_back == 0 || c->back.since < counts->back_since))
+    if (c->back.times > 0 && (counts->back_above == 0 || c->back.since < counts->back_since))
         counts->back_since = c->back.since;
-    counts->went_back += c->back.times;
+    counts->went_back += c->back.incidents;
     counts->back_above = clock_last(counts->back_above, c->back.above);
     add_work(&counts->work, &c->work);
     mutex_unlock(&c->mutex);

@@ -10,7 +10,7 @@
 #define PAWL_STORE_POSTGRES_COLUMNS_H
 
 #define POSTGRES_FORMAT 2   /* of the schema, which sets both */
-#define POSTGRES_REVISION 6 /* what was added within the format, and is needed here */
+#define POSTGRES_REVISION 7 /* what was added within the format, and is needed here */
 
 /* What never changes while a record lives, */
 #define POSTGRES_IDENTITY(X)                                                                       \

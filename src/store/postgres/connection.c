@@ -292,13 +292,12 @@ static bool collect_results(struct postgres_backend *postgres)
     }
 }
 
-/* Of what went back: its detail. */
-static int64_t since_of(const PGresult *result)
+static int64_t error_number(const PGresult *result, int field)
 {
-    const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
-    uint64_t since = 0;
-    (void)slice_to_u64(slice_of(detail ? detail : ""), INT64_MAX, &since);
-    return (int64_t)since;
+    const char *text = PQresultErrorField(result, field);
+    uint64_t number = 0;
+    (void)slice_to_u64(slice_of(text ? text : ""), INT64_MAX, &number);
+    return (int64_t)number;
 }
 
 /* The first statement that failed says why. */
@@ -323,7 +322,8 @@ static enum backend_status judge_results(struct postgres_backend *postgres)
         .blocked = state && strcmp(state, "55P03") == 0,
         .unfit = state && strcmp(state, "PW010") == 0,
         .went_back = state && strcmp(state, "PW011") == 0,
-        .since = since_of(result),
+        .since = error_number(result, PG_DIAG_MESSAGE_DETAIL),
+        .mark = error_number(result, PG_DIAG_CONSTRAINT_NAME),
     };
     if (!state || is_leaving(state) || PQstatus(postgres->conn) != CONNECTION_OK)
         postgres_disconnect(postgres);

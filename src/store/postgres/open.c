@@ -26,6 +26,7 @@ static void postgres_close(struct backend *backend)
     postgres_params_fini(&postgres->params);
     buf_fini(&postgres->backend.decisions);
     buf_fini(&postgres->backend.odd_rows);
+    postgres_marks_leave(postgres->marks);
     mem_free(postgres->url);
     mem_free(postgres->place);
     mem_free(postgres);
@@ -187,6 +188,7 @@ static struct backend *postgres_another(const struct backend *backend, size_t nu
     postgres->identity = first->identity;
     postgres->number = number;
     postgres->counts_as = random_id();
+    postgres->marks = postgres_marks_share(first->marks);
     postgres->backend.weakness = backend->weakness;
     postgres->url = mem_copy(first->url, strlen(first->url));
     postgres->place = mem_copy(first->place, strlen(first->place));
@@ -213,7 +215,8 @@ struct backend *postgres_backend_open(const struct store_config *config,
         timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX, config->role == STORE_COMMAND);
     if (!postgres)
         return NULL;
-    bool taken = take_config(postgres, config, ret_problem);
+    postgres->marks = postgres_marks_make();
+    bool taken = postgres->marks && take_config(postgres, config, ret_problem);
     postgres->backend.place = postgres->place;
     if (taken && connect_first(postgres, config) &&
         backend_check_weakness(&postgres->backend, config)) {

@@ -153,7 +153,7 @@ static enum backend_status read_pairs(struct postgres_backend *postgres, struct 
     read->token = postgres_number(result, 0, AT_BASE) + 1;
     read->forgets = postgres->counts.forgets;
     read->terms = postgres_read_terms(result, AT_TERMS);
-    save->version = read->token;
+    postgres->version = save->version = read->token;
     save->at = now;
     postgres->backend.self.beat_at =
         clock_last(postgres->backend.self.beat_at, postgres_number(result, 0, AT_BEATEN));
@@ -221,9 +221,11 @@ enum backend_status postgres_pairs(struct backend *backend, struct backend_save 
     if (!sure)
         status = BACKEND_UNSURE;
     postgres->must_fence = status == BACKEND_UNSURE;
+    enum backend_status result = status;
+    if (status == BACKEND_OK) {
+        read->boot = sent_at;
+        result = read_pairs(postgres, save, read);
+    }
     postgres_mark_saved(postgres, status);
-    if (status != BACKEND_OK)
-        return status;
-    read->boot = sent_at;
-    return read_pairs(postgres, save, read);
+    return result;
 }

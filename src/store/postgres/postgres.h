@@ -66,7 +66,8 @@ struct postgres_failure {
     bool blocked;   /* it waited too long for a lock */
     bool unfit;     /* so are the transactions of this session */
     bool went_back; /* the store lacks what this process saw committed, */
-    int64_t since;  /* and may from then on */
+    int64_t since;  /* and may from then on, */
+    int64_t mark;   /* by this one's mark */
 };
 
 /* The row of pawl.mark that this process alone writes: docs/model/marks.pml. */
@@ -76,6 +77,25 @@ struct postgres_mark {
     int64_t high;   /* in the last one that was sent, */
     int64_t unsure; /* and in the last one that ended unsure */
     int64_t loaded; /* if a save was unsure: its value, as the last load found it; else 0 */
+};
+
+/* What a session shows the others of its process: what it last saw committed. */
+struct postgres_shown {
+    int64_t by, low; /* 0: nothing */
+    int64_t token;   /* the first one when the mark was made, */
+    int64_t at;      /* store time then, */
+    int64_t seen_at; /* when it was last seen committed, */
+    int64_t written_at;
+    int64_t highest; /* token that it drew */
+    bool is_lost;    /* a session noticed that the store lacks it */
+};
+
+/* Shared by the sessions of a process; the last one frees it. */
+struct postgres_marks {
+    struct mutex mutex;
+    size_t sessions;
+    size_t telling; /* of them: they noticed something, and have not seen it said yet */
+    struct postgres_shown shown[STORE_SESSIONS_MOST];
 };
 
 struct postgres_backend {
@@ -109,12 +129,15 @@ struct postgres_backend {
                           since a stranger held a row of that */
     struct postgres_mark mark;
     struct postgres_mark held_mark; /* whose place that one is to take, since a stranger holds it */
-    int64_t mark_token;             /* the first one when it was made, */
-    int64_t mark_at;                /* store time then, */
-    int64_t marked_at;              /* when it was last seen committed, */
-    int64_t written_at;             /* and written, which its row is kept for some days from */
-    int64_t highest;                /* token that was drawn, of all */
-    int64_t lift;                   /* 0; or those drawn behind the next save are above it */
+    struct postgres_marks *marks;
+    struct postgres_shown others[STORE_SESSIONS_MOST]; /* as the last save compared them, */
+    struct postgres_shown lost[STORE_SESSIONS_MOST];   /* and those that the store lacked */
+    int64_t mark_token; /* the first one when it was made; 0: nothing is drawn yet, */
+    int64_t mark_at;    /* store time then, */
+    int64_t marked_at;  /* when it was last seen committed, */
+    int64_t written_at; /* and written, which its row is kept for some days from */
+    int64_t highest;    /* token that was drawn, of all */
+    int64_t lift;       /* 0; or those drawn behind the next save are above it */
     PGresult *results[POSTGRES_STATEMENTS_MAX]; /* of the last exchange */
     size_t n_results;                           /* statements of it that were sent */
     struct postgres_params params;
@@ -248,6 +271,10 @@ enum backend_status postgres_look(struct backend *backend, struct backend_watch 
 
 /* ---- mark.c ---- */
 
+struct postgres_marks *postgres_marks_make(void); /* NULL: no memory */
+/* Of another session of the process; and its end. */
+struct postgres_marks *postgres_marks_share(struct postgres_marks *marks);
+void postgres_marks_leave(struct postgres_marks *marks);
 /* The mark of the save that is about to be sent, as pawl.keep_mark takes it: empty, if this process
  * keeps none and lifts nothing. */
 void postgres_add_mark(struct postgres_backend *postgres, struct postgres_params *params);

@@ -100,6 +100,7 @@ static void check_token(struct sqlite_backend *sqlite)
     if (state->token >= seen || sqlite->is_foreign)
         return;
     back->times++;
+    back->incidents++;
     back->blanks++;
     back->since = state->time;
     back->above = back->above < seen ? seen : back->above;

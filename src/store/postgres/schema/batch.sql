@@ -198,13 +198,16 @@ BEGIN
         since := greatest(since, (SELECT max(m.at) FROM pawl.mark m WHERE m.at < mark[7]));
     END IF;
     RAISE EXCEPTION 'the store lacks what it had acknowledged'
-        USING ERRCODE = 'PW011', DETAIL = since::text;
+        USING ERRCODE = 'PW011', DETAIL = since::text, TABLE = 'mark',
+            CONSTRAINT = mark[1]::text; -- whose it is
 END $$;
 
 -- mark: whose it is (0: nobody's, only tokens are lifted), the lowest and the highest value that
 -- may be there, the one that is from now on, above which token those that are drawn from now on
 -- are, the first token and the first time of its gateway, whether the row may be missing; and of a
--- mark whose place it takes, since somebody holds that: whose it is, its lowest and highest value.
+-- mark whose place it takes, since somebody holds that: whose it is (0: nobody's), its lowest and
+-- highest value; and of each other session of its gateway: whose it is, its lowest value, the first
+-- token and the first time.
 CREATE OR REPLACE FUNCTION pawl.keep_mark(mark bigint[], at bigint) RETURNS void LANGUAGE plpgsql
     VOLATILE AS $$
 DECLARE
@@ -217,7 +220,7 @@ BEGIN
         RETURN;
     END IF;
     IF cardinality(mark) > 8 THEN
-        PERFORM pawl.see_mark(mark[9:11] || mark[4:7] || 0::bigint);
+        PERFORM pawl.see_other_marks(mark);
     END IF;
     UPDATE pawl.mark m SET value = mark[4], at = greatest(m.at, t)
     WHERE m.by = mark[1] AND m.value BETWEEN mark[2] AND mark[3];
@@ -237,12 +240,25 @@ DECLARE
     found bigint := (SELECT m.value FROM pawl.mark m WHERE m.by = mark[1]);
 BEGIN
     IF cardinality(mark) > 8 THEN
-        PERFORM pawl.see_mark(mark[9:11] || mark[4:7] || 0::bigint);
+        PERFORM pawl.see_other_marks(mark);
     END IF;
     IF found NOT BETWEEN mark[2] AND mark[3] OR (found IS NULL AND mark[8] <> 1) THEN
         PERFORM pawl.went_back(mark);
     END IF;
     RETURN coalesce(found, 0);
+END $$;
+
+-- Those behind the eighth number of a mark.
+CREATE OR REPLACE FUNCTION pawl.see_other_marks(mark bigint[]) RETURNS void LANGUAGE plpgsql
+    VOLATILE AS $$
+BEGIN
+    IF mark[9] <> 0 THEN
+        PERFORM pawl.see_mark(mark[9:11] || mark[4:7] || 0::bigint);
+    END IF;
+    FOR g IN 12..cardinality(mark) BY 4 LOOP
+        PERFORM pawl.see_mark(ARRAY[mark[g], mark[g + 1], 9223372036854775807, 0, 0, mark[g + 2],
+            mark[g + 3], 0]);
+    END LOOP;
 END $$;
 
 -- A block of tokens, and the time.

@@ -129,7 +129,10 @@ BEGIN
     END IF;
     UPDATE pawl.mark m SET value = mark[4], at = greatest(m.at, now)
     WHERE m.by = mark[1] AND m.value BETWEEN mark[2] AND mark[3] AND mark[5] = 0
-        AND cardinality(mark) = 8; -- the common case of pawl.keep_mark
+        AND coalesce(mark[9], 0) = 0 AND NOT EXISTS (
+            SELECT FROM generate_series(12, cardinality(mark), 4) g WHERE coalesce((
+                SELECT o.value FROM pawl.mark o WHERE o.by = mark[g]), 0) < mark[g + 1]);
+        -- the common cases of pawl.keep_mark
     IF NOT FOUND AND cardinality(mark) > 0 THEN
         PERFORM pawl.keep_mark(mark, at);
     END IF;
