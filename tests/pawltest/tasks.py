@@ -2,21 +2,48 @@
 """Deliveries and received events on a gateway's store, as its commands show them."""
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
+import time
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from pathlib import Path
+from typing import Any, Callable, Iterator
 
 from pawltest.gateway import Gateway, run
 from pawltest.wire import eventually
 
-LONG_DUE = 6  # how often one is seen that is due before it must be waiting for its lane
-LONG_SENT = 15  # and one that is being sent, before its sender must be dead
+LONG_DUE = 20  # how often one is seen that is due before it must be waiting for its lane
+LONG_SENT = 50  # and one that is being sent, before its sender must be dead
+STATES = ("waiting", "sending", "done", "dead", "dropped")  # as stores number them
+SECOND = 1_000_000  # of a store's time
 
 
 def time_of(gateway: Gateway) -> str:
     """What time it is for that gateway, as pawl writes times."""
     now = datetime.now(timezone.utc) + timedelta(seconds=gateway.clock.offset)
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@contextlib.contextmanager
+def watching(store: Path | str, kind: str) -> Iterator[Callable[[], list[tuple[str, int]]]]:
+    """The state of each task of a kind, and when it is due, by SQL on one connection: to look so
+    often by a command would be most of what a test costs."""
+    query = "SELECT CAST(kind AS TEXT), state, due_at FROM pawl_task"
+    if isinstance(store, Path):
+        connection = sqlite3.connect(store, timeout=60)
+    else:
+        import psycopg2  # pylint: disable=import-outside-toplevel  # not everywhere
+        connection = psycopg2.connect(store)
+        query = "SELECT convert_from(kind, 'UTF8'), state, due_at FROM pawl.task"
+    with contextlib.closing(connection):
+
+        def look() -> list[tuple[str, int]]:
+            with connection, contextlib.closing(connection.cursor()) as cursor:
+                cursor.execute(query)
+                return [(STATES[state], due) for of, state, due in cursor.fetchall() if of == kind]
+
+        yield look
 
 
 class Tasks:
@@ -51,20 +78,25 @@ class Tasks:
         """Until the tasks are in these states; the clock moves on, but by no more than a moment
         while one is due, being sent, or still to be made."""
         overdue = sending = 0
+        found: list[dict[str, Any]] = []
+        # Which of those that wait are parked its command says.
+        wanted = sorted("waiting" if state == "parked" else state for state in states)
 
-        def moved() -> bool:
-            nonlocal overdue, sending
-            rows = self.list()
-            now = time_of(self.gateway)
-            sent = any(row["state"] == "sending" for row in rows)
-            due = any(row["state"] == "waiting" and row["due_at"] and row["due_at"] <= now
-                      for row in rows)
+        def moved(look: Callable[[], list[tuple[str, int]]]) -> bool:
+            nonlocal overdue, sending, found
+            rows = look()
+            now = int(time.time() + self.gateway.clock.offset)
+            sent = any(state == "sending" for state, _ in rows)
+            due = any(state == "waiting" and at // SECOND <= now for state, at in rows)
             overdue = overdue + 1 if due and not sent else 0
             sending = sending + 1 if sent else 0
             near = sent or 0 < overdue < LONG_DUE or len(rows) < len(states)
             most = 2.0 if sending > LONG_SENT else 0.2 if near else step
             self.gateway.clock.step(min(step, most))
-            return sorted(row["state"] for row in rows) == sorted(states)
+            if sorted(state for state, _ in rows) == wanted:
+                found = self.list()
+            return sorted(row["state"] for row in found) == sorted(states)
 
-        eventually(moved, f"tasks that are {states}")
-        return self.list()
+        with watching(self.gateway.store, self.group) as look:
+            eventually(lambda: moved(look), f"tasks that are {states}")
+        return found
