@@ -18,8 +18,9 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from conftest import standing
 from pawltest.admin import with_admin
-from pawltest.gateway import run
+from pawltest.gateway import Gateway, run
 from pawltest.tasks import Tasks, time_of
 from pawltest.upstream import Upstream, closes, say
 from pawltest.wire import Answer, Broken, at_once, eventually
@@ -204,6 +205,7 @@ def test_what_was_received_is_read_as_a_table(inbox, upstream):
 
 # ---- who sent it ----
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_each_scheme_is_verified_over_the_bytes_as_they_came(inbox, upstream, scheme):
     sign, verify, id_ = SCHEMES[scheme]
@@ -227,6 +229,7 @@ def test_each_scheme_is_verified_over_the_bytes_as_they_came(inbox, upstream, sc
     assert upstream.requests[0].body == BODY
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("scheme", ["standard", "stripe", "slack", "own"])
 @pytest.mark.parametrize("late, why", [(-400, "too_old"), (400, "too_new")])
 def test_a_time_beyond_the_tolerance_is_refused(inbox, scheme, late, why):
@@ -279,6 +282,7 @@ def test_what_stripe_counts_down_does_not_make_it_another(inbox):
         assert status_of(answer) == (200, status)
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("body, status, code", [
     (b'{"n": 1}', 400, "VALIDATION.idempotency.key_source_missing"),
     (b'{"id": ""}', 400, "VALIDATION.idempotency.key_source_missing"),
@@ -453,23 +457,23 @@ def test_a_replay_past_the_window_of_the_handler_needs_force(pawl, upstream):
 
 # ---- the handler's target ----
 
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Upstream]]:
+    with standing(tmp_path_factory.mktemp("closed"), config()) as made:
+        yield made
+
+
+@pytest.mark.no_store
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PURGE"])
 @pytest.mark.parametrize("path", [
     "/internal/payments", "/internal//payments", "/x/../internal/payments", "/internal/payments/",
     "/%69nternal/payments", "/internal%2Fpayments", "/internal/payments;v=1",
     "/internal/payments?a", "/Internal/Payments", "/%49nternal/payments",
     "/internal/payments.json"])
-def test_the_handler_s_target_is_closed_to_others(inbox, upstream, method, path):
-    answer = CLOSED.setdefault("box", inbox()).gateway.request(method, path, [])
-    assert answer.status in (400, 404) and upstream.requests == []
-
-
-CLOSED: dict[str, Inbox] = {}
-
-
-@pytest.fixture(autouse=True)
-def closed_anew() -> None:
-    CLOSED.clear()
+def test_the_handler_s_target_is_closed_to_others(closed, method, path):
+    gateway, behind = closed
+    answer = gateway.request(method, path, [])
+    assert answer.status in (400, 404) and behind.requests == []
 
 
 def test_clients_cannot_say_that_they_are_a_source(inbox, upstream):
