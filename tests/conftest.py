@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import secrets
 import signal
 import sys
 from pathlib import Path
@@ -238,6 +239,12 @@ def behind(pair: tuple[Gateway, Upstream]) -> Upstream:
 def key(request: pytest.FixtureRequest) -> str:
     """One that no other test of the module uses, nor this one when it ran before."""
     return f'"{request.node.name}{request.node.stash.get(RUN, "")}"'
+
+
+@pytest.fixture
+def word() -> str:
+    """A key that no other test has, which is part of a path as it stands."""
+    return secrets.token_hex(8)
 
 
 @pytest.fixture

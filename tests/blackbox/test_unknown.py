@@ -13,11 +13,7 @@ tenant: none
 rules:
   - {name: refunds.create, match: POST /refunds, timeout: 20s}
 """
-RETRY = """
-tenant: none
-rules:
-  - {name: refunds.create, match: POST /refunds, timeout: 20s, unknown: retry}
-"""
+RETRY = HOLD.replace("20s", "20s, unknown: retry")
 PROBE = """
 tenant: none
 rules:
@@ -27,6 +23,16 @@ rules:
     settle: 60s
     unknown: {probe: "GET /refunds/by-key/{key}"}
 """
+# A gateway of the module's own has them all, for tests that neither stop it nor move its clock.
+CONFIG = """
+tenant: none
+rules:
+  - {name: held, match: POST /held, timeout: 20s}
+  - {name: retried, match: POST /retried, timeout: 20s, unknown: retry}
+  - {name: probed, match: POST /probed, timeout: 20s, settle: 60s,
+     unknown: {probe: "GET /found/{key}"}}
+"""
+HELD, RETRIED, PROBED = "/held", "/retried", "/probed"
 BODY = {"amount": 5}
 FOUND = "/refunds/by-key/k1"
 
@@ -63,8 +69,14 @@ BREAKS = {
 }
 
 
+# To a store the rest is like one of these.
+BREAKS_OF_STORES = ("closes before the answer", "closes in the body")
+
+
 def breaks():
-    return pytest.mark.parametrize("reply", BREAKS.values(), ids=BREAKS.keys())
+    return pytest.mark.parametrize("reply", [
+        pytest.param(reply, id=name, marks=() if name in BREAKS_OF_STORES else pytest.mark.no_store)
+        for name, reply in BREAKS.items()])
 
 
 def code_of(reply) -> str:
@@ -74,23 +86,30 @@ def code_of(reply) -> str:
 
 # ---- hold ----
 
-
 @breaks()
-def test_hold_never_runs_again_what_may_have_happened(pawl, upstream, reply):
-    gateway = pawl(HOLD)
-    upstream.then(reply)
-    first = gateway.post("/refunds", BODY, key="k1")
+def test_hold_never_runs_again_what_may_have_happened(shared, behind, word, reply):
+    behind.then(reply)
+    first = shared.post(HELD, BODY, key=word)
     assert first.is_problem(502, code_of(reply))
     assert first["Idempotency-Status"] == "unknown"
     assert (first.json["retryable"], first.json["safe_new_key"]) == (False, False)
     assert first["Stripe-Should-Retry"] == "false"
-    again = gateway.post("/refunds", BODY, key="k1")
+    again = shared.post(HELD, BODY, key=word)
     assert again.is_problem(409, UNKNOWN)
     assert again["Idempotency-Status"] is None
     assert again.json["operation"]["state"] == "unknown"
+    assert behind.effects() == len(behind.requests) == 1
+
+
+def test_hold_never_runs_it_again_after_a_restart_either(pawl, upstream):
+    gateway = pawl(HOLD)
+    for name, reply in BREAKS.items():
+        upstream.then(reply)
+        assert gateway.post("/refunds", BODY, key=f'"{name}"').status == 502
     gateway.restart()
-    assert gateway.post("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
-    assert upstream.effects() == len(upstream.requests) == 1
+    for name in BREAKS:
+        assert gateway.post("/refunds", BODY, key=f'"{name}"').is_problem(409, UNKNOWN)
+    assert upstream.effects() == len(upstream.requests) == len(BREAKS)
 
 
 @hooks
@@ -120,52 +139,47 @@ def test_an_answer_that_drips_has_an_absolute_time(pawl, upstream, clock):
     assert gateway.post("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
 
 
-def test_an_answer_that_drips_but_ends_is_kept_whole(pawl, upstream):
-    gateway = pawl(HOLD)
-    upstream.then(Reply(201, b"x" * 200, framing="chunked", drip=7))
-    first = gateway.post("/refunds", BODY, key="k1")
-    again = gateway.post("/refunds", BODY, key="k1")
+def test_an_answer_that_drips_but_ends_is_kept_whole(shared, behind, word):
+    behind.then(Reply(201, b"x" * 200, framing="chunked", drip=7))
+    first = shared.post(HELD, BODY, key=word)
+    again = shared.post(HELD, BODY, key=word)
     assert (first.mark, first.body) == ((201, "stored"), b"x" * 200)
     assert (again.mark, again.body) == ((201, "replayed"), b"x" * 200)
 
 
 @pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize("config", [HOLD, RETRY], ids=["hold", "retry"])
-def test_a_whole_answer_that_says_not_done_is_released(pawl, upstream, config, status):
-    gateway = pawl(config)
-    upstream.then(say(status, {"why": "not done"}, effect=False))
-    first = gateway.post("/refunds", BODY, key="k1")
+@pytest.mark.parametrize("path", [HELD, RETRIED], ids=["hold", "retry"])
+def test_a_whole_answer_that_says_not_done_is_released(shared, behind, word, path, status):
+    behind.then(say(status, {"why": "not done"}, effect=False))
+    first = shared.post(path, BODY, key=word)
     assert (first.mark, first.json) == ((status, "released"), {"why": "not done"})
-    assert gateway.post("/refunds", BODY, key="k1").mark == (201, "stored")
+    assert shared.post(path, BODY, key=word).mark == (201, "stored")
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
-@pytest.mark.parametrize("config, mark, then", [(HOLD, "unknown", 409), (RETRY, "released", 201)],
+@pytest.mark.parametrize("path, mark, then", [(HELD, "unknown", 409), (RETRIED, "released", 201)],
                          ids=["hold", "retry"])
-def test_a_whole_answer_in_doubt_is_told_as_it_is(pawl, upstream, config, mark, then, status):
+def test_a_whole_answer_in_doubt_is_told_as_it_is(shared, behind, word, path, mark, then, status):
     """found: C-C2"""
-    gateway = pawl(config)
-    upstream.then(say(status, {"why": "who knows"}))
-    first = gateway.post("/refunds", BODY, key="k1")
+    behind.then(say(status, {"why": "who knows"}))
+    first = shared.post(path, BODY, key=word)
     assert (first.mark, first.json) == ((status, mark), {"why": "who knows"})
-    assert gateway.post("/refunds", BODY, key="k1").status == then
+    assert shared.post(path, BODY, key=word).status == then
 
 
 @pytest.mark.parametrize("status", [502, 500, 404])
-@pytest.mark.parametrize("config", [HOLD, PROBE], ids=["hold", "probe"])
-def test_provider_duplicate_makes_any_answer_final(pawl, upstream, config, status):
-    gateway = pawl(config)
-    upstream.then(say(status, {"was": "there"}, ("Error-Code", "PROVIDER.duplicate")))
-    first = gateway.post("/refunds", BODY, key="k1")
-    again = gateway.post("/refunds", BODY, key="k1")
+@pytest.mark.parametrize("path", [HELD, PROBED], ids=["hold", "probe"])
+def test_provider_duplicate_makes_any_answer_final(shared, behind, word, path, status):
+    behind.then(say(status, {"was": "there"}, ("Error-Code", "PROVIDER.duplicate")))
+    first = shared.post(path, BODY, key=word)
+    again = shared.post(path, BODY, key=word)
     assert first.mark == (status, "stored")
     assert first["Error-Code"] == again["Error-Code"] == "PROVIDER.duplicate"
     assert (again.mark, again.kept) == ((status, "replayed"), first.kept)
-    assert len(upstream.requests) == 1
+    assert len(behind.requests) == 1
 
 
 # ---- the client's own time ----
-
 
 @hooks
 def test_a_client_whose_own_time_is_over_is_told_and_the_exchange_goes_on(pawl, upstream, clock):
@@ -243,11 +257,12 @@ def test_a_duplicate_waits_no_longer_than_its_own_time(pawl, upstream, clock):
     assert third.result().mark == (201, "replayed")
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("value", ["", "0x1", "-1", "soon", "99999999999999999999", "1.5"])
-def test_a_client_time_that_is_no_number_counts_as_none(pawl, upstream, value):
-    answer = pawl(HOLD).post("/refunds", BODY, key="k1", headers=[("X-Request-Timeout", value)])
+def test_a_client_time_that_is_no_number_counts_as_none(shared, behind, word, value):
+    answer = shared.post(HELD, BODY, key=word, headers=[("X-Request-Timeout", value)])
     assert answer.mark == (201, "stored")
-    assert upstream.requests[0]["X-Request-Timeout"] == value
+    assert behind.requests[0]["X-Request-Timeout"] == value
 
 
 @hooks
@@ -264,30 +279,27 @@ def test_two_client_times_count_as_none(pawl, upstream, clock):
 
 # ---- retry ----
 
-
 @breaks()
-def test_retry_goes_out_again_under_the_same_key_and_a_higher_token(pawl, upstream, reply):
-    gateway = pawl(RETRY)
-    upstream.then(reply)
-    first = gateway.post("/refunds", BODY, key='"k1"')
+def test_retry_goes_out_again_under_the_same_key_and_a_higher_token(shared, behind, word, reply):
+    behind.then(reply)
+    first = shared.post(RETRIED, BODY, key=f'"{word}"')
     assert first.is_problem(502, code_of(reply))
     assert first["Idempotency-Status"] == "released"
     assert (first.json["retryable"], first.json["safe_new_key"]) == (True, False)
     assert first["Stripe-Should-Retry"] is None
-    assert gateway.post("/refunds", BODY, key='"k1"').mark == (201, "stored")
-    one, two = upstream.requests
-    assert one["Idempotency-Key"] == two["Idempotency-Key"] == "k1"
+    assert shared.post(RETRIED, BODY, key=f'"{word}"').mark == (201, "stored")
+    one, two = behind.requests
+    assert one["Idempotency-Key"] == two["Idempotency-Key"] == word
     assert int(one["Idempotency-Token"]) < int(two["Idempotency-Token"])
 
 
-def test_retry_still_tells_another_body_from_the_first(pawl, upstream):
-    gateway = pawl(RETRY)
-    upstream.then(closes())
-    gateway.post("/refunds", BODY, key="k1")
-    other = gateway.post("/refunds", {"amount": 6}, key="k1")
+def test_retry_still_tells_another_body_from_the_first(shared, behind, word):
+    behind.then(closes())
+    shared.post(RETRIED, BODY, key=word)
+    other = shared.post(RETRIED, {"amount": 6}, key=word)
     assert other.is_problem(409, "CONFLICT.idempotency.payload_mismatch")
     assert other.json["safe_new_key"] is False
-    assert len(upstream.requests) == 1
+    assert len(behind.requests) == 1
 
 
 @pytest.mark.file_only
@@ -306,27 +318,24 @@ def test_after_kill_9_retry_runs_it_again_at_once(pawl, upstream):
 
 # ---- probe ----
 
-
 @breaks()
-def test_a_probe_that_finds_it_answers_the_first_client(pawl, upstream, reply):
-    gateway = pawl(PROBE)
-    upstream.then(reply)
-    upstream.on("GET", FOUND, say(200, {"id": 1}, ("ETag", '"e"')))
-    first = gateway.post("/refunds", BODY, key="k1")
+def test_a_probe_that_finds_it_answers_the_first_client(shared, behind, word, reply):
+    behind.then(reply)
+    behind.on("GET", f"/found/{word}", say(200, {"id": 1}, ("ETag", '"e"')))
+    first = shared.post(PROBED, BODY, key=word)
     assert (first.mark, first.json, first["ETag"]) == ((200, "stored"), {"id": 1}, '"e"')
-    again = gateway.post("/refunds", BODY, key="k1")
+    again = shared.post(PROBED, BODY, key=word)
     assert (again.mark, again.kept) == ((200, "replayed"), first.kept)
-    assert [r.method for r in upstream.requests] == ["POST", "GET"]
+    assert [r.method for r in behind.requests] == ["POST", "GET"]
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
-def test_a_probe_is_sent_after_an_answer_in_doubt(pawl, upstream, status):
-    gateway = pawl(PROBE)
-    upstream.then(say(status, {"why": "who knows"}))
-    upstream.on("GET", FOUND, say(200, {"id": 1}))
-    first = gateway.post("/refunds", BODY, key="k1")
+def test_a_probe_is_sent_after_an_answer_in_doubt(shared, behind, word, status):
+    behind.then(say(status, {"why": "who knows"}))
+    behind.on("GET", f"/found/{word}", say(200, {"id": 1}))
+    first = shared.post(PROBED, BODY, key=word)
     assert (first.mark, first.json) == ((200, "stored"), {"id": 1})
-    assert upstream.effects() == 1
+    assert behind.effects() == 1
 
 
 @hooks
@@ -358,31 +367,30 @@ def test_a_probe_carries_the_callers_headers_a_token_of_its_own_and_no_body(pawl
     assert probe["traceparent"] == post["traceparent"] == trace
 
 
-def test_no_header_makes_another_method_of_a_probe(pawl, upstream):
-    gateway = pawl(PROBE)
-    upstream.then(closes())
-    gateway.post("/refunds", BODY, key="k1", headers=[("X-HTTP-Method-Override", "POST")])
-    sent, probe = upstream.requests
+def test_no_header_makes_another_method_of_a_probe(shared, behind, word):
+    behind.then(closes())
+    shared.post(PROBED, BODY, key=word, headers=[("X-HTTP-Method-Override", "POST")])
+    sent, probe = behind.requests
     assert (sent["X-HTTP-Method-Override"], probe["X-HTTP-Method-Override"]) == ("POST", None)
     assert probe.method == "GET"
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("name", ["X-Original-URL", "X_Rewrite_URL"])
-def test_no_header_makes_another_question_of_a_probe(pawl, upstream, name):
-    gateway = pawl(PROBE)
-    upstream.then(closes())
-    gateway.post("/refunds", BODY, key="k1", headers=[(name, "/health")])
-    sent, probe = upstream.requests
+def test_no_header_makes_another_question_of_a_probe(shared, behind, word, name):
+    behind.then(closes())
+    shared.post(PROBED, BODY, key=word, headers=[(name, "/health")])
+    sent, probe = behind.requests
     assert (sent[name], probe[name]) == ("/health", None)
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("key", ["..", "a/b", "a/../b", '"a\\\\b"'])
-def test_a_key_that_would_change_the_path_of_a_probe_is_never_asked_for(pawl, upstream, key):
-    gateway = pawl(PROBE)
-    upstream.then(closes())
-    assert gateway.post("/refunds", BODY, key=key).is_problem(502, BROKE)
-    assert gateway.post("/refunds", BODY, key=key).is_problem(409, UNKNOWN)
-    assert [r.method for r in upstream.requests] == ["POST"]
+def test_a_key_that_would_change_the_path_of_a_probe_is_never_asked_for(shared, behind, key):
+    behind.then(closes())
+    assert shared.post(PROBED, BODY, key=key).is_problem(502, BROKE)
+    assert shared.post(PROBED, BODY, key=key).is_problem(409, UNKNOWN)
+    assert [r.method for r in behind.requests] == ["POST"]
 
 
 def test_probe_status_replaces_the_probes_own(pawl, upstream):
@@ -393,18 +401,17 @@ def test_probe_status_replaces_the_probes_own(pawl, upstream):
     assert gateway.post("/refunds", BODY, key="k1").mark == (201, "replayed")
 
 
-def test_not_found_is_not_believed_before_it_is_settled(pawl, upstream):
-    gateway = pawl(PROBE)
-    upstream.then(closes(effect=False))
-    upstream.on("GET", FOUND, say(404, {"no": 1}))
-    first = gateway.post("/refunds", BODY, key="k1")
+def test_not_found_is_not_believed_before_it_is_settled(shared, behind, word):
+    behind.then(closes(effect=False))
+    behind.on("GET", f"/found/{word}", say(404, {"no": 1}))
+    first = shared.post(PROBED, BODY, key=word)
     assert first.is_problem(502, BROKE)
     assert first.mark == (502, "unknown")
-    again = gateway.post("/refunds", BODY, key="k1")
+    again = shared.post(PROBED, BODY, key=word)
     assert again.is_problem(409, UNKNOWN)
     assert again.json["retryable"] is True
     assert 1 <= int(again["Retry-After"]) <= 60
-    assert [r.method for r in upstream.requests] == ["POST", "GET", "GET"]
+    assert [r.method for r in behind.requests] == ["POST", "GET", "GET"]
 
 
 @hooks
@@ -439,31 +446,31 @@ INCONCLUSIVE = {
 }
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("reply", INCONCLUSIVE.values(), ids=INCONCLUSIVE.keys())
-def test_a_probe_that_settles_nothing_changes_nothing(pawl, upstream, reply):
-    gateway = pawl(PROBE)
-    upstream.then(closes())
-    upstream.on("GET", FOUND, reply)
-    first = gateway.post("/refunds", BODY, key="k1")
+def test_a_probe_that_settles_nothing_changes_nothing(shared, behind, word, reply):
+    behind.then(closes())
+    behind.on("GET", f"/found/{word}", reply)
+    first = shared.post(PROBED, BODY, key=word)
     assert first.is_problem(502, BROKE)
     assert (first.mark, first.json["retryable"]) == ((502, "unknown"), True)
-    again = gateway.post("/refunds", BODY, key="k1")
+    again = shared.post(PROBED, BODY, key=word)
     assert again.is_problem(409, UNKNOWN)
     assert (again.json["retryable"], again.json["safe_new_key"]) == (True, False)
-    upstream.on("GET", FOUND, say(200, {"id": 1}))
-    assert gateway.post("/refunds", BODY, key="k1").mark == (200, "stored")
-    assert upstream.effects() == 1
+    behind.on("GET", f"/found/{word}", say(200, {"id": 1}))
+    assert shared.post(PROBED, BODY, key=word).mark == (200, "stored")
+    assert behind.effects() == 1
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
-def test_after_a_vain_probe_the_first_client_gets_the_upstreams_own_answer(pawl, upstream, status):
-    gateway = pawl(PROBE)
-    upstream.then(say(status, {"why": "who knows"}, ("X-Own", "1")))
-    upstream.on("GET", FOUND, say(503, {"no": 1}))
-    first = gateway.post("/refunds", BODY, key="k1")
+def test_after_a_vain_probe_the_first_client_gets_the_upstreams_own_answer(shared, behind, word,
+                                                                           status):
+    behind.then(say(status, {"why": "who knows"}, ("X-Own", "1")))
+    behind.on("GET", f"/found/{word}", say(503, {"no": 1}))
+    first = shared.post(PROBED, BODY, key=word)
     assert (first.mark, first.json, first["X-Own"]) == \
         ((status, "unknown"), {"why": "who knows"}, "1")
-    assert gateway.post("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
+    assert shared.post(PROBED, BODY, key=word).is_problem(409, UNKNOWN)
 
 
 @pytest.mark.parametrize("big", [Reply(502, b"x" * 5000),
@@ -518,33 +525,29 @@ def test_after_kill_9_the_next_attempt_asks(pawl, upstream):
         client.result()
 
 
-def test_many_duplicates_of_a_lost_answer_share_one_probe_at_a_time(pawl, upstream):
-    gateway = pawl(PROBE)
-    gate = upstream.hold(cut=0)
-    upstream.on("GET", FOUND, say(200, {"id": 1}))
-    clients = Later(lambda: at_once(20, lambda _: gateway.post("/refunds", BODY, key="k1")))
+def test_many_duplicates_of_a_lost_answer_share_one_probe_at_a_time(shared, behind, word):
+    gate = behind.hold(cut=0)
+    behind.on("GET", f"/found/{word}", say(200, {"id": 1}))
+    clients = Later(lambda: at_once(20, lambda _: shared.post(PROBED, BODY, key=word)))
     gate.wait_for()
     gate.open()
     answers = clients.result()
     assert {a.json["id"] for a in answers} == {1}
-    assert [r.method for r in upstream.requests] == ["POST", "GET"]
+    assert [r.method for r in behind.requests] == ["POST", "GET"]
 
 
 # ---- tokens ----
 
-
-STALE = say(409, {"no": 1}, ("Error-Code", "CONFLICT.idempotency.token_stale"), effect=False)
-
-
-def test_an_upstream_that_refuses_the_current_token_leaves_the_outcome_unknown(pawl, upstream):
+def test_an_upstream_that_refuses_the_current_token_leaves_the_outcome_unknown(shared, behind,
+                                                                               word):
     """It contradicts the store: nobody knows what it did, and its answer reaches no client."""
-    gateway = pawl(HOLD)
-    upstream.then(STALE)
-    first = gateway.post("/refunds", BODY, key="k1")
+    behind.then(say(409, {"no": 1}, ("Error-Code", "CONFLICT.idempotency.token_stale"),
+                    effect=False))
+    first = shared.post(HELD, BODY, key=word)
     assert first.is_problem(502, BROKE)
     assert first["Idempotency-Status"] == "unknown"
-    assert gateway.post("/refunds", BODY, key="k1").is_problem(409, UNKNOWN)
-    assert len(upstream.requests) == 1
+    assert shared.post(HELD, BODY, key=word).is_problem(409, UNKNOWN)
+    assert len(behind.requests) == 1
 
 
 @pytest.mark.parametrize("reply", [
@@ -552,15 +555,14 @@ def test_an_upstream_that_refuses_the_current_token_leaves_the_outcome_unknown(p
     say(409, {"error_code": "CONFLICT.idempotency.token_stale"}, effect=False),
     say(409, {}, ("Error-Code", "CONFLICT.idempotency.token_stale2"), effect=False)],
     ids=["5xx", "body", "another code"])
-def test_only_that_code_on_a_4xx_refuses_a_token(pawl, upstream, reply):
-    upstream.then(reply)
-    answer = pawl(HOLD).post("/refunds", BODY, key="k1")
+def test_only_that_code_on_a_4xx_refuses_a_token(shared, behind, word, reply):
+    behind.then(reply)
+    answer = shared.post(HELD, BODY, key=word)
     assert answer.status == reply.status
     assert answer["Error-Code"] == (UNKNOWN if reply.status == 500 else None)
 
 
 # ---- late answers and leases ----
-
 
 @hooks
 def test_an_exchange_longer_than_its_lease_keeps_its_key(pawl, upstream, clock):
