@@ -141,6 +141,7 @@ def test_not_found_is_believed_only_when_nobody_can_still_send(asked, upstream):
     assert asked.show()["lease"] == "released"
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("reply, said", [
     (say(500, {}), "HTTP status 500"), (say(401, {}), "HTTP status 401"),
     (say(301, None), "HTTP status 301"), (closes(), "broke off"), (resets(), "broke off"),
@@ -217,6 +218,7 @@ def test_a_duplicate_that_comes_while_the_operator_asks_has_the_answer(asked, up
     assert upstream.effects() == 1
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("source", ["{body:/charge_id}", "{header:X-Id}", "{query:id}"])
 def test_a_probe_that_needs_more_than_is_kept_is_refused(asked, upstream, source):
     seen, before = len(upstream.requests), asked.show()
@@ -227,6 +229,7 @@ def test_a_probe_that_needs_more_than_is_kept_is_refused(asked, upstream, source
     assert asked.show()["token"] == before["token"] and len(upstream.requests) == seen
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("arguments, said", [
     (["--probe"], "go together"), (["-c", "x"], "go together"),
     (["--probe", "-c", "x", "--status", "200"], "--probe takes no"),
@@ -238,6 +241,7 @@ def test_a_wrong_command_line_is_explained(arguments, said):
     assert (ran.returncode, ran.stdout) == (2, "") and said in ran.stderr
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("change, more, said", [
     (lambda a: a.configure("unknown: hold"), [], "has no probe"),
     (lambda a: a.file.write_text(a.file.read_text().replace("refunds.create", "other")), [],

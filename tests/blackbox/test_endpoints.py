@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-from typing import Any
+from typing import Any, Iterator
 
 import pytest
 
+from conftest import standing
 from pawltest.admin import Admin, with_admin
+from pawltest.gateway import free_port
 from pawltest.upstream import Upstream, say
 from pawltest.wire import eventually
 from test_webhooks import DAY, OLD, SECRET, Outbox, config, signed, sink
@@ -27,6 +29,14 @@ def admin(pawl) -> tuple[Outbox, Admin]:
 @pytest.fixture
 def box(admin) -> Outbox:
     return admin[0]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outbox, Admin]]:
+    """One for all that is refused, which has no endpoint ever."""
+    port = free_port()
+    with standing(tmp_path_factory.mktemp("bare"), f"admin: 127.0.0.1:{port}\n{config()}") as made:
+        yield Outbox(made[0]), Admin(port)
 
 
 def add(box: Outbox, receiver: Upstream, name: str = "billing", *more: str) -> str:
@@ -93,6 +103,7 @@ def test_other_options_are_those_of_the_config(box, receiver):
     assert [request.body for request in receiver.requests] == [b'{"a": 2.0}']
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("more, what", [
     (("--option", "fly=1"), "fly: unknown"), (("--option", "timeout=soon"), "timeout: "),
     (("--option", "schedule=[]"), "schedule: "), (("--secret", "a b"), "the secret "),
@@ -100,18 +111,19 @@ def test_other_options_are_those_of_the_config(box, receiver):
     (("--option", "secret=x"), "duplicate"),
     (("--secret", "whsec_AA==", "--secret", "x"), "secret")],
     ids=["unknown", "duration", "empty", "secret", "name", "url", "secrets", "one-of-two"])
-def test_what_cannot_be_is_refused(box, receiver, more, what):
+def test_what_cannot_be_is_refused(bare, more, what):
     with_secret = () if "--secret" in more else ("--secret", SECRET)
-    said = refused(box, "add", "--name", "billing", "--url", f"http://127.0.0.1:{receiver.port}/",
+    said = refused(bare[0], "add", "--name", "billing", "--url", "http://127.0.0.1:9/",
                    "--types", "*", *with_secret, *more)
-    assert what in said and listed(box) == {}
+    assert what in said and listed(bare[0]) == {}
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("url, what", [
     ("ftp://hooks.example/", "URL"), ("https://u:p@hooks.example/", "has credentials"),
     ("https://0x7f.1/", "four decimal numbers"), ("${HOME}", "URL"), ("hooks", "URL")])
-def test_a_url_that_no_config_could_allow_is_refused_at_once(box, url, what):
-    said = refused(box, "add", "--name", "x", "--url", url, "--types", "*")
+def test_a_url_that_no_config_could_allow_is_refused_at_once(bare, url, what):
+    said = refused(bare[0], "add", "--name", "x", "--url", url, "--types", "*")
     assert what in said and "/root" not in said
 
 
@@ -334,6 +346,7 @@ def test_an_endpoint_is_made_and_changed_over_http(admin, receiver):
     assert len(box.gateway.lines("endpoint_act")) == 7
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("body, what", [
     ([], "not an object"), ({}, "name: "), ({"name": "x"}, "has no url"),
     ({"name": "x", "url": "https://h.example/", "types": ["*"], "secret": "file:/etc/passwd"},
@@ -347,8 +360,8 @@ def test_an_endpoint_is_made_and_changed_over_http(admin, receiver):
     ({"name": "x\n", "url": "https://h.example/", "types": ["*"]}, "name: "),
     ({"name": "x", "url": "https://h.example/", "types": ["*"], "fly": "${HOME}"}, "fly: unknown")],
     ids=["list", "empty", "no-url", "file", "line", "type", "long", "no-name", "name", "unknown"])
-def test_what_is_no_endpoint_is_refused_over_http(admin, body, what):
-    box, listener = admin
+def test_what_is_no_endpoint_is_refused_over_http(bare, body, what):
+    box, listener = bare
     answer = post(listener, "/endpoints", body)
     assert answer.status == 400 and what in answer.json["detail"], answer.json
     assert "/root" not in answer.json["detail"] and "daemon" not in answer.json["detail"]

@@ -141,6 +141,7 @@ def test_keys_of_two_tenants_never_meet(pawl, upstream):
     assert upstream.effects() == 2
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("headers", [[], [("X-Merchant-Id", "")]])
 def test_without_a_tenant_it_is_refused(pawl, upstream, headers):
     answer = pawl(TENANTS).post("/refunds", BODY, key="k1", headers=headers)
@@ -156,6 +157,7 @@ def test_without_a_key_it_is_refused(gateway, upstream):
     assert not upstream.requests
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("key", ["", '""', '"a', "a,b", "k" * 256, "a\x01b"])
 def test_a_malformed_key_is_refused(gateway, upstream, key):
     answer = gateway.post("/refunds", BODY, key=key)
@@ -311,6 +313,7 @@ def test_an_upstream_that_is_not_there_releases_the_key(gateway, upstream):
     assert upstream.effects() == 1
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("status", [401, 403, 408, 425, 429, 503, 508])
 def test_an_answer_that_says_not_done_is_told_and_not_kept(gateway, upstream, status):
     upstream.then(say(status, {"no": True}, effect=False))
@@ -321,6 +324,7 @@ def test_an_answer_that_says_not_done_is_told_and_not_kept(gateway, upstream, st
     assert upstream.effects() == 1
 
 
+@pytest.mark.no_store
 @pytest.mark.parametrize("status", [400, 404, 409, 422, 501])
 def test_a_final_refusal_of_the_upstream_is_kept(gateway, upstream, status):
     upstream.then(say(status, {"no": True}, effect=False))

@@ -209,7 +209,8 @@ def test_a_forgotten_owner_that_is_told_that_nothing_was_done_may_go_on(pawl, up
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("status", [301, 307, 308])
+@pytest.mark.parametrize("status", [
+    307, *(pytest.param(status, marks=pytest.mark.no_store) for status in (301, 308))])
 def test_a_redirected_request_may_go_where_it_points_under_its_key(pawl, upstream, policy, status):
     """found: E-F1"""
     gateway = started(pawl, policy)
