@@ -20,7 +20,7 @@ GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "succeeded", 
           "inbox": ["list", "show", "replay", "drop", "remove", "audit"],
           "webhook": ["publish", "list", "show", "replay", "drop", "audit", "endpoint", "sign",
                       "verify", "listen"],
-          "store": ["freeze", "thaw", "restored", "show", "audit"]}
+          "store": ["freeze", "thaw", "backup", "check", "restored", "show", "audit"]}
 EVERY = [[name] for name in [*COMMANDS, *GROUPS]]
 EVERY += [[group, name] for group, names in GROUPS.items() for name in names]
 

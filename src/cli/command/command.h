@@ -68,6 +68,8 @@
     X(store)                                                                                       \
     X(store_freeze)                                                                                \
     X(store_thaw)                                                                                  \
+    X(store_backup)                                                                                \
+    X(store_check)                                                                                 \
     X(store_restored)                                                                              \
     X(store_show)                                                                                  \
     X(store_audit)                                                                                 \

@@ -158,10 +158,10 @@ static int run_store(const struct command *command, struct operands at)
 
 const struct command command_store = {
     .name = "store",
-    .summary = "freeze a store for a move or a repair; mark one that was restored",
+    .summary = "back a store up, freeze it, mark one that was restored",
     .synopsis = "SUBCOMMAND [OPTIONS]",
-    .about = "Freezes and thaws a store, and marks one that was restored, or that lost what it had "
-             "acknowledged in a failover.",
+    .about = "Freezes and thaws a store, copies one and checks a copy, and marks one that was "
+             "restored, or that lost what it had acknowledged in a failover.",
     .is_group = true,
 };
 
