@@ -65,11 +65,13 @@ bool sessions_start(struct committer *c)
 {
     char name[16];
     snprintf(name, sizeof name, c->at == 0 ? "pawl-store" : "pawl-store-%zu", c->at + 1);
-    if (!c->store->config.no_thread)
-        c->has_thread = thread_start(&c->thread, name, run_committer, c);
-    bool started = c->has_thread || c->store->config.no_thread;
-    c->store->started += started;
-    return started;
+    c->store->started++; /* first: its thread starts those behind it */
+    if (c->store->config.no_thread)
+        return true;
+    c->has_thread = thread_start(&c->thread, name, run_committer, c);
+    if (!c->has_thread)
+        c->store->started--;
+    return c->has_thread;
 }
 
 /* The first one ends first: it starts the others. */
