@@ -16,13 +16,6 @@ struct backup_options {
     bool json;
 };
 
-static void add_restored(struct buf *text, const char *path, int64_t since)
-{
-    buf_add_str(text, "pawl store restored --since ");
-    timestamp_print(text, since);
-    buf_printf(text, " --store %s", path);
-}
-
 /* Where the store is a database, its own tools copy and check it. */
 static int refuse_url(const char *command, const char *tools)
 {
@@ -113,9 +106,10 @@ static void add_proof_text(struct buf *text, const char *path, const struct sqli
                                       : "It is of an older pawl: this one brings it forward "
                                         "when it opens it.\n");
     buf_add_str(text, "In its place it lacks what was acknowledged later: a repeat of that runs "
-                      "again, unless its rule asks first. Before the first gateway starts:\n  ");
-    add_restored(text, "STORE", proof->time);
-    buf_add_char(text, '\n');
+                      "again, unless its rule asks first. Before the first gateway starts:\n"
+                      "  pawl store restored --since ");
+    timestamp_print(text, proof->time);
+    buf_add_str(text, " --store STORE\n");
 }
 
 static int run_check(const struct command *command, struct operands at)

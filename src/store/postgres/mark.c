@@ -13,7 +13,6 @@
  * those rows, too, so that a process notices what any of its sessions lost. What was lacking then a
  * session compares no more: its next save says so (committer/back.c).
  */
-#include "base/check.h"
 #include "base/crypto/random.h"
 #include "base/mem.h"
 #include "store/postgres/postgres.h"

@@ -132,12 +132,10 @@ static bool write_copy(sqlite3 *from, const char *partial, const char *to, int f
 
 static int read_moment(sqlite3 *db, struct sqlite_copy *copy)
 {
-    static const char size[] = "SELECT (SELECT page_count FROM pragma_page_count) *"
-                               " (SELECT page_size FROM pragma_page_size)";
     int code = sqlite_ask_number(db, "SELECT token FROM pawl_state", &copy->token);
     if (code == SQLITE_OK)
         code = sqlite_ask_number(db, "SELECT time FROM pawl_state", &copy->time);
-    return code == SQLITE_OK ? sqlite_ask_number(db, size, &copy->bytes) : code;
+    return code == SQLITE_OK ? sqlite_ask_file_size(db, &copy->bytes) : code;
 }
 
 static enum sqlite_copy_result copy_moment(sqlite3 *from, const char *to, struct sqlite_copy *copy)
@@ -190,10 +188,8 @@ enum sqlite_copy_result sqlite_copy_store(const char *from, const char *to,
     const char *problem = code != SQLITE_OK ? (db ? sqlite3_errmsg(db) : "out of memory") : NULL;
     if (!problem) {
         sqlite3_busy_timeout(db, BUSY_MS);
-        problem = sqlite_schema_check(db, &format);
+        problem = sqlite_schema_check_kept(db, &format);
     }
-    if (!problem && format == 0)
-        problem = "there is no store here: it is empty";
     enum sqlite_copy_result result =
         problem ? fail_copy(ret_copy, from, problem) : copy_database(db, to, ret_copy);
     sqlite3_close(db);

@@ -81,9 +81,6 @@ static int count_records(sqlite3 *db, struct sqlite_proof *proof)
     } asked[] = {
         {"SELECT token FROM pawl_state", &proof->token, false},
         {"SELECT time FROM pawl_state", &proof->time, false},
-        {"SELECT (SELECT page_count FROM pragma_page_count) *"
-         " (SELECT page_size FROM pragma_page_size)",
-         &proof->bytes, false},
         {"SELECT count(*) FROM pawl_pending WHERE status = 1 AND lease_until > 0", &proof->running,
          false},
         {"SELECT count(*) FROM pawl_pending WHERE status = 1 AND lease_until = 0", &proof->released,
@@ -95,6 +92,8 @@ static int count_records(sqlite3 *db, struct sqlite_proof *proof)
         {LOST, &proof->lost, true},
     };
     int code = identify_store(db, proof);
+    if (code == SQLITE_OK)
+        code = sqlite_ask_file_size(db, &proof->bytes);
     for (size_t i = 0; i < sizeof asked / sizeof *asked && code == SQLITE_OK; i++)
         if (proof->is_today || !asked[i].of_today)
             code = sqlite_ask_number(db, asked[i].sql, asked[i].to);
@@ -105,9 +104,7 @@ static int count_records(sqlite3 *db, struct sqlite_proof *proof)
 static bool prove_store(sqlite3 *db, const char *path, struct sqlite_proof *proof)
 {
     char whole[256] = "";
-    const char *problem = sqlite_schema_check(db, &proof->format);
-    if (!problem && proof->format == 0)
-        problem = "there is no store here: it is empty";
+    const char *problem = sqlite_schema_check_kept(db, &proof->format);
     if (problem)
         return note_problem(proof, path, problem);
     proof->is_today = proof->format == PAWL_FORMAT;

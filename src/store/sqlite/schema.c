@@ -166,6 +166,20 @@ const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format)
     return NULL;
 }
 
+const char *sqlite_schema_check_kept(sqlite3 *db, int64_t *ret_format)
+{
+    const char *problem = sqlite_schema_check(db, ret_format);
+    return !problem && *ret_format == 0 ? "there is no store here: it is empty" : problem;
+}
+
+int sqlite_ask_file_size(sqlite3 *db, int64_t *ret_bytes)
+{
+    return sqlite_ask_number(db,
+                             "SELECT (SELECT page_count FROM pragma_page_count) *"
+                             " (SELECT page_size FROM pragma_page_size)",
+                             ret_bytes);
+}
+
 int sqlite_secret_insert(struct sqlite_backend *sqlite)
 {
     sqlite3_stmt *statement = NULL;

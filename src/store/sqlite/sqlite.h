@@ -522,6 +522,10 @@ size_t sqlite_sweep_tables(struct sqlite_backend *sqlite, size_t max);
 /* Whether the file is ours or new, before anything is changed in it. NULL: yes, with its format;
  * else one line that says what is wrong. */
 const char *sqlite_schema_check(sqlite3 *db, int64_t *ret_format);
+/* The same of a store that is to be read: a new file is none. */
+const char *sqlite_schema_check_kept(sqlite3 *db, int64_t *ret_format);
+/* Of the whole file, as this transaction sees it. Returns SQLite's code. */
+int sqlite_ask_file_size(sqlite3 *db, int64_t *ret_bytes);
 
 /* The schema, and what brings an older file to it. Runs inside a transaction. NULL: done; else one
  * line that says what is wrong with the file. */
