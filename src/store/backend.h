@@ -162,10 +162,12 @@ struct backend_chores {
 
 /* What a backend noticed: that the store lacks what this process saw committed. */
 struct backend_back {
-    uint64_t times; /* since it was opened: raised by the load or save that found it, which failed
-                       as  BACKEND_BUSY or BACKEND_UNSURE */
+    uint64_t times;     /* since it was opened: raised by the load or save that found it, which
+                           failed as BACKEND_BUSY or BACKEND_UNSURE */
     uint64_t incidents; /* of them: no other session of this process had noticed it */
-    int64_t since;   /* the last time: what was acknowledged from then on may be missing; 0: all */
+    bool untold;        /* the store does not say so yet: until its caller has said so, by terms */
+    /* Of what is untold, or was told last: */
+    int64_t since;   /* what was acknowledged from then on may be missing; 0: all */
     int64_t above;   /* the highest token that this process drew by then */
     int64_t seen_at; /* store time up to which it saw commits */
     uint64_t blanks; /* times that this process may know less than it thinks it knows: those, and

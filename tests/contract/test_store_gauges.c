@@ -70,6 +70,8 @@ static void a_batch_that_says_that_the_store_went_back_leaves_the_gauges(void **
     bed->backend->back =
         (struct backend_back){.times = 1, .incidents = 1, .since = now, .seen_at = now};
     (void)look(bed, 1);
+    bed->backend->back.untold = true;
+    (void)look(bed, 1);
     struct store_counts counts = counts_after(bed, 0);
     assert_int_equal(counts.went_back, 1);
     assert_true(store_terms(bed->store).went_back_at > 0);

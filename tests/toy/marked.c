@@ -109,6 +109,7 @@ static struct marked *enter(struct backend *backend)
     struct marked *marked = (struct marked *)backend;
     marked->behind->self = backend->self;
     marked->postgres.failure = (struct postgres_failure){0};
+    marked->postgres.backend.back = backend->back;
     return marked;
 }
 

@@ -29,7 +29,7 @@ static bool is_plain(const struct committer *c, const struct store_op *op)
 
 bool assume_fits(struct committer *c, int64_t boot)
 {
-    if (!c->backend->ops->pairs || c->backend->lacks_pairs || c->tells ||
+    if (!c->backend->ops->pairs || c->backend->lacks_pairs || c->backend->back.untold ||
         committer_state(c) != COMMITTER_UP)
         return false;
     bool may_write =

@@ -60,7 +60,7 @@ void committer_note_back(struct committer *c)
     c->back = *back;
     mutex_unlock(&c->mutex);
     shared_raise(&c->store->lost_up_to, back->above);
-    c->tells = !c->backend->lacks_terms;
+    c->backend->back.untold &= !c->backend->lacks_terms;
     c->due[DUE_TELL] = 0;
 }
 
@@ -69,7 +69,7 @@ void committer_note_back(struct committer *c)
  * lost are not given out again, to mean something else. */
 struct terms committer_told(const struct committer *c, const struct backend_read *read)
 {
-    CHECK(c->tells && c->back.times > 0);
+    CHECK(c->backend->back.untold && c->back.times > 0);
     struct terms terms = read->terms;
     int64_t since = c->back.since > 0 ? c->back.since : 1;
     bool is_marked = terms.went_back_at != 0 || terms.restored_at != 0;

@@ -231,7 +231,7 @@ static void prepare_apply(struct committer *c, struct batch *batch)
     apply->may_write = !atomic_load(&c->low_on_space) && committer_state(c) != COMMITTER_FULL &&
                        (c->registered || c->store->config.role == STORE_COMMAND);
     apply->closed = committer_closed(c, apply->may_write, &apply->read.terms);
-    if (c->tells && !c->store->config.accepts_weaker)
+    if (c->backend->back.untold && !c->store->config.accepts_weaker)
         apply->closed = STORE_WENT_BACK;
     apply->lost_up_to = atomic_load(&c->store->lost_up_to);
 }
@@ -401,7 +401,8 @@ static enum backend_status tell_back(struct committer *c, struct batch *batch)
     }
     status = save_batch(c, batch);
     apply->sets = NULL;
-    c->tells = status != BACKEND_OK || batch_group_result(&op) != GROUP_OK;
+    if (status == BACKEND_OK && batch_group_result(&op) == GROUP_OK)
+        c->backend->back.untold = false;
     return status;
 }
 
@@ -426,7 +427,7 @@ static void note_versions(struct batch *batch)
 static enum backend_status run_steps(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
-    if (c->tells && batch->boot >= c->due[DUE_TELL]) {
+    if (c->backend->back.untold && batch->boot >= c->due[DUE_TELL]) {
         c->due[DUE_TELL] = clock_after(batch->boot, COMMITTER_RETRY_US);
         return tell_back(c, batch);
     }

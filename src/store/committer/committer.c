@@ -270,7 +270,7 @@ bool committer_step(struct committer *c)
         queued = true;
     bool chores = boot >= c->due[DUE_BEAT] || boot >= c->due[DUE_SWEEP] || c->backlog;
     bool stuck = committer_writes_wait(c, boot) && queued;
-    bool tells = c->tells && boot >= c->due[DUE_TELL];
+    bool tells = c->backend->back.untold && boot >= c->due[DUE_TELL];
     bool joins = boot >= c->due[DUE_JOIN];
     if (!queued && !tells && !joins && next > boot && (!chores || committer_writes_wait(c, boot)))
         return false;
@@ -296,7 +296,7 @@ static int64_t next_due(struct committer *c, int64_t now)
         next = now;
     if (c->queue.n > 0)
         next = writes_wait ? clock_first(next, c->due[DUE_WRITE]) : now;
-    if (c->tells)
+    if (c->backend->back.untold)
         next = clock_first(next, c->due[DUE_TELL]);
     return is_batch_held_up(c, now) && next < c->due[DUE_RETRY] ? c->due[DUE_RETRY] : next;
 }

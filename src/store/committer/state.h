@@ -37,7 +37,7 @@ enum committer_due {
     DUE_GAUGE,
     DUE_RETRY, /* held, away: the next batch */
     DUE_WRITE, /* full: the next batch that writes */
-    DUE_TELL,  /* while `tells`: the next batch that does nothing else */
+    DUE_TELL,  /* while backend_back is untold: the next batch that does nothing else */
     DUE_JOIN,  /* it gets no keys until a batch committed: the next one; CLOCK_NEVER: it does */
     COMMITTER_DUES,
 };
@@ -78,7 +78,6 @@ struct committer {
     int64_t due[COMMITTER_DUES]; /* boot times */
     int64_t lease_least;         /* shortest lease that it has taken */
     bool backlog;                /* the last sweep found a full slice */
-    bool tells;                  /* it noticed that the store went back, which does not say so */
     bool registered;             /* of a serve: the store names it as the last one */
 
     atomic_llong busy_since; /* boot time at which the running or failing batch began; 0: idle */

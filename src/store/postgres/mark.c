@@ -87,6 +87,8 @@ static void begin_mark(struct postgres_backend *postgres)
     postgres->mark_at = postgres->now;
 }
 
+/* While it noticed something of which the store does not say it yet, others are to notice it, too.
+ */
 static void show_mark(struct postgres_backend *postgres)
 {
     struct postgres_marks *marks = postgres->marks;
@@ -97,9 +99,13 @@ static void show_mark(struct postgres_backend *postgres)
                                    .seen_at = postgres->marked_at,
                                    .written_at = postgres->written_at,
                                    .highest = postgres->highest};
+    if (postgres->backend.back.untold)
+        return;
     mutex_lock(&marks->mutex);
     marks->shown[postgres->number - 1] = shown;
+    marks->telling -= postgres->tells;
     mutex_unlock(&marks->mutex);
+    postgres->tells = false;
 }
 
 /* What is to be there: not what this session knows to be lost, or what may have been swept. */
@@ -186,19 +192,10 @@ static bool note_incident(struct postgres_backend *postgres, size_t whose)
     bool is_shown = shown->by == postgres->failure.mark;
     bool is_first = marks->telling == 0 && !(is_shown && shown->is_lost);
     shown->is_lost |= is_shown;
-    marks->telling += postgres->lift == 0;
+    marks->telling += !postgres->tells;
+    postgres->tells = true;
     mutex_unlock(&marks->mutex);
     return is_first;
-}
-
-static void end_telling(struct postgres_backend *postgres)
-{
-    if (postgres->lift == 0)
-        return;
-    mutex_lock(&postgres->marks->mutex);
-    postgres->marks->telling--;
-    mutex_unlock(&postgres->marks->mutex);
-    postgres->lift = 0;
 }
 
 /* Those of its own epoch that this process drew are below those that are drawn from now on. */
@@ -208,11 +205,14 @@ static void notice_drawn(struct postgres_backend *postgres)
     const struct postgres_shown *other = lacking_other(postgres);
     size_t whose = other ? (size_t)(other - postgres->others) : postgres->number - 1;
     back->incidents += note_incident(postgres, whose);
+    int64_t since = postgres->failure.since;
+    int64_t seen_at = other ? other->seen_at : postgres->marked_at;
     back->times++;
     back->blanks++;
-    back->since = postgres->failure.since;
+    back->since = back->untold ? clock_first(back->since, since) : since;
+    back->seen_at = back->untold ? clock_last(back->seen_at, seen_at) : seen_at;
     back->above = highest_drawn(postgres);
-    back->seen_at = other ? other->seen_at : postgres->marked_at;
+    back->untold = true;
     postgres->lift = back->above;
     if (other)
         postgres->lost[whose] = *other;
@@ -232,7 +232,7 @@ void postgres_mark_saved(struct postgres_backend *postgres, enum backend_status 
         mark->unsure = mark->high;
     if (status != BACKEND_OK)
         return;
-    end_telling(postgres);
+    postgres->lift = 0;
     if (mark->by == 0)
         return;
     if (postgres->mark_token == 0) {

@@ -94,7 +94,7 @@ struct postgres_shown {
 struct postgres_marks {
     struct mutex mutex;
     size_t sessions;
-    size_t telling; /* of them: they noticed something, and have not seen it said yet */
+    size_t telling; /* of them: they noticed something of which the store does not say it yet */
     struct postgres_shown shown[STORE_SESSIONS_MOST];
 };
 
@@ -130,6 +130,7 @@ struct postgres_backend {
     struct postgres_mark mark;
     struct postgres_mark held_mark; /* whose place that one is to take, since a stranger holds it */
     struct postgres_marks *marks;
+    bool tells;                                        /* it counts there */
     struct postgres_shown others[STORE_SESSIONS_MOST]; /* as the last save compared them, */
     struct postgres_shown lost[STORE_SESSIONS_MOST];   /* and those that the store lacked */
     int64_t mark_token; /* the first one when it was made; 0: nothing is drawn yet, */

@@ -101,6 +101,7 @@ static void check_token(struct sqlite_backend *sqlite)
         return;
     back->times++;
     back->incidents++;
+    back->untold = true;
     back->blanks++;
     back->since = state->time;
     back->above = back->above < seen ? seen : back->above;
