@@ -8,6 +8,7 @@
 #include "config/moved.h"
 #include "config/option.h"
 #include "core/errors.h"
+#include "daemon/build.h"
 #include "daemon/check.h"
 #include "daemon/limits.h"
 #include "daemon/notify.h"
@@ -93,6 +94,7 @@ bool daemon_is_ready(const struct daemon *daemon, struct buf *why)
 void daemon_write_metrics(struct daemon *daemon, struct buf *page)
 {
     page_metrics(page, daemon->metrics);
+    page_build(page, this_build.version, this_build.commit);
     for (size_t i = 0; i < daemon->n_started; i++)
         if (daemon->started[i].part->metrics)
             daemon->started[i].part->metrics(daemon->started[i].self, page);

@@ -112,7 +112,7 @@
     X(RELOAD_OK, "pawl_config_last_reload_successful", GAUGE, "",                                  \
       "1 if the last reload of the config succeeded.")                                             \
     X(RELOADS, "pawl_config_reloads_total", COUNTER, "result", "Reloads of the config.")           \
-    X(BUILD_INFO, "pawl_build_info", GAUGE, "version", "Always 1.")                                \
+    X(BUILD_INFO, "pawl_build_info", GAUGE, "version,commit", "Always 1.")                         \
     X(CPU, "process_cpu_seconds_total", COUNTER, "", "User and system CPU time.")                  \
     X(RESIDENT, "process_resident_memory_bytes", GAUGE, "", "Resident memory.")                    \
     X(VIRTUAL, "process_virtual_memory_bytes", GAUGE, "", "Virtual memory.")                       \

@@ -242,6 +242,11 @@ void page_metrics(struct buf *page, struct metrics *metrics)
                  (struct counts){2, "status", refused, metrics->admin_refused});
     write_counts(page, SERIES(RELOADS), (struct counts){2, "result", results, metrics->reloads});
     page_value(page, SERIES(RELOAD_OK), !atomic_load(&metrics->reload_failed));
+}
+
+void page_build(struct buf *page, const char *version, const char *commit)
+{
     page_begin(page, SERIES(BUILD_INFO));
-    page_sample(page, SERIES(BUILD_INFO), "version", PAWL_VERSION, 1);
+    buf_printf(page, "%s{version=\"%s\",commit=\"%s\"} 1\n", SERIES(BUILD_INFO)->name, version,
+               commit);
 }

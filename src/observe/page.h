@@ -46,8 +46,11 @@ struct page_histogram {
 void page_histogram(struct buf *page, const struct page_series *series,
                     const struct page_histogram *histogram);
 
-/* Appends what `metrics` counted, and BUILD_INFO. */
+/* Appends what `metrics` counted. */
 void page_metrics(struct buf *page, struct metrics *metrics);
+
+/* Appends BUILD_INFO, of literals. */
+void page_build(struct buf *page, const char *version, const char *commit);
 
 /* Appends the process_* series: from /proc, without blocking. What cannot be read is 0. */
 void page_process(struct buf *page);

@@ -105,9 +105,18 @@ def test_header_lines_may_be_several_and_a_flag_without_a_value_may_be_repeated(
 def test_the_version_is_told_in_every_way():
     text = printed("version")
     assert text == printed("--version") == printed("-V")
-    assert re.fullmatch(r"pawl \d+\.\d+\.\d+( \+hooks)?\n", text)
     told = json.loads(printed("version", "--json"))
     assert text.split()[1] == told["version"] and ("+hooks" in text) == told["hooks"]
+    assert re.fullmatch(r"[0-9a-f]{40}|unknown", told["commit"])
+    assert told["commit"] == "unknown" or told["commit"][:12] in text
+
+
+def test_the_version_names_the_libraries_where_it_is_asked():
+    head, commit, *lines = printed("version", "--verbose").splitlines()
+    told = json.loads(printed("version", "-v", "--json"))
+    assert head == printed("version").strip() and commit.split() == ["commit", told["commit"]]
+    assert dict(line.split(maxsplit=1) for line in lines) == told["libraries"]
+    assert {"glibc", "libpq", "nettle", "openssl", "sqlite", "zlib"} < set(told["libraries"])
 
 
 # ---- errors ----

@@ -2,6 +2,7 @@
 """What is counted: each answer once, under its rule and outcome."""
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 
@@ -9,7 +10,7 @@ import pytest
 
 from pawltest.admin import Admin, with_admin
 from conftest import CONFIG, standing
-from pawltest.gateway import ROOT, free_port
+from pawltest.gateway import ROOT, free_port, run
 from test_reload import reload
 from pawltest.upstream import Reply, closes, resets, say
 from pawltest.wire import Later, at_once, eventually, request_bytes
@@ -333,12 +334,16 @@ def test_connections_and_buffered_bytes_are_those_of_now(both, upstream):
 
 def test_the_process_tells_what_it_uses(both):
     _, admin = both
-    series = {name: value for (name, _), value in admin.series().items()}
+    labels, series = {}, {}
+    for (name, of), value in admin.series().items():
+        labels[name], series[name] = dict(of), value
     assert series["process_resident_memory_bytes"] > 1e6
     assert 5 < series["process_open_fds"] < series["process_max_fds"]
     assert series["process_cpu_seconds_total"] > 0
     assert series["process_start_time_seconds"] > 1.6e9
     assert series["pawl_build_info"] == 1
+    told = json.loads(run("version", "--json").stdout)
+    assert labels["pawl_build_info"] == {name: told[name] for name in ("version", "commit")}
 
 
 def test_counters_survive_a_reload_which_is_counted(both):

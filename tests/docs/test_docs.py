@@ -132,11 +132,17 @@ def test_every_class_of_warnings_is_in_the_guide():
                                .split("\n## ")[0], re.M)
 
 
-def test_the_changelog_has_what_is_to_come_and_then_this_version():
+def numbers_of(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
+
+
+def test_the_changelog_has_what_is_to_come_and_then_the_last_release():
+    """VERSION is that one in the commit of a release, and the next one from then on."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    version = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text("utf-8"))[1]
+    version = (ROOT / "VERSION").read_text("utf-8").strip()
     headings = re.findall(r"^## \[([^]]+)\](?: - \d{4}-\d\d-\d\d)?$", text, re.M)
-    assert headings[:2] == ["Unreleased", version]
+    assert headings[0] == "Unreleased"
+    assert numbers_of(headings[1]) <= numbers_of(version)
     sections = set(re.findall(r"^### (.*)$", text, re.M))
     assert sections <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 

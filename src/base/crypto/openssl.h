@@ -53,6 +53,7 @@
     X(HMAC_Final)                                                                                  \
     X(HMAC_Init_ex)                                                                                \
     X(HMAC_Update)                                                                                 \
+    X(OpenSSL_version)                                                                             \
     X(SSL_CTX_ctrl)                                                                                \
     X(SSL_CTX_free)                                                                                \
     X(SSL_CTX_get0_param)                                                                          \
@@ -140,6 +141,7 @@ const char *openssl_load(void);
 #define HMAC_Final openssl.HMAC_Final
 #define HMAC_Init_ex openssl.HMAC_Init_ex
 #define HMAC_Update openssl.HMAC_Update
+#define OpenSSL_version openssl.OpenSSL_version
 #define SSL_CTX_ctrl openssl.SSL_CTX_ctrl
 #define SSL_CTX_free openssl.SSL_CTX_free
 #define SSL_CTX_get0_param openssl.SSL_CTX_get0_param

@@ -31,6 +31,7 @@
     X(getlength)                                                                                   \
     X(getvalue)                                                                                    \
     X(isBusy)                                                                                      \
+    X(libVersion)                                                                                  \
     X(ntuples)                                                                                     \
     X(pipelineSync)                                                                                \
     X(resultErrorField)                                                                            \
@@ -75,6 +76,7 @@ const char *libpq_load(void);
 #define PQgetlength libpq.getlength
 #define PQgetvalue libpq.getvalue
 #define PQisBusy libpq.isBusy
+#define PQlibVersion libpq.libVersion
 #define PQntuples libpq.ntuples
 #define PQpipelineSync libpq.pipelineSync
 #define PQresultErrorField libpq.resultErrorField
