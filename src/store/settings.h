@@ -50,7 +50,7 @@ struct store_config {
 enum store_open_result {
     STORE_OPENED,
     STORE_OPEN_FAILED, /* cannot be opened, foreign, newer, corrupt, locked, read-only */
-    STORE_OPEN_IN_USE, /* another process has it in that role */
+    STORE_OPEN_IN_USE, /* another process has it: in that role, or with its older format */
 };
 
 #endif

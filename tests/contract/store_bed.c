@@ -95,7 +95,8 @@ void bed_fini(struct bed *bed)
     thread_parker_fini(&bed->parker);
     if (bed->kind == BED_POSTGRES)
         run_on_server("DROP DATABASE \"%s\" WITH (%s)", strrchr(bed->dir, '-') + 1, "FORCE");
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-pawl", "-old"};
+    static const char *const suffixes[] = {
+        "", "-wal", "-shm", "-pawl", "-old", ".before-1", ".before-2", ".before-3", ".before-4"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         remove_file(bed, suffixes[i]);
     rmdir(bed->dir);

@@ -6,6 +6,8 @@
 #include "store/sqlite/lock.h"
 #include "store/sqlite/sqlite.h"
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define SQL_MAX ((size_t)64 * 1024)
 
@@ -178,23 +180,94 @@ static void a_store_of_format_4_keeps_what_runs_to_the_end_of_its_lease(void **s
 }
 #endif
 
-static void a_store_that_an_older_serve_runs_on_is_left_as_it_is(void **state)
+static void refused_beside(struct bed *bed, enum store_role other, const char *word)
 {
-    struct bed *bed = *state;
-    write_format_1(bed);
     char path[128];
     snprintf(path, sizeof path, "%s-pawl", bed->path);
     struct store_lock lock;
     assert_int_equal(store_lock_open(&lock, path), 0);
-    assert_int_equal(store_lock_life(&lock, STORE_SERVE), 0);
+    assert_int_equal(store_lock_life(&lock, other), 0);
     enum store_open_result result;
     char *problem MEM_AUTO = bed_refusal(bed, &result);
-    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_int_equal(result, STORE_OPEN_IN_USE);
+    assert_non_null(strstr(problem, word));
     assert_non_null(strstr(problem, "older version"));
     assert_int_equal(number(bed, "PRAGMA user_version"), 1);
     store_lock_close(&lock);
+}
+
+static void a_store_that_an_older_pawl_runs_on_is_left_as_it_is(void **state)
+{
+    struct bed *bed = *state;
+    write_format_1(bed);
+    refused_beside(bed, STORE_SERVE, "serve");
+    refused_beside(bed, STORE_DRAINER, "queue drain");
+    bed->config.role = STORE_SERVE;
+    refused_beside(bed, STORE_DRAINER, "queue drain");
     bed_open(bed);
     assert_int_equal(number(bed, "PRAGMA user_version"), PAWL_FORMAT);
+}
+
+/* ---- the copy from before ---- */
+
+static struct bed copy_of(const struct bed *bed)
+{
+    struct bed copy = *bed;
+    assert_in_range(snprintf(copy.path, sizeof copy.path, "%s.before-1", bed->path), 1,
+                    sizeof copy.path - 1);
+    return copy;
+}
+
+static void what_was_there_before_a_new_format_is_kept(void **state)
+{
+    struct bed *bed = *state, copy = copy_of(bed);
+    write_format_1(bed);
+    bed_open(bed);
+    finish(bed, 5, proceed(bed, 5), "new");
+    bed_close(bed);
+    assert_int_equal(number(&copy, "PRAGMA user_version"), 1);
+    assert_int_equal(number(&copy, "SELECT count(*) FROM pawl_outcome"), 2);
+    assert_int_equal(number(&copy, "SELECT count(*) FROM pawl_key"), 4);
+    assert_int_equal(rename(copy.path, bed->path), 0);
+    bed_open(bed);
+    assert_int_equal(check_counts(bed), 4);
+    assert_int_equal(number(&copy, "PRAGMA user_version"), 1);
+}
+
+/* As after a kill between the copy and the new format; and where the store went on since. */
+static void a_copy_that_is_there_is_kept_only_if_it_is_of_this_moment(void **state)
+{
+    struct bed *bed = *state, copy = copy_of(bed);
+    write_format_1(bed);
+    write_format_1(&copy);
+    bed_exec(bed, "UPDATE pawl_state SET token = token + 1");
+    enum store_open_result result;
+    char *problem MEM_AUTO = bed_refusal(bed, &result);
+    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_non_null(strstr(problem, ".before-1"));
+    assert_non_null(strstr(problem, "another moment"));
+    assert_int_equal(number(bed, "PRAGMA user_version"), 1);
+    bed_exec(bed, "UPDATE pawl_state SET token = token - 1");
+    bed_open(bed);
+    assert_int_equal(number(bed, "PRAGMA user_version"), PAWL_FORMAT);
+    assert_int_equal(number(&copy, "PRAGMA user_version"), 1);
+}
+
+static void without_a_copy_there_is_no_new_format(void **state)
+{
+    struct bed *bed = *state, copy = copy_of(bed);
+    char partial[160];
+    snprintf(partial, sizeof partial, "%s.partial", copy.path);
+    write_format_1(bed);
+    assert_int_equal(mkdir(partial, 0700), 0);
+    enum store_open_result result;
+    char *problem MEM_AUTO = bed_refusal(bed, &result);
+    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_non_null(strstr(problem, partial));
+    assert_int_equal(number(bed, "PRAGMA user_version"), 1);
+    assert_int_equal(rmdir(partial), 0);
+    bed_open(bed);
+    assert_int_equal(number(&copy, "PRAGMA user_version"), 1);
 }
 
 #define T(name) BED_TEST_AFTER(name, bed_set_up_closed)
@@ -209,7 +282,10 @@ int main(void)
 #ifdef PAWL_HOOKS
         T(a_store_of_format_4_keeps_what_runs_to_the_end_of_its_lease),
 #endif
-        T(a_store_that_an_older_serve_runs_on_is_left_as_it_is),
+        T(a_store_that_an_older_pawl_runs_on_is_left_as_it_is),
+        T(what_was_there_before_a_new_format_is_kept),
+        T(a_copy_that_is_there_is_kept_only_if_it_is_of_this_moment),
+        T(without_a_copy_there_is_no_new_format),
     };
     return bed_run_on(BED_SQLITE, tests, sizeof tests / sizeof *tests);
 }

@@ -65,7 +65,7 @@ void fault_bed_init(struct fault_bed *bed)
 
 void fault_bed_fini(struct fault_bed *bed)
 {
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-pawl", "-journal"};
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-pawl", "-journal", ".before-1"};
     fault_bed_close(bed);
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         char path[128];

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/sqlite/copy.h"
 
+#include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "store/sqlite/prove.h"
 #include "store/sqlite/sqlite.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -194,4 +196,59 @@ enum sqlite_copy_result sqlite_copy_store(const char *from, const char *to,
         problem ? fail_copy(ret_copy, from, problem) : copy_database(db, to, ret_copy);
     sqlite3_close(db);
     return result;
+}
+
+static bool compare_values(sqlite3_stmt *one, sqlite3_stmt *other, int column)
+{
+    int n = sqlite3_column_bytes(one, column);
+    return n == sqlite3_column_bytes(other, column) &&
+           (n == 0 || memcmp(sqlite3_column_blob(one, column), sqlite3_column_blob(other, column),
+                             (size_t)n) == 0);
+}
+
+/* Whether the statement says the same first. */
+static bool compare_first_rows(sqlite3 *one, sqlite3 *other, const char *sql)
+{
+    sqlite3_stmt *a = NULL, *b = NULL;
+    bool is_same = sqlite3_prepare_v2(one, sql, -1, &a, NULL) == SQLITE_OK &&
+                   sqlite3_prepare_v2(other, sql, -1, &b, NULL) == SQLITE_OK &&
+                   sqlite3_step(a) == SQLITE_ROW && sqlite3_step(b) == SQLITE_ROW &&
+                   sqlite3_column_count(a) == sqlite3_column_count(b);
+    for (int i = 0; is_same && i < sqlite3_column_count(a); i++)
+        is_same = compare_values(a, b, i);
+    sqlite3_finalize(a);
+    sqlite3_finalize(b);
+    return is_same;
+}
+
+/* Whether a copy is of the store as it is: each batch changes the row of state, by its token, its
+ * counts or its time. */
+static bool is_of_this_moment(const char *from, const char *to)
+{
+    sqlite3 *store = sqlite_prove_open(from), *copy = sqlite_prove_open(to);
+    bool is_same = store && copy && compare_first_rows(store, copy, "PRAGMA user_version") &&
+                   compare_first_rows(store, copy, "SELECT secret FROM pawl_secret") &&
+                   compare_first_rows(store, copy, "SELECT * FROM pawl_state");
+    sqlite3_close(copy);
+    sqlite3_close(store);
+    return is_same;
+}
+
+char *sqlite_copy_name(const char *path, int64_t format)
+{
+    struct buf name BUF_AUTO = buf_make(SIZE_MAX);
+    buf_printf(&name, "%s.before-%lld", path, (long long)format);
+    return buf_ok(&name) ? mem_copy(name.at, name.len) : NULL;
+}
+
+enum sqlite_copy_result sqlite_copy_keep(const char *from, const char *to,
+                                         struct sqlite_copy *ret_copy)
+{
+    struct stat there;
+    if (lstat(to, &there) != 0)
+        return sqlite_copy_store(from, to, ret_copy);
+    *ret_copy = (struct sqlite_copy){.bytes = 0};
+    if (is_of_this_moment(from, to))
+        return SQLITE_COPY_MADE;
+    return fail_copy(ret_copy, to, "it is there already, and of another moment; move it away");
 }

@@ -37,4 +37,14 @@ struct sqlite_copy {
 enum sqlite_copy_result sqlite_copy_store(const char *from, const char *to,
                                           struct sqlite_copy *ret_copy);
 
+/* What the copy of a store is called that was made before its format changed, for the caller to
+ * free: PATH.before-FORMAT. NULL: no memory. */
+char *sqlite_copy_name(const char *path, int64_t format);
+
+/* Copies before the store is changed for good, by whoever keeps all writers out. What is there
+ * already is taken for the copy if it is of this very moment: of one that was stopped in between.
+ */
+enum sqlite_copy_result sqlite_copy_keep(const char *from, const char *to,
+                                         struct sqlite_copy *ret_copy);
+
 #endif

@@ -2,6 +2,7 @@
 /* Opening the SQLite backend: the file, its locks, its schema, its statements. */
 #include "base/check.h"
 #include "base/mem.h"
+#include "store/sqlite/copy.h"
 #include "store/sqlite/faults.h"
 #include "store/sqlite/medium.h"
 #include "store/sqlite/sqlite.h"
@@ -121,6 +122,14 @@ static bool open_lock(struct sqlite_backend *sqlite)
     return true;
 }
 
+static void explain_holder(struct sqlite_backend *sqlite, enum store_role role, const char *what)
+{
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "%s is in use by another `pawl %s` (pid %lld); %s", sqlite->path,
+             role == STORE_SERVE ? "serve" : "queue drain",
+             (long long)store_lock_holder(&sqlite->lock, role), what);
+}
+
 static bool take_life(struct sqlite_backend *sqlite, enum store_role role,
                       enum store_open_result *ret_result)
 {
@@ -132,10 +141,7 @@ static bool take_life(struct sqlite_backend *sqlite, enum store_role role,
         return false;
     }
     *ret_result = STORE_OPEN_IN_USE;
-    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
-             "%s is in use by another `pawl %s` (pid %lld); stop it, or use another store",
-             sqlite->path, role == STORE_SERVE ? "serve" : "queue drain",
-             (long long)store_lock_holder(&sqlite->lock, role));
+    explain_holder(sqlite, role, "stop it, or use another store");
     return false;
 }
 
@@ -159,10 +165,63 @@ static bool set_pragmas(struct sqlite_backend *sqlite)
     return sqlite->is_wal;
 }
 
-static bool install_schema(struct sqlite_backend *sqlite)
+/* A process that began before this one may not know what a newer format means: what it does for
+ * somebody just now could not be written down. */
+static bool check_nobody_else(struct sqlite_backend *sqlite, enum store_open_result *ret_result)
+{
+    static const enum store_role roles[] = {STORE_SERVE, STORE_DRAINER};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        if (roles[i] == sqlite->lock.role || !store_lock_life_held(&sqlite->lock, roles[i]))
+            continue;
+        *ret_result = STORE_OPEN_IN_USE;
+        explain_holder(sqlite, roles[i],
+                       "the store is of an older version, and is not changed under it; stop it, "
+                       "or use that version");
+        return false;
+    }
+    return true;
+}
+
+/* Nobody writes meanwhile: the copy holds all that the new format is made of. */
+static bool keep_copy(struct sqlite_backend *sqlite, int64_t format,
+                      enum store_open_result *ret_result)
+{
+    char *name MEM_AUTO = sqlite_copy_name(sqlite->path, format);
+    struct sqlite_copy copy = {.bytes = 0};
+    struct stat database;
+    enum sqlite_copy_result result =
+        name ? sqlite_copy_keep(sqlite->path, name, &copy) : SQLITE_COPY_FAILED;
+    if (result == SQLITE_COPY_MADE && geteuid() == 0 && stat(sqlite->path, &database) == 0 &&
+        lchown(name, database.st_uid, database.st_gid) != 0)
+        return true; /* a file system without owners */
+    if (result == SQLITE_COPY_MADE)
+        return true;
+    if (result == SQLITE_COPY_IN_USE)
+        *ret_result = STORE_OPEN_IN_USE;
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "its format changes, and not without a copy: %.400s",
+             name ? copy.problem : "out of memory");
+    return false;
+}
+
+/* What is wrong with the file, its check says again. */
+static bool prepare_migration(struct sqlite_backend *sqlite, enum store_open_result *ret_result)
+{
+    int64_t format = 0;
+    if (sqlite->is_foreign || sqlite_schema_check(sqlite->db, &format) || format == 0 ||
+        format == PAWL_FORMAT)
+        return true;
+    return check_nobody_else(sqlite, ret_result) && keep_copy(sqlite, format, ret_result);
+}
+
+static bool install_schema(struct sqlite_backend *sqlite, enum store_open_result *ret_result)
 {
     if (sqlite3_exec(sqlite->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
         explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
+        return false;
+    }
+    if (!prepare_migration(sqlite, ret_result)) {
+        (void)sqlite3_exec(sqlite->db, "ROLLBACK", NULL, NULL, NULL);
         return false;
     }
     const char *problem = sqlite_schema_install(sqlite);
@@ -249,7 +308,8 @@ static int note_wal_pages(void *argument, sqlite3 *db, const char *schema, int p
 }
 
 /* Everything that writes the file happens under the batch lock. */
-static bool open_store_database(struct sqlite_backend *sqlite, enum store_role role)
+static bool open_store_database(struct sqlite_backend *sqlite, enum store_role role,
+                                enum store_open_result *ret_result)
 {
     if (!set_pragmas(sqlite)) {
         explain_problem(sqlite, sqlite3_errmsg(sqlite->db));
@@ -257,7 +317,7 @@ static bool open_store_database(struct sqlite_backend *sqlite, enum store_role r
     }
     /* After the pragmas: wal_autocheckpoint takes the hook away. */
     sqlite3_wal_hook(sqlite->db, note_wal_pages, sqlite);
-    if (!install_schema(sqlite))
+    if (!install_schema(sqlite, ret_result))
         return false;
     bool stays = role != STORE_COMMAND;
     if (stays ? !sqlite_prepare_all(sqlite) : !sqlite_prepare_rollback(sqlite)) {
@@ -284,7 +344,7 @@ static bool open_all(struct sqlite_backend *sqlite, const struct store_config *c
                         "another pawl process has kept the store locked for too long; try again");
         return false;
     }
-    bool ok = open_store_database(sqlite, config->role);
+    bool ok = open_store_database(sqlite, config->role, ret_result);
     store_lock_free(&sqlite->lock);
     return ok;
 }

@@ -34,8 +34,7 @@ static bool note_problem(struct sqlite_proof *proof, const char *path, const cha
     return false;
 }
 
-/* A copy that nobody uses is read as it is, so that nothing is made beside it. */
-static sqlite3 *open_unchanged(const char *path)
+sqlite3 *sqlite_prove_open(const char *path)
 {
     struct buf name BUF_AUTO = buf_make(SIZE_MAX), log BUF_AUTO = buf_make(SIZE_MAX);
     buf_add_str(&log, path);
@@ -130,7 +129,7 @@ bool sqlite_prove(const char *path, struct sqlite_proof *ret_proof)
     *ret_proof = (struct sqlite_proof){.format = 0};
     if (access(path, R_OK) != 0)
         return note_problem(ret_proof, path, strerror(errno));
-    sqlite3 *db = open_unchanged(path);
+    sqlite3 *db = sqlite_prove_open(path);
     if (!db)
         return note_problem(ret_proof, path, "SQLite cannot open it");
     (void)sqlite3_exec(db, "PRAGMA temp_store=MEMORY; BEGIN", NULL, NULL, NULL);

@@ -3,6 +3,7 @@
 #ifndef PAWL_STORE_SQLITE_PROVE_H
 #define PAWL_STORE_SQLITE_PROVE_H
 
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,5 +30,9 @@ struct sqlite_proof {
 /* Reads all of a file, which may be in use, and changes nothing in it. Whether it is a whole store.
  */
 bool sqlite_prove(const char *path, struct sqlite_proof *ret_proof);
+
+/* Opens a store only to read it, for the caller to close. A copy that nobody uses is read as it is,
+ * so that nothing is made beside it. NULL: it cannot be opened. */
+sqlite3 *sqlite_prove_open(const char *path);
 
 #endif

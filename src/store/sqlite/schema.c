@@ -215,10 +215,6 @@ static const char *migrate_schema(struct sqlite_backend *sqlite)
     const char *problem = sqlite_schema_check(sqlite->db, &format);
     if (problem)
         return problem;
-    if (format > 0 && format < PAWL_FORMAT && sqlite->lock.role != STORE_SERVE &&
-        store_lock_life_held(&sqlite->lock, STORE_SERVE))
-        return "a `pawl serve` of an older version runs on it; use that version, or restart it "
-               "first";
     for (int64_t n = format; n < PAWL_FORMAT; n++)
         if (sqlite3_exec(sqlite->db, migrations[n], NULL, NULL, NULL) != SQLITE_OK)
             return sqlite3_errmsg(sqlite->db);
