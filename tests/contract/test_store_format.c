@@ -210,17 +210,17 @@ static void a_store_that_an_older_pawl_runs_on_is_left_as_it_is(void **state)
 
 /* ---- the copy from before ---- */
 
-static struct bed copy_of(const struct bed *bed)
+static struct bed copy_of(const struct bed *bed, int format)
 {
     struct bed copy = *bed;
-    assert_in_range(snprintf(copy.path, sizeof copy.path, "%s.before-1", bed->path), 1,
+    assert_in_range(snprintf(copy.path, sizeof copy.path, "%s.before-%d", bed->path, format), 1,
                     sizeof copy.path - 1);
     return copy;
 }
 
 static void what_was_there_before_a_new_format_is_kept(void **state)
 {
-    struct bed *bed = *state, copy = copy_of(bed);
+    struct bed *bed = *state, copy = copy_of(bed, 1);
     write_format_1(bed);
     bed_open(bed);
     finish(bed, 5, proceed(bed, 5), "new");
@@ -237,7 +237,7 @@ static void what_was_there_before_a_new_format_is_kept(void **state)
 /* As after a kill between the copy and the new format; and where the store went on since. */
 static void a_copy_that_is_there_is_kept_only_if_it_is_of_this_moment(void **state)
 {
-    struct bed *bed = *state, copy = copy_of(bed);
+    struct bed *bed = *state, copy = copy_of(bed, 1);
     write_format_1(bed);
     write_format_1(&copy);
     bed_exec(bed, "UPDATE pawl_state SET token = token + 1");
@@ -255,7 +255,7 @@ static void a_copy_that_is_there_is_kept_only_if_it_is_of_this_moment(void **sta
 
 static void without_a_copy_there_is_no_new_format(void **state)
 {
-    struct bed *bed = *state, copy = copy_of(bed);
+    struct bed *bed = *state, copy = copy_of(bed, 1);
     char partial[160];
     snprintf(partial, sizeof partial, "%s.partial", copy.path);
     write_format_1(bed);
@@ -268,6 +268,30 @@ static void without_a_copy_there_is_no_new_format(void **state)
     assert_int_equal(rmdir(partial), 0);
     bed_open(bed);
     assert_int_equal(number(&copy, "PRAGMA user_version"), 1);
+}
+
+static void refused_as_newer(struct bed *bed, const char *way_out)
+{
+    enum store_open_result result;
+    char *problem MEM_AUTO = bed_refusal(bed, &result);
+    assert_int_equal(result, STORE_OPEN_FAILED);
+    assert_non_null(strstr(problem, "newer pawl"));
+    assert_non_null(strstr(problem, way_out));
+}
+
+/* As an older pawl sees it that is started on it again. */
+static void a_newer_store_is_refused_with_the_way_back(void **state)
+{
+    struct bed *bed = *state, copy = copy_of(bed, PAWL_FORMAT);
+    char pragma[64];
+    bed_open(bed);
+    bed_close(bed);
+    snprintf(pragma, sizeof pragma, "PRAGMA user_version=%d", PAWL_FORMAT + 1);
+    bed_exec(bed, pragma);
+    refused_as_newer(bed, "restore an older backup");
+    write_format_1(&copy);
+    refused_as_newer(bed, copy.path);
+    assert_int_equal(unlink(copy.path), 0);
 }
 
 #define T(name) BED_TEST_AFTER(name, bed_set_up_closed)
@@ -286,6 +310,7 @@ int main(void)
         T(what_was_there_before_a_new_format_is_kept),
         T(a_copy_that_is_there_is_kept_only_if_it_is_of_this_moment),
         T(without_a_copy_there_is_no_new_format),
+        T(a_newer_store_is_refused_with_the_way_back),
     };
     return bed_run_on(BED_SQLITE, tests, sizeof tests / sizeof *tests);
 }

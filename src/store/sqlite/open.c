@@ -257,6 +257,19 @@ static bool check_foreign(struct sqlite_backend *sqlite, const struct store_conf
     return !problem && is_good;
 }
 
+/* The way back, where the newer pawl made one from this format. */
+static void explain_newer(struct sqlite_backend *sqlite, int64_t format)
+{
+    char *copy MEM_AUTO = sqlite_copy_name(sqlite->path, PAWL_FORMAT);
+    bool is_there = copy && access(copy, F_OK) == 0;
+    snprintf(sqlite->backend.problem, sizeof sqlite->backend.problem,
+             "%s: it was written by a newer pawl (format %lld, this one knows %d); run that "
+             "version, or %s%s",
+             sqlite->path, (long long)format, PAWL_FORMAT,
+             is_there ? "go back, without what was done since, to " : "restore an older backup",
+             is_there ? copy : "");
+}
+
 /* Of one moment, since another process may be making the store. */
 static bool look_at_database(struct sqlite_backend *sqlite, const struct store_config *config)
 {
@@ -271,7 +284,9 @@ static bool look_at_database(struct sqlite_backend *sqlite, const struct store_c
     bool may_make = !config->read_only_file && config->role == STORE_COMMAND;
     if (!problem && format == 0 && config->may_be_foreign && !may_make)
         problem = EMPTY;
-    if (problem)
+    if (problem && application == PAWL_APPLICATION_ID && format > PAWL_FORMAT)
+        explain_newer(sqlite, format);
+    else if (problem)
         explain_problem(sqlite, problem);
     return !problem;
 }
