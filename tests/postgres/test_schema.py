@@ -24,6 +24,7 @@ rules:
 """
 MENDS = "pawl schema postgres | psql"
 FORMAT_1 = Path(__file__).with_name("format_1.sql").read_text("utf-8")
+REVISION_6 = Path(__file__).with_name("revision_6.sql").read_text("utf-8")
 AN_ANSWER = b'{"id": 1}'
 
 
@@ -55,7 +56,7 @@ def described(database: Database) -> list[list[tuple[Any, ...]]]:
         " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE a.attnum > 0"
         " AND c.relnamespace = 'pawl'::regnamespace ORDER BY c.relname, a.attnum",
         "SELECT viewname, definition FROM pg_views WHERE schemaname = 'pawl' ORDER BY 1",
-        "SELECT format FROM pawl.store")]
+        "SELECT format, revision FROM pawl.store")]
 
 
 def test_a_first_start_installs_it_where_it_may(pawl, upstream):
@@ -160,6 +161,29 @@ def test_what_is_brought_forward_is_what_a_new_store_has(database, server):
     new = server.add_database()
     mend(new)
     assert described(database) == described(new)
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_store_of_the_revision_before_is_brought_forward_beside_its_gateway(
+        pawl, upstream, database, server, by_hand):
+    """By its owner, or by the first newer gateway that owns it."""
+    gateway, new = pawl(CONFIG), server.add_database()
+    kept = gateway.post("/refunds", {}, key="k1").kept
+    assert psql(database, REVISION_6).stderr == ""
+    mend(new)
+    assert described(database) != described(new)
+    assert gateway.post("/refunds", {}, key="k2").status == 201
+    if by_hand:
+        assert mend(database).returncode == 0
+    else:
+        pawl(CONFIG)
+    assert described(database) == described(new)
+    assert gateway.post("/refunds", {}, key="k3").status == 201
+    gateway.restart()
+    assert gateway.post("/refunds", {}, key="k1").kept == kept
+    for key in ("k2", "k3"):
+        assert gateway.post("/refunds", {}, key=key)["Idempotency-Status"] == "replayed"
+    assert upstream.effects() == 3
 
 
 def test_of_save_there_is_the_newest_alone(database):
