@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Callable
 
 from pawltest.listener import Listener
@@ -206,3 +207,91 @@ class CutAt:
             return Act.PASS
         self.met = message
         return self.act
+
+
+class Lender:
+    """A pooler that lends its sessions by transactions, in turn, and lies about it: each client is
+    given the number of the first one, and finds what others have left. It speaks for one database:
+    that of its first client."""
+
+    SESSIONS = 2
+
+    def __init__(self, directory: Path, port: int):
+        self.socket = str(directory / f".s.PGSQL.{port}")  # where nobody is asked for a password
+        self.lent = 0  # transactions on another session than the first
+        self._greeting = b""  # what the first session was greeted with
+        self._sessions: list[tuple[socket.socket, threading.Lock]] = []
+        self._lock = threading.Lock()
+        self._listener = Listener(self._serve)
+        self.port = self._listener.port
+
+    def __enter__(self) -> Lender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        for session, _ in self._sessions:
+            shut(session)
+
+    def _open(self, startup: bytes) -> None:
+        with self._lock:
+            while len(self._sessions) < self.SESSIONS:
+                session = socket.socket(socket.AF_UNIX)
+                session.connect(self.socket)
+                session.sendall(startup)
+                greeting = read_through(session, "Z")
+                self._greeting = self._greeting or greeting
+                self._sessions.append((session, threading.Lock()))
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            startup = read_message(client, 0)
+            while int.from_bytes(startup[4:8], "big") in (SSL_REQUEST, GSS_REQUEST):
+                client.sendall(b"N")
+                startup = read_message(client, 0)
+            self._open(startup)
+            client.sendall(self._greeting)
+            for turn in itertools.count():
+                self._lend(client, turn % self.SESSIONS)
+        except OSError:
+            client.close()
+
+    def _lend(self, client: socket.socket, turn: int) -> None:
+        """For as long as its transaction lasts."""
+        asked = read_through(client, "S")
+        session, lock = self._sessions[turn]
+        with lock:
+            self.lent += turn > 0
+            session.sendall(asked)
+            answer = read_through(session, "Z")
+            client.sendall(answer)
+            while not answer.endswith(b"I"):
+                session.sendall(read_through(client, "S"))
+                answer = read_through(session, "Z")
+                client.sendall(answer)
+
+
+def read_exactly(source: socket.socket, size: int) -> bytes:
+    read = b""
+    while len(read) < size:
+        got = source.recv(size - len(read))
+        if not got:
+            raise ConnectionError("it left")
+        read += got
+    return read
+
+
+def read_message(source: socket.socket, begin: int = 1) -> bytes:
+    """Its kind, of `begin` bytes, its length, and what follows."""
+    head = read_exactly(source, begin + 4)
+    return head + read_exactly(source, int.from_bytes(head[begin:], "big") - 4)
+
+
+def read_through(source: socket.socket, kind: str) -> bytes:
+    """Messages up to one of that kind."""
+    read = b""
+    while True:
+        message = read_message(source)
+        read += message
+        if message[:1] == kind.encode():
+            return read

@@ -65,14 +65,14 @@ def test_a_connection_cut_at_every_message_costs_nothing(pawl, upstream, relay, 
 @pytest.mark.parametrize("way", Way, ids=lambda way: way.name)
 def test_a_message_cut_in_two_or_reset_costs_nothing(pawl, upstream, relay, database, way, act):
     gateway = gateway_behind(pawl, relay, database)
-    assert cut_everywhere(gateway, upstream, relay, way, act, step=5) > 5
+    assert cut_everywhere(gateway, upstream, relay, way, act, step=4) > 5
 
 
 @pytest.mark.parametrize("way", Way, ids=lambda way: way.name)
 def test_a_network_that_swallows_costs_nothing(pawl, upstream, relay, database, way):
     """Nobody is told: the connection counts as lost after store_timeout."""
     gateway = gateway_behind(pawl, relay, database, "200ms")
-    assert cut_everywhere(gateway, upstream, relay, way, Act.SWALLOW, step=9) > 3
+    assert cut_everywhere(gateway, upstream, relay, way, Act.SWALLOW, step=6) > 3
 
 
 def test_a_slow_network_is_slow_and_no_more(pawl, upstream, relay, database):

@@ -152,6 +152,7 @@ enum backend_status postgres_connect(struct postgres_backend *postgres)
     if (clock_boot_us() < postgres->retry_at)
         return BACKEND_AWAY;
     postgres->conn = postgres_open_conn(postgres);
+    postgres->owns_session = false;
     if (!postgres->conn || PQstatus(postgres->conn) != CONNECTION_OK ||
         PQsetnonblocking(postgres->conn, 1) != 0 || PQenterPipelineMode(postgres->conn) != 1)
         return fail_to_connect(postgres);
@@ -159,6 +160,8 @@ enum backend_status postgres_connect(struct postgres_backend *postgres)
     enum backend_status status = postgres_schema_check(postgres);
     if (status == BACKEND_OK)
         status = postgres_check_durability(postgres);
+    if (status == BACKEND_OK)
+        status = postgres_own_session(postgres);
     if (status != BACKEND_OK) {
         postgres_disconnect(postgres);
         return status;
@@ -190,14 +193,32 @@ enum backend_status postgres_start(struct postgres_backend *postgres)
 }
 
 /* What cannot be queued shows at the end, as a connection that is lost. */
+static void note_queued(struct postgres_backend *postgres, bool sent)
+{
+    CHECK(postgres->n_results < POSTGRES_STATEMENTS_MAX);
+    postgres->results[postgres->n_results++] = NULL;
+    if (!sent && postgres->conn)
+        lose_connection(postgres, PQerrorMessage(postgres->conn));
+}
+
 void postgres_queue(struct postgres_backend *postgres, const char *sql,
                     const struct postgres_params *params)
 {
     static const struct postgres_params none;
-    CHECK(postgres->n_results < POSTGRES_STATEMENTS_MAX);
-    postgres->results[postgres->n_results++] = NULL;
-    if (postgres->conn && !postgres_params_send(params ? params : &none, postgres->conn, sql))
-        lose_connection(postgres, PQerrorMessage(postgres->conn));
+    PGconn *conn = postgres->conn;
+    note_queued(postgres, conn && postgres_params_send(params ? params : &none, conn, sql, NULL));
+}
+
+void postgres_queue_named(struct postgres_backend *postgres, const char *name)
+{
+    PGconn *conn = postgres->conn;
+    note_queued(postgres, conn && postgres_params_send(&postgres->params, conn, NULL, name));
+}
+
+void postgres_queue_parse(struct postgres_backend *postgres, const char *name, const char *sql)
+{
+    PGconn *conn = postgres->conn;
+    note_queued(postgres, conn && PQsendPrepare(conn, name, sql, 0, NULL) == 1);
 }
 
 void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limits limits)
@@ -312,6 +333,7 @@ static enum backend_status judge_results(struct postgres_backend *postgres)
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     postgres_explain(postgres, message ? message : PQresultErrorMessage(result));
+    bool forgot = state && postgres_is_forgotten(postgres, state);
     if (state && strcmp(state, "42501") == 0)
         postgres_advise(
             postgres,
@@ -324,7 +346,9 @@ static enum backend_status judge_results(struct postgres_backend *postgres)
         .went_back = state && strcmp(state, "PW011") == 0,
         .since = error_number(result, PG_DIAG_MESSAGE_DETAIL),
         .mark = error_number(result, PG_DIAG_CONSTRAINT_NAME),
+        .forgot = forgot,
     };
+    postgres->owns_session = postgres->owns_session && !forgot;
     if (!state || is_leaving(state) || PQstatus(postgres->conn) != CONNECTION_OK)
         postgres_disconnect(postgres);
     return state ? status_of_state(state) : BACKEND_BUSY;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #define LIBPQ_FUNCTIONS(X)                                                                         \
+    X(backendPID)                                                                                  \
     X(clear)                                                                                       \
     X(cmdStatus)                                                                                   \
     X(cmdTuples)                                                                                   \
@@ -37,7 +38,9 @@
     X(resultErrorField)                                                                            \
     X(resultErrorMessage)                                                                          \
     X(resultStatus)                                                                                \
+    X(sendPrepare)                                                                                 \
     X(sendQueryParams)                                                                             \
+    X(sendQueryPrepared)                                                                           \
     X(setNoticeReceiver)                                                                           \
     X(setnonblocking)                                                                              \
     X(socket)                                                                                      \
@@ -56,6 +59,7 @@ extern struct libpq libpq;
 /* From any thread; before any of its functions. NULL: loaded; else what is wrong, a literal. */
 const char *libpq_load(void);
 
+#define PQbackendPID libpq.backendPID
 #define PQclear libpq.clear
 #define PQcmdStatus libpq.cmdStatus
 #define PQcmdTuples libpq.cmdTuples
@@ -82,7 +86,9 @@ const char *libpq_load(void);
 #define PQresultErrorField libpq.resultErrorField
 #define PQresultErrorMessage libpq.resultErrorMessage
 #define PQresultStatus libpq.resultStatus
+#define PQsendPrepare libpq.sendPrepare
 #define PQsendQueryParams libpq.sendQueryParams
+#define PQsendQueryPrepared libpq.sendQueryPrepared
 #define PQsetNoticeReceiver libpq.setNoticeReceiver
 #define PQsetnonblocking libpq.setnonblocking
 #define PQsocket libpq.socket

@@ -219,6 +219,28 @@ static enum backend_status read_drawn(struct postgres_backend *postgres, const P
     return BACKEND_OK;
 }
 
+enum { AT_LOADED = 1 }; /* among the statements of a load: limits come first */
+
+static enum backend_status send_load(struct postgres_backend *postgres)
+{
+    enum backend_status status = postgres_start(postgres);
+    if (status != BACKEND_OK)
+        return status;
+    postgres_queue_limits(postgres, POSTGRES_READS);
+    if (postgres->n_names > 0) {
+        add_loaded_names(postgres);
+        postgres_queue_call(postgres, CALL_load);
+    }
+    postgres_params_clear(&postgres->params);
+    postgres_add_number(&postgres->params, postgres_test_time());
+    postgres_add_bytes(&postgres->params, postgres_identity(postgres));
+    postgres_queue_call(postgres, CALL_draw);
+    postgres->mark.loaded = 0;
+    if (postgres->must_commit)
+        postgres_queue_see_mark(postgres);
+    return postgres_finish(postgres);
+}
+
 enum backend_status postgres_load(struct backend *backend, struct backend_name *names, size_t n,
                                   struct arena *arena, struct backend_read *ret_read)
 {
@@ -230,39 +252,28 @@ enum backend_status postgres_load(struct backend *backend, struct backend_name *
     enum backend_status status = postgres_fence(postgres);
     if (status != BACKEND_OK)
         return status;
-    ret_read->boot = clock_boot_us();
-    status = postgres_start(postgres);
-    if (status != BACKEND_OK)
-        return status;
     for (size_t i = 0; i < n; i++) {
         names[i].row = names[i].hinted = NULL;
         names[i].bound = NULL;
     }
-    postgres_queue_limits(postgres, POSTGRES_READS);
-    if (n > 0) {
-        add_loaded_names(postgres);
-        postgres_queue(postgres, "SELECT * FROM pawl.load($1, $2, $3, $4)", &postgres->params);
+    ret_read->boot = clock_boot_us();
+    status = send_load(postgres);
+    if (postgres->failure.forgot) {
+        ret_read->boot = clock_boot_us();
+        status = send_load(postgres);
     }
-    postgres_params_clear(&postgres->params);
-    postgres_add_number(&postgres->params, postgres_test_time());
-    postgres_add_bytes(&postgres->params, postgres_identity(postgres));
-    size_t drawn = postgres->n_results;
-    postgres_queue(postgres, "SELECT * FROM pawl.draw($1, $2)", &postgres->params);
-    postgres->mark.loaded = 0;
-    if (postgres->must_commit)
-        postgres_queue_see_mark(postgres);
-    status = postgres_finish(postgres);
     if (status != BACKEND_OK) {
         postgres_mark_saved(postgres, status);
         return status;
     }
+    size_t found = AT_LOADED, drawn = found + (n > 0);
     if (postgres->must_commit)
         postgres->mark.loaded = postgres_number(postgres->results[drawn + 1], 0, 0);
     status = read_drawn(postgres, postgres->results[drawn], ret_read);
     if (n == 0 || status != BACKEND_OK)
         return status;
-    postgres->found = postgres->results[1];
-    postgres->results[1] = NULL;
+    postgres->found = postgres->results[found];
+    postgres->results[found] = NULL;
     return read_loaded_rows(postgres, names, n, arena);
 }
 

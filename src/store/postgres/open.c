@@ -210,7 +210,8 @@ struct backend *postgres_backend_open(const struct store_config *config,
         return NULL;
     }
     int64_t timeout_ms = config->limits.timeout_us / CLOCK_US_PER_MS;
-    /* A command keeps no mark, by which what is unsure is fenced. */
+    /* A command keeps no mark, by which what is unsure is fenced, and does so little that its
+     * session needs to be told nothing. */
     struct postgres_backend *postgres = new_postgres(
         timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX, config->role == STORE_COMMAND);
     if (!postgres)

@@ -106,8 +106,7 @@ static void queue_pairs(struct postgres_backend *postgres, const struct backend_
     postgres_add_mark(postgres, params);
     add_plain(postgres, save->groups, true);
     add_plain(postgres, save->groups, false);
-    postgres_queue(postgres, "SELECT * FROM pawl.pairs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                   params);
+    postgres_queue_call(postgres, CALL_pairs);
 }
 
 /* What pawl.pairs returns, and behind it the counts and the terms. */
@@ -193,6 +192,16 @@ enum backend_status postgres_fence(struct postgres_backend *postgres)
     return status == BACKEND_UNSURE ? BACKEND_BUSY : status;
 }
 
+static enum backend_status send_pairs(struct postgres_backend *postgres,
+                                      const struct backend_save *save)
+{
+    enum backend_status status = postgres_start(postgres);
+    if (status != BACKEND_OK)
+        return status;
+    queue_pairs(postgres, save);
+    return postgres_finish(postgres);
+}
+
 enum backend_status postgres_pairs(struct backend *backend, struct backend_save *save,
                                    struct backend_read *read)
 {
@@ -207,11 +216,11 @@ enum backend_status postgres_pairs(struct backend *backend, struct backend_save 
         return BACKEND_OK;
     CRASH_POINT(before_commit);
     int64_t sent_at = clock_boot_us();
-    enum backend_status status = postgres_start(postgres);
-    if (status != BACKEND_OK)
-        return status;
-    queue_pairs(postgres, save);
-    status = postgres_finish(postgres);
+    enum backend_status status = send_pairs(postgres, save);
+    if (postgres->failure.forgot) {
+        sent_at = clock_boot_us();
+        status = send_pairs(postgres, save);
+    }
     if (is_left_to_save(postgres, status)) {
         postgres->cannot_pair = postgres->failure.unfit;
         postgres_mark_saved(postgres, status);

@@ -161,7 +161,8 @@ void postgres_column_null(struct postgres_params *params, Oid type)
     put_u32(&params->bytes, UINT32_MAX);
 }
 
-bool postgres_params_send(const struct postgres_params *params, PGconn *conn, const char *sql)
+bool postgres_params_send(const struct postgres_params *params, PGconn *conn, const char *sql,
+                          const char *name)
 {
     const char *values[POSTGRES_PARAMS_MAX];
     int lengths[POSTGRES_PARAMS_MAX], formats[POSTGRES_PARAMS_MAX];
@@ -174,8 +175,10 @@ bool postgres_params_send(const struct postgres_params *params, PGconn *conn, co
         lengths[i] = (int)(end - params->at[i]);
         formats[i] = 1;
     }
-    return PQsendQueryParams(conn, sql, (int)params->n, params->types, values, lengths, formats,
-                             1) == 1;
+    int n = (int)params->n;
+    if (!sql)
+        return PQsendQueryPrepared(conn, name, n, values, lengths, formats, 1) == 1;
+    return PQsendQueryParams(conn, sql, n, params->types, values, lengths, formats, 1) == 1;
 }
 
 /* ---- results ---- */

@@ -55,8 +55,10 @@ void postgres_column_null(struct postgres_params *params, Oid type);
 #define POSTGRES_WRITE_TEXT(field) postgres_column_bytes(params, field);
 #define POSTGRES_WRITE(kind, column, field) POSTGRES_WRITE_##kind(row->field)
 
-/* Sends a statement with them into a pipeline, results in binary; false: it cannot be sent. */
-bool postgres_params_send(const struct postgres_params *params, PGconn *conn, const char *sql);
+/* Sends a statement with them into a pipeline, results in binary; false: it cannot be sent. Its
+ * text is NULL where the session was told it under that name. */
+bool postgres_params_send(const struct postgres_params *params, PGconn *conn, const char *sql,
+                          const char *name);
 
 /* A value of a result: a number of any width, a bool; 0 where it is NULL, or neither of them. */
 int64_t postgres_number(const PGresult *result, int row, int column);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The PostgreSQL backend, for its own files: connection.c (libpq), params.c (bytes on the wire),
- * open.c, schema.c, settings.c, load.c, save.c, mark.c, chores.c, scan.c (lists, who waits),
- * tables.c and queries.c (rows of modules). docs/decisions/0023-postgresql.md has the reasons.
+ * session.c, open.c, schema.c, settings.c, load.c, save.c, mark.c, chores.c, scan.c (lists, who
+ * waits), tables.c and queries.c (rows of modules). docs/decisions/0023-postgresql.md has the
+ * reasons.
  *
  * A batch is two round trips, each one pipeline of statements with one Sync behind it, so that no
  * transaction ever waits for this process:
@@ -14,8 +15,8 @@
  *
  *      pairs   pawl.pairs(claims, ends)                      waits for none
  *
- * All statements are unnamed, and what they do lies in functions of the schema (schema/), whose
- * plans the server keeps: behind a pooler a session is lent for a transaction at a time. Whoever
+ * What statements do lies in functions of the schema (schema/), whose plans the server keeps. They
+ * are unnamed where a session may be lent for a transaction at a time (session.c). Whoever
  * writes compares: rows by their versions, names by where they led. A version is the first token
  * of the block that its load drew: no other save has it. Time is the server's.
  *
@@ -68,6 +69,7 @@ struct postgres_failure {
     bool went_back; /* the store lacks what this process saw committed, */
     int64_t since;  /* and may from then on, */
     int64_t mark;   /* by this one's mark */
+    bool forgot;    /* the session, what it was told: the same again does without */
 };
 
 /* The row of pawl.mark that this process alone writes: docs/model/marks.pml. */
@@ -122,6 +124,7 @@ struct postgres_backend {
     bool hides_standbys; /* from this role */
     bool must_commit;    /* a save was unsure: the next one writes something */
     bool must_fence;     /* a pairs was unsure: the next load writes the mark before it */
+    bool owns_session;   /* nobody else has it, and it was told our statements: session.c */
     bool cannot_pair;    /* the transactions of this session are not as pawl.pairs wants them */
     unsigned n_blocked;  /* tries of this save that waited too long for a lock */
     const struct backend_save *saving; /* the save under way */
@@ -193,6 +196,10 @@ enum backend_status postgres_start(struct postgres_backend *postgres);
 void postgres_queue(struct postgres_backend *postgres, const char *sql,
                     const struct postgres_params *params);
 enum backend_status postgres_finish(struct postgres_backend *postgres);
+/* The statement of that name, with the parameters of the backend; and what tells a session what it
+ * is. Both for session.c. */
+void postgres_queue_named(struct postgres_backend *postgres, const char *name);
+void postgres_queue_parse(struct postgres_backend *postgres, const char *name, const char *sql);
 /* The same for a transaction: between BEGIN and COMMIT. UNSURE: it may have happened. */
 enum backend_status postgres_start_transaction(struct postgres_backend *postgres);
 enum backend_status postgres_commit(struct postgres_backend *postgres);
@@ -211,6 +218,29 @@ void postgres_advise(struct postgres_backend *postgres, const char *advice);
 /* The server returns what none of our functions does: says so, and returns the status. */
 enum backend_status postgres_distrust(struct postgres_backend *postgres,
                                       enum backend_status status);
+
+/* ---- session.c ---- */
+
+/* What batches call. */
+#define POSTGRES_CALLS(X)                                                                          \
+    X(load, "SELECT * FROM pawl.load($1, $2, $3, $4)")                                             \
+    X(draw, "SELECT * FROM pawl.draw($1, $2)")                                                     \
+    X(save, "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14," \
+            " $15, $16, $17, $18, $19, $20, $21)")                                                 \
+    X(pairs, "SELECT * FROM pawl.pairs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
+
+enum postgres_call {
+#define X(name, sql) CALL_##name,
+    POSTGRES_CALLS(X)
+#undef X
+};
+
+/* Queues one, with the parameters of the backend. */
+void postgres_queue_call(struct postgres_backend *postgres, enum postgres_call call);
+/* Tells a new session what it is to remember, if it is ours alone. Not OK: it is lost. */
+enum backend_status postgres_own_session(struct postgres_backend *postgres);
+/* Whether that error says that it does not remember, or that what it remembers is no more so. */
+bool postgres_is_forgotten(const struct postgres_backend *postgres, const char *state);
 
 /* ---- schema.c ---- */
 

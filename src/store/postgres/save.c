@@ -420,10 +420,7 @@ static bool queue_save(struct postgres_backend *postgres, const struct backend_g
     postgres_add_mark(postgres, params);
     add_changes(postgres, groups, TYPE_saved_hold, write_hold);
     add_changes(postgres, groups, TYPE_saved_asking, write_asking);
-    postgres_queue(postgres,
-                   "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,"
-                   " $14, $15, $16, $17, $18, $19, $20, $21)",
-                   params);
+    postgres_queue_call(postgres, CALL_save);
     return takes;
 }
 
@@ -454,12 +451,14 @@ static enum backend_status read_results(struct postgres_backend *postgres, const
 
 enum { AT_SAVE = 2 }; /* among the statements of a save: BEGIN and limits come first */
 
-/* Whatever it writes waits for the commits before it: of one that was unsure, too. */
-static enum backend_status try_commit(struct postgres_backend *postgres,
-                                      struct backend_group *groups)
+/* Whatever it writes waits for the commits before it: of one that was unsure, too. `ret_beat`: the
+ * statement that is a beat; 0: none. */
+static enum backend_status send_save(struct postgres_backend *postgres,
+                                     const struct backend_group *groups, size_t *ret_beat)
 {
     bool may_beat = postgres_is_beat_due(postgres);
     enum backend_status status = postgres_start_transaction(postgres);
+    *ret_beat = 0;
     if (status != BACKEND_OK)
         return status;
     postgres_queue_limits(postgres, POSTGRES_SAVES);
@@ -468,11 +467,20 @@ static enum backend_status try_commit(struct postgres_backend *postgres,
         postgres_queue_see_mark(postgres);
     if (postgres->must_commit)
         postgres_queue(postgres, MARK, NULL);
-    size_t beat = postgres->n_results;
-    bool beats = takes && may_beat;
-    if (beats)
+    if (takes && may_beat) {
+        *ret_beat = postgres->n_results;
         postgres_queue_beat(postgres);
-    status = postgres_commit(postgres);
+    }
+    return postgres_commit(postgres);
+}
+
+static enum backend_status try_commit(struct postgres_backend *postgres,
+                                      struct backend_group *groups)
+{
+    size_t beat = 0;
+    enum backend_status status = send_save(postgres, groups, &beat);
+    if (status == BACKEND_BUSY && postgres->failure.forgot)
+        status = send_save(postgres, groups, &beat);
     postgres->must_commit |= status == BACKEND_UNSURE;
     if (groups || status != BACKEND_OK)
         postgres_mark_saved(postgres, status);
@@ -483,7 +491,7 @@ static enum backend_status try_commit(struct postgres_backend *postgres,
         postgres_mark_seen(postgres, postgres->results[AT_SAVE]);
         return BACKEND_OK;
     }
-    if (beats)
+    if (beat > 0)
         (void)postgres_read_beat(postgres, postgres->results[beat]);
     return read_results(postgres, postgres->results[AT_SAVE], groups);
 }

@@ -22,7 +22,7 @@ static enum backend_status refuse_schema(struct postgres_backend *postgres, cons
 }
 
 /* Asks for nothing but what every database knows: is there a store, and is it whole; our types; has
- * it our indexes of odd rows, without which nobody looks for any. */
+ * it our indexes of odd rows, without which nobody looks for any; who answers. */
 static void queue_schema_check(struct postgres_backend *postgres)
 {
     struct buf sql BUF_AUTO = buf_make(SIZE_MAX);
@@ -44,6 +44,7 @@ static void queue_schema_check(struct postgres_backend *postgres)
         buf_printf(&sql, " AND pg_catalog.to_regclass('pawl.%s_odd_%s') IS NOT NULL",
                    postgres_table_name(postgres->tables[i]), mark);
     }
+    buf_add_str(&sql, ", pg_catalog.pg_backend_pid()");
     buf_add_char(&sql, 0);
     if (buf_ok(&sql))
         postgres_queue(postgres, sql.at, NULL);
@@ -112,6 +113,9 @@ enum backend_status postgres_schema_check(struct postgres_backend *postgres)
         whole = whole && postgres->types[i] != 0;
     }
     postgres->may_find_odd = postgres_number(there, 0, TYPE_COUNT + 2) != 0;
+    postgres->owns_session =
+        !postgres->backend.lacks_pairs &&
+        postgres_number(there, 0, TYPE_COUNT + 3) == PQbackendPID(postgres->conn);
     postgres->lacks_schema = !any;
     if (!any)
         return refuse_schema(postgres, "there is no pawl store in this database; as its owner run"
