@@ -5,7 +5,8 @@
  *
  *   begin submitted -> ended -> finish submitted -> ended -> (the next pair)
  *
- * Prints one JSON object a line and a number in flight.
+ * Prints one JSON object a line and a number in flight. What is begun may be of a rule with `emit`
+ * or `once`, or three of ten begins are replays, each of which counts as a pair.
  */
 #include "base/check.h"
 #include "base/crypto/random.h"
@@ -28,6 +29,10 @@
                                                  */
 #define FILL_SLICE 500000
 #define LEASE_US (30 * CLOCK_US_PER_S)
+#define REPLAYED 4096 /* the first pairs, before any replay */
+
+enum kind { PLAIN, EMIT, ONCE, REPLAYS, KINDS };
+static const char *const kinds[KINDS] = {"plain", "emit", "once", "replays"};
 
 static const size_t depths[] = {1, 16, 64, IN_FLIGHT_MAX};
 
@@ -39,6 +44,7 @@ struct pair {
     struct bench *bench;
     struct store_op op;
     struct store_result claim;
+    struct store_once once;
     char key[40];
     int64_t started_us; /* of the operation under way */
     struct pair *next_woken;
@@ -53,6 +59,8 @@ struct spans {
 struct bench {
     struct store *store;
     struct outcome *outcome;
+    enum kind kind;
+    bool replays; /* the first pairs are complete */
     uint64_t salt;
     uint64_t next_key;
     struct mutex mutex;
@@ -110,10 +118,10 @@ static struct pair *await_woken(struct bench *bench)
 /* ---- pairs ---- */
 
 /* Names a new record; the bytes are as random as those of a keyed hash. */
-static struct digest new_key_hash(struct bench *bench)
+static struct digest key_hash_of(const struct bench *bench, uint64_t number)
 {
     struct digest digest;
-    uint64_t state = bench->salt + bench->next_key++;
+    uint64_t state = bench->salt + number;
     for (size_t i = 0; i < DIGEST_SIZE; i += sizeof state) {
         uint64_t mixed = state += UINT64_C(0x9e3779b97f4a7c15);
         mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -133,11 +141,31 @@ static void submit(struct pair *pair, const struct store_op *op)
     store_submit(pair->bench->store, &pair->op);
 }
 
+/* A new one, or one of the first. */
+static uint64_t pick_key(struct bench *bench)
+{
+    uint64_t number = bench->next_key++;
+    return bench->replays && number % 10 < 3 ? number * 7919 % REPLAYED : number;
+}
+
+static void add_once(struct pair *pair, struct store_op *op)
+{
+    struct slice value = slice_of(pair->key);
+    pair->once = (struct store_once){
+        .text = value,
+        .hash = store_once_hash(store_digest_key(pair->bench->store), op->arrival.tenant,
+                                op->arrival.rule, value),
+        .as_key = store_key_hash(pair->bench->store, op->arrival.tenant, op->arrival.rule, value)};
+    op->arrival.once = &pair->once;
+    op->begin.once_ttl_us = TTL_US;
+    op->begin.once_replay = true;
+}
+
 static void submit_begin(struct pair *pair)
 {
-    struct digest hash = new_key_hash(pair->bench);
-    snprintf(pair->key, sizeof pair->key, "order-%024llu",
-             (unsigned long long)pair->bench->next_key);
+    uint64_t number = pick_key(pair->bench);
+    struct digest hash = key_hash_of(pair->bench, number);
+    snprintf(pair->key, sizeof pair->key, "order-%024llu", (unsigned long long)number);
     struct store_op op = {
         .kind = STORE_BEGIN,
         .key_hash = hash,
@@ -151,6 +179,10 @@ static void submit_begin(struct pair *pair)
                   .ttl_us = TTL_US},
     };
     memcpy(op.begin.attempt_id, hash.bytes, RECORD_ATTEMPT_ID_SIZE);
+    if (pair->bench->kind == EMIT)
+        op.arrival.origin = SLICE("POST /payments\tpayment.created\n127.0.0.1\n\n\n");
+    if (pair->bench->kind == ONCE)
+        add_once(pair, &op);
     submit(pair, &op);
 }
 
@@ -182,16 +214,19 @@ static bool may_begin(const struct goal *goal, uint64_t begun)
     return (goal->pairs == 0 || begun < goal->pairs) && clock_boot_us() < goal->until;
 }
 
-/* What an operation that ended leads to. True: a pair is complete. */
+/* What an operation that ended leads to. True: a pair is complete, or was. */
 static bool go_on(struct pair *pair)
 {
     struct bench *bench = pair->bench;
     CHECK(store_op_ended(&pair->op) && pair->op.result.status == STORE_DONE);
     if (pair->op.kind == STORE_BEGIN) {
-        CHECK(pair->op.result.verdict == RECORD_PROCEED);
+        bool is_replay = pair->op.result.verdict == RECORD_REPLAY;
+        CHECK(is_replay ? bench->replays : pair->op.result.verdict == RECORD_PROCEED);
         note(&bench->begins, pair);
-        submit_finish(pair);
-        return false;
+        outcome_unref(pair->op.result.found);
+        if (!is_replay)
+            submit_finish(pair);
+        return is_replay;
     }
     CHECK(pair->op.result.write == RECORD_WRITTEN);
     note(&bench->finishes, pair);
@@ -323,6 +358,24 @@ static void preload(struct bench *bench, int64_t records)
     sync();
 }
 
+/* What begins then is measured. */
+static void begin_kind(struct bench *bench, enum kind kind)
+{
+    struct goal goal = {IN_FLIGHT_MAX, REPLAYED, CLOCK_NEVER};
+    bench->kind = kind;
+    if (kind == REPLAYS)
+        (void)run_pairs(bench, &goal);
+    bench->replays = kind == REPLAYS;
+}
+
+static enum kind read_kind(const char *text)
+{
+    size_t kind = 0;
+    while (kind < KINDS && strcmp(kinds[kind], text) != 0)
+        kind++;
+    return kind;
+}
+
 static bool read_number(const char *text, int64_t *ret_value)
 {
     char *end = NULL;
@@ -345,15 +398,19 @@ static bool read_seconds(const char *text, int64_t *ret_us)
 int main(int argc, char **argv)
 {
     int64_t records = 1000000, span_us = 5 * CLOCK_US_PER_S, only = 0, sessions = 1;
-    bool ok = argc >= 2 && argc <= 6 && (argc < 3 || read_number(argv[2], &records)) &&
+    enum kind kind = argc < 7 ? PLAIN : read_kind(argv[6]);
+    bool ok = argc >= 2 && argc <= 7 && kind < KINDS &&
+              (argc < 3 || read_number(argv[2], &records)) &&
               (argc < 4 || read_seconds(argv[3], &span_us)) &&
               (argc < 5 || (read_number(argv[4], &only) && only <= IN_FLIGHT_MAX)) &&
               (argc < 6 || (read_number(argv[5], &sessions) && sessions <= STORE_SESSIONS_MOST));
     if (!ok) {
-        fputs(
-            "usage: store_pairs STORE [RECORDS [SECONDS [IN_FLIGHT [SESSIONS]]]]; 0 seconds: only "
-            "fill; 0 in flight: 1, 16, 64, 256; 0 sessions: by what is in flight\n",
-            stderr);
+        fputs("usage: store_pairs STORE [RECORDS [SECONDS [IN_FLIGHT [SESSIONS [KIND]]]]]; 0 "
+              "seconds: "
+              "only fill; 0 in flight: 1, 16, 64, 256; 0 sessions: by what is in flight; kind: "
+              "plain, "
+              "emit, once, replays (30 %)\n",
+              stderr);
         return 2;
     }
     struct store_config config = store_config_default();
@@ -368,6 +425,7 @@ int main(int argc, char **argv)
     }
     struct bench *bench = bench_new(store);
     preload(bench, records);
+    begin_kind(bench, kind);
     for (size_t i = 0; span_us > 0 && i < sizeof depths / sizeof *depths; i++)
         if (only == 0 || (size_t)only == depths[i])
             measure(bench, depths[i], span_us);
