@@ -221,6 +221,33 @@ static void a_token_is_above_all_that_its_key_ever_had(void **state)
     }
 }
 
+/* The first attempt lapses at once, the other process takes over, and the key is forgotten. */
+static void so_it_is_above_that_of_a_takeover(void **state)
+{
+    struct two *two = *state;
+    int64_t token = 0;
+    for (int i = 0; i < 5; i++) {
+        bool swapped = i % 2 != 0;
+        struct bed *first = swapped ? &two->second : &two->first;
+        struct bed *other = swapped ? &two->first : &two->second;
+        struct store_op op = begin_on(1), taker = begin_on(1),
+                        forget = write_on(1, STORE_FORGET, 0);
+        op.begin.lease_us = 1;
+        op.begin.unknown = taker.begin.unknown = RECORD_UNKNOWN_RETRY;
+        run(first, &op);
+        run(other, &taker);
+        assert_int_equal(op.result.verdict, RECORD_PROCEED);
+        assert_int_equal(taker.result.verdict, RECORD_PROCEED);
+        assert_true(op.result.record.token > token);
+        assert_true(taker.result.record.token > op.result.record.token);
+        token = taker.result.record.token;
+        assert_int_equal(finish_claim(first, &op).write, RECORD_STALE);
+        forget.writing.force = true;
+        run(i % 3 == 0 ? first : other, &forget);
+        assert_int_equal(forget.result.write, RECORD_WRITTEN);
+    }
+}
+
 static void nothing_is_claimed_under_terms_that_were_ended(void **state)
 {
     struct two *two = *state;
@@ -282,6 +309,7 @@ int main(void)
         T(what_an_earlier_attempt_may_have_asked_for_is_loaded),
         T(one_that_was_forgotten_meanwhile_is_not_finished),
         T(a_token_is_above_all_that_its_key_ever_had),
+        T(so_it_is_above_that_of_a_takeover),
         T(nothing_is_claimed_under_terms_that_were_ended),
 #ifdef PAWL_HOOKS
         T(a_lock_that_is_held_for_a_moment_is_not_in_progress),

@@ -29,6 +29,45 @@ static void a_token_of_a_key_is_above_those_of_lives_that_are_over(void **state)
     }
 }
 
+/* Of two other processes: one whose attempt lapses at once, and one that takes over. */
+struct takers {
+    struct bed first;
+    struct bed second;
+    int64_t token; /* of the second */
+};
+
+static void take_over_and_forget(void *argument)
+{
+    struct takers *takers = argument;
+    struct store_op op = begin_on(1), over = begin_on(1), forget = write_on(1, STORE_FORGET, 0);
+    op.begin.lease_us = 1;
+    op.begin.unknown = over.begin.unknown = RECORD_UNKNOWN_RETRY;
+    forget.writing.force = true;
+    run(&takers->first, &op);
+    run(&takers->second, &over);
+    run(&takers->second, &forget);
+    assert_int_equal(over.result.verdict, RECORD_PROCEED);
+    assert_int_equal(forget.result.write, RECORD_WRITTEN);
+    takers->token = over.result.record.token;
+    assert_true(takers->token > op.result.record.token);
+}
+
+static void so_it_is_where_one_took_over_in_that_life(void **state)
+{
+    struct bed *bed = *state;
+    static struct takers takers;
+    if (!has_between(bed))
+        return;
+    open_hostile(bed);
+    open_other(bed, &takers.first);
+    open_other(bed, &takers.second);
+    hostile_faults(bed->backend)->argument = &takers;
+    hostile_faults(bed->backend)->loaded = take_over_and_forget;
+    assert_true(proceed(bed, 1) > takers.token);
+    close_other(&takers.second);
+    close_other(&takers.first);
+}
+
 static void so_it_is_where_a_record_expired_and_was_swept(void **state)
 {
     struct bed *bed = *state;
@@ -69,6 +108,7 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         T(a_token_of_a_key_is_above_those_of_lives_that_are_over),
+        T(so_it_is_where_one_took_over_in_that_life),
         T(so_it_is_where_a_record_expired_and_was_swept),
         T(a_claim_whose_tokens_are_old_is_decided_again),
     };
