@@ -226,7 +226,8 @@ static enum backend_status send_load(struct postgres_backend *postgres)
     enum backend_status status = postgres_start(postgres);
     if (status != BACKEND_OK)
         return status;
-    postgres_queue_limits(postgres, POSTGRES_READS);
+    postgres_params_clear(&postgres->params);
+    postgres_queue_call(postgres, CALL_reads);
     if (postgres->n_names > 0) {
         add_loaded_names(postgres);
         postgres_queue_call(postgres, CALL_load);

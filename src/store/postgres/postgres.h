@@ -203,10 +203,6 @@ void postgres_queue_parse(struct postgres_backend *postgres, const char *name, c
 /* The same for a transaction: between BEGIN and COMMIT. UNSURE: it may have happened. */
 enum backend_status postgres_start_transaction(struct postgres_backend *postgres);
 enum backend_status postgres_commit(struct postgres_backend *postgres);
-/* The limits of a statement, to be queued first: how long it waits for a lock, and whether its
- * commit is to be durable. */
-enum postgres_limits { POSTGRES_READS, POSTGRES_CHORES, POSTGRES_SAVES };
-void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limits limits);
 /* The time that the store has in a test that moves it; 0: the server's. */
 int64_t postgres_test_time(void);
 
@@ -221,8 +217,15 @@ enum backend_status postgres_distrust(struct postgres_backend *postgres,
 
 /* ---- session.c ---- */
 
-/* What batches call. */
+/* The limits of a statement, to be queued first: how long it waits for a lock, and whether its
+ * commit is to be durable. */
+enum postgres_limits { POSTGRES_READS, POSTGRES_CHORES, POSTGRES_SAVES };
+void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limits limits);
+
+/* What batches call, and the limits in front of it. */
 #define POSTGRES_CALLS(X)                                                                          \
+    X(reads, READ_LIMITS)                                                                          \
+    X(saves, SAVE_LIMITS)                                                                          \
     X(load, "SELECT * FROM pawl.load($1, $2, $3, $4)")                                             \
     X(draw, "SELECT * FROM pawl.draw($1, $2)")                                                     \
     X(save, "SELECT * FROM pawl.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14," \

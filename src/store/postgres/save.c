@@ -461,7 +461,8 @@ static enum backend_status send_save(struct postgres_backend *postgres,
     *ret_beat = 0;
     if (status != BACKEND_OK)
         return status;
-    postgres_queue_limits(postgres, POSTGRES_SAVES);
+    postgres_params_clear(&postgres->params);
+    postgres_queue_call(postgres, CALL_saves);
     bool takes = groups && queue_save(postgres, groups);
     if (!groups)
         postgres_queue_see_mark(postgres);

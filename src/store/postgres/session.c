@@ -16,14 +16,49 @@
  */
 #include "store/postgres/postgres.h"
 
+/* A session in the middle of a pipeline is not idle: where its client's host died, TCP finds out.
+ */
+#define LIMITS(lock_timeout)                                                                       \
+    "SELECT pg_catalog.set_config('statement_timeout', '10s', true),"                              \
+    " pg_catalog.set_config('lock_timeout', '" lock_timeout "', true),"                            \
+    " pg_catalog.set_config('search_path', 'pg_catalog', true),"                                   \
+    " pg_catalog.set_config('idle_in_transaction_session_timeout', '10s', true),"                  \
+    " pg_catalog.set_config('tcp_keepalives_idle', '5', true),"                                    \
+    " pg_catalog.set_config('tcp_keepalives_interval', '2', true),"                                \
+    " pg_catalog.set_config('tcp_keepalives_count', '3', true),"                                   \
+    " pg_catalog.set_config('enable_seqscan', 'off', true),"                                       \
+    " pg_catalog.set_config('jit', 'off', true),"                                                  \
+    " pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true)"
+#define LAZY ", pg_catalog.set_config('synchronous_commit', 'off', true)"
+/* Its commit is waited for, and the warning comes that it was not. */
+#define DURABLE                                                                                    \
+    ", pg_catalog.set_config('client_min_messages', 'warning', true),"                             \
+    " pg_catalog.set_config('synchronous_commit',"                                                 \
+    " CASE pg_catalog.current_setting('synchronous_commit') WHEN 'remote_apply'"                   \
+    " THEN 'remote_apply' ELSE 'on' END, true)"
+#define READ_LIMITS LIMITS("1s") LAZY
+#define SAVE_LIMITS LIMITS("200ms") DURABLE
+
+/* Of this version: another one may mean another text, and where sessions are lent after all it
+ * would be called in place of this one. */
 static const struct {
     const char *name;
     const char *sql;
 } calls[] = {
-#define X(name, sql) [CALL_##name] = {"pawl_" #name, sql},
+#define X(name, sql) [CALL_##name] = {"pawl_" PAWL_VERSION "_" #name, sql},
     POSTGRES_CALLS(X)
 #undef X
 };
+
+void postgres_queue_limits(struct postgres_backend *postgres, enum postgres_limits limits)
+{
+    static const char *const statements[] = {
+        [POSTGRES_READS] = READ_LIMITS,
+        [POSTGRES_CHORES] = LIMITS("20ms") LAZY,
+        [POSTGRES_SAVES] = SAVE_LIMITS,
+    };
+    postgres_queue(postgres, statements[limits], NULL);
+}
 
 void postgres_queue_call(struct postgres_backend *postgres, enum postgres_call call)
 {
