@@ -50,6 +50,7 @@ struct config {
     uint64_t cache;             /* bytes of outcomes; 0: off */
     int64_t drain_delay_us;     /* from SIGTERM until the drain begins */
     int64_t drain_us;           /* and how long that may take */
+    int64_t reload_us;          /* between two looks at the config file; 0: none */
     int64_t roster_gone_us;     /* until what no process has any more is given up */
     unsigned allowed;           /* classes of warnings that the top allows (warnings.h) */
     struct slice notes;         /* lines as the warnings', of what to know; may be empty */

@@ -84,6 +84,9 @@
       "after SIGTERM, how long to keep serving while /readyz fails, so that balancers notice")     \
     X(drain, OPTION_TOP, config, drain_us, duration, 0, HOUR, "25s",                               \
       "after drain_delay, how long running exchanges may take to end")                             \
+    X(reload, OPTION_TOP, config, reload_us, duration, 0, HOUR, "0s",                              \
+      "how often to look whether the config file is another one, and reload it then; 0s: only at " \
+      "SIGHUP")                                                                                    \
     X(roster_gone, OPTION_TOP, config, roster_gone_us, duration, HOUR / 60, 3650 * DAY, "24h",     \
       "how long deliveries wait for an endpoint or source that no running pawl has; then they "    \
       "are "                                                                                       \

@@ -31,6 +31,22 @@
 #define OTHER_READY (-1)         /* instead of a signal */
 #define READY_MAX ((size_t)8192) /* a path and three hosts */
 
+/* Which file the config's path leads to, and how it is; inode 0: none. A volume of Kubernetes has a
+ * link on the way, which leads to another file after a change. */
+struct config_look {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec at; /* when it was changed */
+};
+
+struct config_watch {
+    struct config_look read; /* by the last reload, or at the start */
+    struct config_look seen; /* at the last look */
+    int64_t looked_at;
+    bool is_other; /* than what was read; whether it stays so is not known */
+};
+
 /* Before any thread starts, so that all of them leave the signals to the main thread. */
 static int block_signals(void)
 {
@@ -325,13 +341,47 @@ static void reload_daemon(struct daemon *daemon)
     notify_manager("READY=1");
 }
 
+static struct config_look look_at_config(const struct daemon *daemon)
+{
+    struct stat info;
+    struct config_look file = {.inode = 0};
+    if (stat(daemon->options->config_path, &info) == 0)
+        file = (struct config_look){info.st_dev, info.st_ino, info.st_size, info.st_mtim};
+    return file;
+}
+
+static bool is_same_look(const struct config_look *one, const struct config_look *other)
+{
+    return one->device == other->device && one->inode == other->inode && one->size == other->size &&
+           one->at.tv_sec == other->at.tv_sec && one->at.tv_nsec == other->at.tv_nsec;
+}
+
+/* Whether the config is to be read again: it is not what was read last, and has been the same for a
+ * second at least, so that nobody is in the midst of writing it. What was refused is not read again
+ * before it changes. */
+static bool find_other_config(const struct daemon *daemon, struct config_watch *watch)
+{
+    int64_t now = clock_boot_us(), span = daemon->config->reload_us;
+    if (span == 0 || (now < watch->looked_at + span && !watch->is_other))
+        return false;
+    struct config_look file = look_at_config(daemon);
+    bool is_still = is_same_look(&file, &watch->seen);
+    watch->looked_at = now;
+    watch->seen = file;
+    watch->is_other = file.inode != 0 && !is_same_look(&file, &watch->read);
+    return watch->is_other && is_still;
+}
+
 /* Until SIGTERM or SIGINT. */
-static void serve_on(struct daemon *daemon)
+static void serve_on(struct daemon *daemon, struct config_watch *watch)
 {
     int signal = 0;
     while (signal == 0 || signal == SIGHUP) {
-        if (signal == SIGHUP)
+        if (signal == SIGHUP || find_other_config(daemon, watch)) {
+            watch->read = look_at_config(daemon);
+            watch->is_other = false;
             reload_daemon(daemon);
+        }
         watch_parts(daemon);
         signal = next_signal(daemon, -1, clock_after(clock_boot_us(), WATCH_US));
     }
@@ -402,7 +452,7 @@ static bool start_daemon(struct daemon *daemon, char **ret_problem)
     return daemon->log && daemon->metrics && daemon->workers && start_parts(daemon, ret_problem);
 }
 
-static int serve_until_signal(struct daemon *daemon)
+static int serve_until_signal(struct daemon *daemon, struct config_watch *watch)
 {
     char *problem = NULL;
     if (!limits_fit(daemon->config, &problem))
@@ -415,7 +465,7 @@ static int serve_until_signal(struct daemon *daemon)
     check_lanes_served(daemon->store, daemon->config, daemon_say_warning, NULL);
     daemon_say_notes(daemon->config);
     notify_manager("READY=1");
-    serve_on(daemon);
+    serve_on(daemon, watch);
     bool drained = drain_daemon(daemon);
     int code = store_is_dead(daemon->store) ? EXIT_FAIL_STOP : EXIT_DONE;
     if (drained)
@@ -431,7 +481,8 @@ int daemon_run(const struct daemon_options *options)
     daemon.signals = block_signals();
     umask(077);
     fiber_install_guard_handler();
-    int code = serve_until_signal(&daemon);
+    struct config_watch watch = {.read = look_at_config(&daemon)};
+    int code = serve_until_signal(&daemon, &watch);
     stop_parts(&daemon);
     log_free(daemon.log);
     metrics_free(daemon.metrics);

@@ -8,10 +8,11 @@
  *                  '---'                           not ready                    `drain` at most
  *                 SIGHUP
  *
- * SIGHUP reads the config again. When all parts can serve by it, they do; a bad one is refused as a
- * whole, and the old one stays in force. The log says either, by lines `config_reloaded`,
- * `config_warning`, `config_needs_restart` (an option that counts only at a start was changed) and
- * `config_refused` (one a complaint, with file, line and column).
+ * SIGHUP reads the config again, and with `reload:` so does another file under its path. When all
+ * parts can serve by it, they do; a bad one is refused as a whole, and the old one stays in force.
+ * The log says either, by lines `config_reloaded`, `config_warning`, `config_needs_restart` (an
+ * option that counts only at a start was changed) and `config_refused` (one a complaint, with file,
+ * line and column).
  */
 #ifndef PAWL_DAEMON_DAEMON_H
 #define PAWL_DAEMON_DAEMON_H

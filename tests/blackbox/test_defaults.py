@@ -259,7 +259,7 @@ def test_default_errors_are_application_json(pawl):
     ("max_in_flight_per_tenant", "0"),
     ("cache", "auto"), ("store_timeout", "10s"), ("store_sessions", "1"),
     ("max_buffered", "auto"), ("drain", "25s"),
-    ("roster_gone", "24h"),
+    ("roster_gone", "24h"), ("reload", "0s"),
     ("drain_delay", "0s"), ("upstream_idle", "1s"), ("max_request_body", "1MiB"),
     ("max_response_body", "1MiB"), ("max_waiting", "10000"), ("max_waiting_per_key", "2000"),
     ("retry_after", "1s"), ("disk_reserve", "auto"), ("threads", "0"), ("head_timeout", "10s"),

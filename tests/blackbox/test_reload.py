@@ -51,6 +51,36 @@ def test_a_participant_is_refused_where_the_store_is_a_file(gateway):
                            for line in gateway.log[begin:]), "the refusal")
 
 
+def test_another_config_file_is_reloaded_without_a_signal(pawl, tmp_path):
+    """As a volume of Kubernetes changes it: a link on the way leads to another folder. What is
+    refused is read once."""
+    gateway = pawl(ONE_RULE, started=False)
+    volume, link = tmp_path / "volume", tmp_path / "volume" / "..data"
+
+    def become(version: str, config: str) -> None:
+        (volume / version).mkdir()
+        gateway.configure("reload: 1s\n" + config)
+        gateway.config.replace(volume / version / "pawl.yaml")
+        (volume / "..next").symlink_to(version)
+        (volume / "..next").rename(link)
+
+    volume.mkdir()
+    become("1", ONE_RULE)
+    gateway.config.symlink_to(link / "pawl.yaml")
+    gateway.start()
+    written = gateway.config
+    gateway.config = tmp_path / "next.yaml"
+    become("2", ONE_RULE + "nonsense: 1\n")
+    eventually(lambda: gateway.lines("config_refused"), "the refusal")
+    become("3", TWO_RULES)
+    eventually(lambda: gateway.lines("config_reloaded"), "the reload")
+    assert gateway.post("/payments", {}).is_problem(400, "VALIDATION.idempotency.key_missing")
+    assert len(gateway.lines("config_refused")) == 1
+    text = written.read_text("utf-8")
+    written.resolve().write_text(text.replace("  - {name: payments", "  - {name: paid"), "utf-8")
+    eventually(lambda: len(gateway.lines("config_reloaded")) == 2, "the same file, written anew")
+
+
 def test_an_exchange_ends_under_the_rule_it_began_with(gateway, upstream):
     gate = upstream.hold()
     with gateway.connect() as client:
