@@ -11,8 +11,8 @@ from pawltest.gateway import ROOT, run
 
 pytestmark = pytest.mark.no_store
 
-COMMANDS = ["serve", "send", "stats", "hash", "schema", "errors", "backoff", "demo", "help",
-            "version"]
+COMMANDS = ["serve", "health", "send", "stats", "hash", "schema", "errors", "backoff", "demo",
+            "help", "version"]
 GROUPS = {"keys": ["list", "show", "resolve", "release", "forget", "succeeded", "stats", "audit"],
           "config": ["explain"],
           "queue": ["add", "list", "show", "edit", "retry", "drop", "settle", "pause", "resume",
@@ -51,8 +51,8 @@ def test_help_lists_every_command():
     text = printed("help")
     assert text == printed("-h") == printed("--help")
     assert re.findall(r"^  (\w+) ", text, re.M) == \
-        ["serve", "send", "queue", "run", "each", "keys", "stats", "webhook", "inbox", "store",
-         "hash", "config", "schema", "errors", "backoff", "demo", "help", "version"]
+        ["serve", "health", "send", "queue", "run", "each", "keys", "stats", "webhook", "inbox",
+         "store", "hash", "config", "schema", "errors", "backoff", "demo", "help", "version"]
     for group, names in GROUPS.items():
         assert re.findall(r"^  (\w+) ", printed("help", group), re.M) == names
 

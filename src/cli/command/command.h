@@ -22,6 +22,7 @@
 /* X(name), in the order of the help; a group comes before its commands. */
 #define COMMANDS(X)                                                                                \
     X(serve)                                                                                       \
+    X(health)                                                                                      \
     X(send)                                                                                        \
     X(queue)                                                                                       \
     X(queue_add)                                                                                   \
