@@ -165,7 +165,9 @@ static void submit_begin(struct pair *pair)
 {
     uint64_t number = pick_key(pair->bench);
     struct digest hash = key_hash_of(pair->bench, number);
-    snprintf(pair->key, sizeof pair->key, "order-%024llu", (unsigned long long)number);
+    /* A once value is not one of another run, either. */
+    snprintf(pair->key, sizeof pair->key, "order-%08x-%015llu", (unsigned)pair->bench->salt,
+             (unsigned long long)number);
     struct store_op op = {
         .kind = STORE_BEGIN,
         .key_hash = hash,
