@@ -221,6 +221,16 @@ static void a_token_is_above_all_that_its_key_ever_had(void **state)
     }
 }
 
+/* Store time of the other process may be a little behind. */
+static void run_until_lapsed(struct bed *bed, struct store_op *op)
+{
+    struct store_op again = *op;
+    do {
+        *op = again;
+        run(bed, op);
+    } while (op->result.verdict == RECORD_IN_PROGRESS);
+}
+
 /* The first attempt lapses at once, the other process takes over, and the key is forgotten. */
 static void so_it_is_above_that_of_a_takeover(void **state)
 {
@@ -235,7 +245,7 @@ static void so_it_is_above_that_of_a_takeover(void **state)
         op.begin.lease_us = 1;
         op.begin.unknown = taker.begin.unknown = RECORD_UNKNOWN_RETRY;
         run(first, &op);
-        run(other, &taker);
+        run_until_lapsed(other, &taker);
         assert_int_equal(op.result.verdict, RECORD_PROCEED);
         assert_int_equal(taker.result.verdict, RECORD_PROCEED);
         assert_true(op.result.record.token > token);
