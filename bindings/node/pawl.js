@@ -54,6 +54,9 @@
 const crypto = require('node:crypto');
 
 const RETRIED = new Set(['40001', '40P01']); // serialization failure, deadlock: it is rolled back
+// pawl.begin's own: PostgreSQL reads the text of defaults three times for a call that lacks one.
+const DEFAULTS = {ttl: '24 hours', once: null, once_ttl: null, duplicate: 'replay', tombstone: '0',
+    wait: '10s', target_hash: null};
 const CODES = {mismatch: 'payload_mismatch'}; // of a decision, where it has another name
 const GONE = new Set(['result_expired', 'result_not_kept']);
 // Of an attempt, not of the response.
@@ -99,11 +102,12 @@ class Operation {
 
 /* In the transaction that `client` is in. Other members are pawl.begin's: ttl, once, wait, ... */
 async function begin(client, {tenant, rule, key, payload, ...options}) {
-    const names = Object.keys(options).map((name, i) => `, ${name} => $${i + 5}`).join('');
+    const all = {...DEFAULTS, ...options};
+    const names = Object.keys(all).map((name, i) => `, ${name} => $${i + 5}`).join('');
     const {rows: [row]} = await client.query(
         'SELECT *, extract(epoch FROM lease_left)::float8 AS retry_after ' +
         `FROM pawl.begin($1, $2, $3, payload_hash => $4${names})`,
-        [tenant, rule, key, payloadHash(payload), ...Object.values(options)]);
+        [tenant, rule, key, payloadHash(payload), ...Object.values(all)]);
     if (row.decision === 'proceed' || row.decision === 'replay') return new Operation(client, row);
     throw new Refused(row.decision, row.retry_after);
 }

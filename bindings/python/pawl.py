@@ -52,6 +52,9 @@ import random
 import time
 
 RETRIED = {"40001", "40P01"}  # serialization failure, deadlock: what was done is rolled back
+# pawl.begin's own. PostgreSQL reads the text of its defaults three times for a call that lacks one.
+DEFAULTS = {"ttl": "24 hours", "once": None, "once_ttl": None, "duplicate": "replay",
+            "tombstone": "0", "wait": "10s", "target_hash": None}
 
 
 class Refused(Exception):
@@ -123,7 +126,7 @@ class Operation:
 
 def begin(conn, tenant, rule, key, payload=None, **options):
     """In the transaction that `conn` is in. Options are pawl.begin's: ttl, once, wait, ..."""
-    options = {"payload_hash": payload_hash(payload), **options}
+    options = {"payload_hash": payload_hash(payload), **DEFAULTS, **options}
     names = "".join(f", {name} => %s" for name in options)
     row = _query(conn, "SELECT decision, token, http_code, headers, body, result_ref, first_at,"
                  " extract(epoch FROM lease_left)::float8"

@@ -2,6 +2,7 @@
 """The application of these tests: refunds, each under a key, by SQL alone."""
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 from typing import Any
 
@@ -103,6 +104,16 @@ class Shop:
                 return self.create(key, **options)
             except (errors.SerializationFailure, errors.DeadlockDetected):
                 self.rollback()
+
+
+def check_defaults(database: Database, brought: dict[str, Any]) -> None:
+    """A binding that brings every argument of pawl.begin brings the function's own defaults."""
+    (declared,), = database.sql("SELECT pg_get_function_arguments('pawl.begin'::regproc)")
+    theirs = re.findall(r"(\w+) (\w+) DEFAULT (NULL|'.*?')::", declared)
+    assert set(brought) == {name for name, _, _ in theirs}
+    for name, kind, value in theirs:
+        same = f"SELECT %s::{kind} IS NOT DISTINCT FROM {value}::{kind}"
+        assert database.sql(same, brought[name]) == [(True,)], name
 
 
 def effects(database: Database) -> int:

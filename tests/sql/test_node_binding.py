@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Iterator
@@ -13,7 +14,7 @@ import pytest
 
 from pawltest.gateway import run
 from pawltest.wire import Answer, Broken, Client, Later, at_once, eventually
-from shop import effects, is_waiting, url_of
+from shop import check_defaults, effects, is_waiting, url_of
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -56,6 +57,17 @@ def app(database: Any) -> Iterator[App]:
     made = App(database)
     yield made
     made.end()
+
+
+def test_its_defaults_are_those_of_the_function(database):
+    """Of the statement that it makes where the application brings none."""
+    script = ("require(process.argv[1]).begin({query: (text, values) => {"
+              " console.log(JSON.stringify({text, values}));"
+              " return {rows: [{decision: 'proceed'}]}; }}, {tenant: 't', rule: 'r', key: 'k'})")
+    made = json.loads(subprocess.run(["node", "-e", script, ROOT / "bindings/node/pawl.js"],
+                                     stdout=subprocess.PIPE, check=True).stdout)
+    names = re.findall(r"(\w+) => \$(\d+)", made["text"])
+    check_defaults(database, {name: made["values"][int(at) - 1] for name, at in names})
 
 
 @pytest.mark.parametrize("way", WAYS)

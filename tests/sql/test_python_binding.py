@@ -14,7 +14,7 @@ import pytest
 
 from pawltest.gateway import run
 from pawltest.wire import Later, at_once, eventually
-from shop import effects, is_waiting, url_of
+from shop import check_defaults, effects, is_waiting, url_of
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bindings/python"))
@@ -57,6 +57,10 @@ def create(conn: Any, key: str = "k1", payload: Any = BODY, tenant: str = "m1") 
 
 def told(op: pawl.Operation) -> tuple[Any, ...]:
     return op.status, op.headers, op.body
+
+
+def test_its_defaults_are_those_of_the_function(database):
+    check_defaults(database, {"payload_hash": None, **pawl.DEFAULTS})
 
 
 def test_a_retry_gets_the_first_one_s_response(connect, database):
