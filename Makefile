@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The habitual names; scripts/ holds what they do, and build/pawl is what `build` leaves.
 # `install` takes PREFIX and DESTDIR.
-.PHONY: build run test quick lint bench soak fuzz model mutants install deb release clean
+.PHONY: build run test quick lint bench soak fuzz model mutants install deb site release clean
 
 build:
 	scripts/build
@@ -27,6 +27,8 @@ install:
 	scripts/install
 deb:
 	scripts/deb
+site:
+	scripts/site
 release:
 	scripts/release
 clean:

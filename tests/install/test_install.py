@@ -299,6 +299,7 @@ def test_the_package_is_one_that_debian_takes(package):
     assert told.returncode == 0, told.stdout
     fields = good("dpkg-deb", "-f", package)
     assert all(one in fields for one in ("libsqlite3-0", "libssl3", "libpq5"))
+    assert "./usr/share/doc/pawl/html/index.html\n" in good("dpkg-deb", "-c", package)
 
 
 class Machine:
