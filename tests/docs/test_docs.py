@@ -56,6 +56,13 @@ def test_links_lead_somewhere(path):
             assert fragment in map(anchor, HEADING.findall(file.read_text("utf-8"))), link
 
 
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")
+                                  and not path.name.startswith("0")], ids=lambda path: path.name)
+def test_a_page_begins_with_whom_it_is_for(path):
+    """Decisions, whose names begin with their number, are for one kind of reader."""
+    assert re.match(r"# [^\n]+\n\nFor ", path.read_text("utf-8"))
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_that_are_named_exist(path):
     for name in NAMED.findall(path.read_text("utf-8")):
