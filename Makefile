@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The habitual names; scripts/ holds what they do, and build/pawl is what `build` leaves.
-# `install` takes PREFIX and DESTDIR.
+# `install` installs what was built; it takes PREFIX and DESTDIR.
 .PHONY: build run test quick lint bench soak fuzz model mutants install deb site release clean
 
 build:

@@ -55,9 +55,41 @@ def test_make_install_puts_everything_below_prefix_and_destdir(installed):
                  "share/doc/pawl/examples/service/pawl.yaml"):
         assert f"opt/pawl/{name}" in files
     assert good(installed / "opt/pawl/bin/pawl", "version") == good(PAWL, "version")
+    [package] = (installed / "opt/pawl").glob("lib/**/pkgconfig/pawl.pc")
+    assert package.read_text("utf-8").startswith("prefix=/opt/pawl\n")
+    assert service(installed / "opt/pawl" / UNIT)["ExecStart"].startswith("/opt/pawl/bin/pawl ")
     for folder in ("prometheus", "grafana"):
         shipped = below(ROOT / "packaging" / folder)
         assert {f"opt/pawl/share/pawl/{folder}/{name}" for name in shipped} <= files
+
+
+def times_of(build: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in build.rglob("*")
+            if path.is_file() and "meson-logs" not in path.parts}
+
+
+def test_make_install_builds_nothing_and_leaves_what_is_there_alone(tmp_path):
+    """found: C-M13"""
+    there = tmp_path / "usr/bin"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    there.parent.mkdir()
+    there.symlink_to(elsewhere)
+    before = times_of(BUILD)
+    good(ROOT / "scripts/install", env={**os.environ, "PAWL_BUILD": str(BUILD), "PREFIX": "/usr",
+                                        "DESTDIR": str(tmp_path)})
+    assert times_of(BUILD) == before
+    assert (elsewhere / "pawl").exists() and elsewhere.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("settings, status, word", [
+    ({"PAWL_BUILD": "/nonexistent"}, 69, "run `make` first"),
+    ({"PAWL_BUILD": str(BUILD), "PREFIX": "usr"}, 2, "absolute path")])
+def test_make_install_says_what_it_lacks(tmp_path, settings, status, word):
+    """found: C-M13"""
+    ran = tool(ROOT / "scripts/install", env={**os.environ, "DESTDIR": str(tmp_path), **settings})
+    assert (ran.returncode, word in ran.stdout) == (status, True), ran.stdout
+    assert not below(tmp_path)
 
 
 def test_a_program_is_built_with_the_installed_library(installed, tmp_path):
