@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -31,6 +32,16 @@ def good(*arguments: str | Path, **more) -> str:
     ran = tool(*arguments, **more)
     assert ran.returncode == 0, ran.stdout
     return ran.stdout
+
+
+def debconf_in(folder: Path, seen_as: str | None = None) -> dict[str, str]:
+    """The environment in which debconf asks nobody and has its answers in this folder, which
+    scripts may call otherwise ($DPKG_ROOT)."""
+    seen = str(folder) if seen_as is None else seen_as
+    (folder / "debconf.conf").write_text("Config: answers\nTemplates: templates\n" + "".join(
+        f"\nName: {name}\nDriver: File\nFilename: {seen}/debconf.{name}\n"
+        for name in ("answers", "templates")))
+    return {"DEBCONF_SYSTEMRC": f"{seen}/debconf.conf", "DEBIAN_FRONTEND": "noninteractive"}
 
 
 def below(directory: Path) -> set[str]:
@@ -275,12 +286,13 @@ def test_an_upgrade_restarts_a_gateway_only_by_a_config_that_the_new_one_takes(t
                                                                               restarts):
     """found: C-H11"""
     script = (ROOT / "packaging/debian/postinst").read_text("utf-8")
-    (tmp_path / "postinst").write_text(script.replace("/run/systemd/system", str(tmp_path)))
+    (tmp_path / "pawl.postinst").write_text(script.replace("/run/systemd/system", str(tmp_path)))
     for name, text in (("systemctl", f'echo "$1" >> {tmp_path}/done'), ("pawl", f"exit {config}")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+    for name in ("pawl.postinst", "systemctl", "pawl"):
         (tmp_path / name).chmod(0o755)
-    told = good("sh", tmp_path / "postinst", "configure",
-                env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    told = good(tmp_path / "pawl.postinst", "configure", env={
+        "PATH": f"{tmp_path}:/usr/bin:/bin", **debconf_in(tmp_path)})
     assert (tmp_path / "done").read_text().split() == [
         "daemon-reload", "is-active", *(["try-restart"] if restarts else []), "try-restart"]
     assert ("systemctl restart pawl" in told) != restarts
@@ -344,15 +356,25 @@ class Machine:
             (root / "var/lib/dpkg" / name).touch()
         for name in ("updates", "info", "triggers"):
             (root / "var/lib/dpkg" / name).mkdir()
+        self.env = {**os.environ, **debconf_in(root, "")}
         self.before = self.files()
 
-    def dpkg(self, *arguments: str | Path) -> None:
-        good("dpkg", f"--root={self.root}", f"--log={self.root}/var/log", "--force-not-root",
-             "--force-depends", "--force-bad-path", "--force-script-chrootless", *arguments)
+    def command(self, *arguments: str | Path) -> list[str]:
+        return ["dpkg", f"--root={self.root}", f"--log={self.root}/var/log", "--force-not-root",
+                "--force-depends", "--force-bad-path", "--force-script-chrootless",
+                *map(str, arguments)]
+
+    def dpkg(self, *arguments: str | Path) -> str:
+        return good(*self.command(*arguments), env=self.env)
+
+    def dpkg_asks(self, answer: str, *arguments: str | Path) -> str:
+        """At a terminal, where somebody types this answer."""
+        return good("script", "-qec", shlex.join(self.command(*arguments)), "/dev/null",
+                    input=f"{answer}\n", env={**self.env, "DEBIAN_FRONTEND": "teletype"})
 
     def files(self) -> set[str]:
-        return {name for name in below(self.root) if not name.startswith("var/lib/dpkg/")
-                and name != "var/log"}
+        return {name for name in below(self.root)
+                if not name.startswith(("var/lib/dpkg/", "debconf.")) and name != "var/log"}
 
     def start(self, upstream_port: int) -> tuple[subprocess.Popen[bytes], int, socket.socket]:
         """As the unit does, until it says that it is ready: process, port, manager."""
@@ -381,6 +403,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def test_the_package_installs_starts_removes_and_purges_cleanly(machine, package, upstream):
+    """found: C-M14. A purge deletes what was done only if somebody says so."""
     machine.dpkg("--install", package)
     assert "usr/bin/pawl" in machine.files()
     process, port, manager = machine.start(upstream.port)
@@ -399,5 +422,9 @@ def test_the_package_installs_starts_removes_and_purges_cleanly(machine, package
     machine.dpkg("--remove", "pawl")
     kept = machine.files() - machine.before
     assert store.exists() and all(name.startswith(("var/lib/pawl/", "etc/pawl/")) for name in kept)
-    machine.dpkg("--purge", "pawl")
+    told = machine.dpkg("--purge", "pawl")
+    assert "kept" in told and "/var/lib/pawl\n" in told
+    assert store.exists() and not (machine.root / "etc/pawl").exists()
+    machine.dpkg("--install", package)
+    assert "[yes/no]" in machine.dpkg_asks("yes", "--purge", "pawl")
     assert machine.files() == machine.before
