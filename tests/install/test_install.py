@@ -69,7 +69,8 @@ def test_make_install_puts_everything_below_prefix_and_destdir(installed):
     [package] = (installed / "opt/pawl").glob("lib/**/pkgconfig/pawl.pc")
     assert package.read_text("utf-8").startswith("prefix=/opt/pawl\n")
     assert service(installed / "opt/pawl" / UNIT)["ExecStart"].startswith("/opt/pawl/bin/pawl ")
-    for folder in ("prometheus", "grafana"):
+    assert "opt/pawl/share/pawl/compose.yaml" in files
+    for folder in ("prometheus", "grafana", "kubernetes", "compose"):
         shipped = below(ROOT / "packaging" / folder)
         assert {f"opt/pawl/share/pawl/{folder}/{name}" for name in shipped} <= files
 
