@@ -218,7 +218,7 @@ SUITES = (
            "each load of scripts/bench on PostgreSQL runs"),
     pytest("docs", "gcc", 300, ("tests/docs",),
            "links, names, commands and configs in the documents"),
-    pytest("install", "gcc", 300, ("tests/install",), "make install, the unit, the Debian package,"
+    pytest("install", "gcc", 900, ("tests/install",), "make install, the unit, the Debian package,"
            " an upgrade from the last release and back"),
     meson("unit", "clang", "each module without hooks, as another compiler optimises it"),
 )
