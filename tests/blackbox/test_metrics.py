@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import subprocess
+from contextlib import closing
 
 import pytest
 
@@ -13,7 +15,7 @@ from conftest import CONFIG, standing
 from pawltest.gateway import ROOT, free_port, run
 from test_reload import reload
 from pawltest.upstream import Reply, closes, resets, say
-from pawltest.wire import Later, at_once, eventually, request_bytes
+from pawltest.wire import PATIENCE, Later, at_once, eventually, request_bytes
 
 pytestmark = pytest.mark.no_store
 
@@ -389,16 +391,10 @@ def test_scrapes_read_no_records(both):
     store that stands still: who would ask it would wait."""
     gateway, admin = both
     gateway.post("/refunds", {}, "k1")
-    holder = subprocess.Popen(["sqlite3", str(gateway.store)], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, text=True)
-    holder.stdin.write("BEGIN EXCLUSIVE; SELECT 'held';\n")
-    holder.stdin.flush()
-    assert holder.stdout.readline() == "held\n"
-    try:
+    with closing(sqlite3.connect(gateway.store, timeout=PATIENCE, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
         for _ in range(5):
             assert admin.value("pawl_records", status="complete") == 1
-    finally:
-        holder.communicate("ROLLBACK;\n")
 
 
 @pytest.mark.hooks
