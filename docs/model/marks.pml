@@ -15,7 +15,9 @@
  *
  * With TOGETHER they are two sessions of one gateway. Each shows the other what it last saw
  * committed, which a save reads, too: that row, at least that value. What was lacking
- * then is compared no more, and the next save says so: from then on the store is closed.
+ * then is compared no more, and the next save says so: from then on the store is closed. It may say
+ * so in vain, where somebody else changes the same: until it is said the session acknowledges
+ * nothing, and what it shows stays as it was.
  */
 
 /* ---- what is checked: chosen with spin -D ---------------------------------------------------- */
@@ -66,6 +68,8 @@
 #define M_HIDES  16      /* one that notices shows nothing from then on, not only once that is said */
 #define M_NEVER  17      /* what it lacked of the other's counts as lost whatever comes later */
 #define M_STALE  18      /* the other's mark counts however long that one was away */
+#define M_SHOWS  19      /* one that says it in vain shows its new mark */
+#define M_ENDS   20      /* one that says it in vain acknowledges */
 
 /* Zero: they stand in the assertions, so that the checker names the property that broke. */
 byte property_x, property_y;
@@ -107,10 +111,12 @@ typedef Gateway {
     byte lost_row;              /* what the other one showed when this one noticed */
     byte lost_low;
     bit tells;                  /* it noticed, and did not yet see that said */
+    bit vain;                   /* its next save says so in vain */
     byte saves;
     byte acked;                 /* ghost: the saves that it saw committed */
     byte excused;               /* ghost: those that it sent before it noticed, or started */
-    byte gone;                  /* ghost: before it started, or before what it noticed was said */
+    byte gone;                  /* ghost: before it started, or before the mark that it shows */
+    byte told;                  /* ghost: saves that acknowledge nothing, as they say so */
     byte earlier                /* ghost: before it started */
 }
 Gateway gate[GATEWAYS];
@@ -118,13 +124,13 @@ Save save[GATEWAYS];            /* under way */
 Save late[GATEWAYS];            /* unsure: done later, or never; number 0: none */
 
 #define row_of(i) (M == M_SHARED -> 0 : i * LIVES + gate[i].life)
-#define is_missing(i, n) ((gate[i].acked & ~gate[i].excused & ~node[n].has[i]) != 0)
+#define is_missing(i, n) (((gate[i].acked | gate[i].told) & ~gate[i].excused & ~node[n].has[i]) != 0)
 #if TOGETHER
 #define other(i) (1 - i)
 #else
 #define other(i) i
 #endif
-#define is_missing_shown(i, n) (TOGETHER && (gate[i].acked & ~gate[i].gone & ~node[n].has[i]) != 0)
+#define is_missing_shown(i, n) (TOGETHER && ((gate[i].acked | gate[i].told) & ~gate[i].gone & ~node[n].has[i]) != 0)
 #define is_missing_unsaid(i, n) \
     ((gate[i].acked & ~gate[i].earlier & ~node[n].has[i] & ~node[n].said[i]) != 0)
 /* It may not acknowledge there. */
@@ -177,22 +183,28 @@ inline forget_mark(i) {
 
 inline show_mark(i) {
     if
-    :: TOGETHER ->
-        gate[i].shown_row = row_of(i); gate[i].shown_low = gate[i].low; gate[i].shown_old = 0
+    :: TOGETHER && (!gate[i].tells || M == M_SHOWS) ->
+        gate[i].shown_row = row_of(i); gate[i].shown_low = gate[i].low; gate[i].shown_old = 0;
+        gate[i].gone = gate[i].excused
     :: else -> skip
     fi
 }
 
 /* What the gateway reports to its clients from now on, it has seen committed here. */
 inline acknowledge(i, s) {
-    assert(!lacks(i, s.to) || property_x);
-    gate[i].acked = gate[i].acked | node[s.to].has[i];
+    if
+    :: gate[i].tells && M != M_ENDS -> gate[i].told = gate[i].told | (1 << s.number)
+    :: else ->
+        assert(!lacks(i, s.to) || property_x);
+        gate[i].acked = gate[i].acked | node[s.to].has[i];
+        gate[i].told = 0
+    fi;
     gate[i].low = s.value;
     gate[i].high = s.value;
     let_go(i);
     show_mark(i);
     if
-    :: TOGETHER && s.tells -> gate[i].tells = 0; gate[i].gone = gate[i].excused
+    :: TOGETHER && s.tells -> gate[i].tells = 0
     :: else -> skip
     fi;
     gate[i].away = 0;
@@ -240,7 +252,8 @@ inline compare_mark(i) {
     save[i].held_row = gate[i].held_row;
     save[i].held_low = gate[i].held_low;
     save[i].held_high = gate[i].held_high;
-    save[i].tells = gate[i].tells;
+    save[i].tells = gate[i].tells && !gate[i].vain;
+    gate[i].vain = 0;
     compare_other(i)
 }
 
@@ -311,7 +324,7 @@ inline start(i) {
     gate[i].life = (M == M_REUSE -> gate[i].life : gate[i].life + 1);
     gate[i].shown_row = 0; gate[i].shown_low = 0; gate[i].shown_old = 0;
     gate[i].lost_row = 0; gate[i].lost_low = 0;
-    gate[i].tells = 0; gate[i].gone = gate[i].excused; gate[i].earlier = gate[i].excused;
+    gate[i].tells = 0; gate[i].vain = 0; gate[i].told = 0; gate[i].gone = gate[i].excused; gate[i].earlier = gate[i].excused;
     gate[i].away = 0; gate[i].old = 0; gate[i].phase = idle
 }
 
@@ -332,6 +345,8 @@ end:
             fi }
     :: d_step { gate[i].phase == waits && empty(wal) && !promoted -> acknowledge(i, save[i]) }
     :: d_step { gate[i].phase == waits -> doubt(i, save[i]) }
+    /* Somebody else changes what a save that says so compares. */
+    :: d_step { TOGETHER && gate[i].phase == idle && may_save(i) && gate[i].tells -> gate[i].vain = 1 }
     /* None comes: it was not committed, or will be. */
     :: d_step { gate[i].phase == idle && may_save(i) && M != M_LOOK ->
             make_save(i); doubt(i, save[i]);

@@ -105,6 +105,44 @@ static void a_waiter_is_told_by_the_session_that_ends_its_record(void **state)
     outcome_unref(outcome);
 }
 
+/* Found by the model: the end was acknowledged, and another session went on without it. */
+static void a_session_that_noticed_a_loss_ends_nothing_before_the_store_says_so(void **state)
+{
+    static struct store_op end;
+    struct bed *bed = *state;
+    open_with(bed, 2, true);
+    if (bed->store->n < 2)
+        return;
+    join(bed);
+    uint64_t key = key_at(1, 1);
+    struct committer *second = bed->store->committers[1];
+    static struct store_op first;
+    first = begin(bed, key, 1, &replays);
+    store_submit(bed->store, &first);
+    while (!store_op_ended(&first))
+        (void)store_step(bed->store);
+    assert_int_equal(first.result.verdict, RECORD_PROCEED);
+    second->backend->back = (struct backend_back){.times = 1, .incidents = 1, .untold = true};
+    second->back = second->backend->back;
+    second->due[DUE_TELL] = CLOCK_NEVER; /* it said so in vain */
+    end = write_on(key, STORE_RELEASE, first.result.record.token);
+    store_submit(bed->store, &end);
+    while (second->backend->back.untold) {
+        assert_false(store_op_ended(&end));
+        (void)store_step(bed->store);
+    }
+    while (!store_op_ended(&end))
+        (void)store_step(bed->store);
+    assert_int_equal(end.result.status, STORE_DONE);
+    drop(&first);
+    first = begin(bed, key_at(0, 1), 1, &replays);
+    store_submit(bed->store, &first);
+    while (!store_op_ended(&first))
+        (void)store_step(bed->store);
+    assert_int_equal(first.result.status, STORE_WENT_BACK);
+    drop(&first);
+}
+
 #endif
 
 /* Steps by hand: batches of so many begins. */
@@ -145,6 +183,7 @@ int main(void)
         BED_TEST(waiters_of_each_key_are_woken),
 #ifdef PAWL_HOOKS
         BED_TEST(a_waiter_is_told_by_the_session_that_ends_its_record),
+        BED_TEST(a_session_that_noticed_a_loss_ends_nothing_before_the_store_says_so),
 #endif
         BED_TEST(sessions_follow_what_is_in_flight),
     };

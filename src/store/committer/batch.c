@@ -424,10 +424,17 @@ static void note_versions(struct batch *batch)
             op->result.version = batch->save.version;
 }
 
+/* Of several sessions one that noticed acknowledges nothing until the store says so: what it showed
+ * the others is from before, so none would notice if that were lost (docs/model/marks.pml). */
+static bool is_to_tell(const struct committer *c, int64_t boot)
+{
+    return c->backend->back.untold && (c->store->n > 1 || boot >= c->due[DUE_TELL]);
+}
+
 static enum backend_status run_steps(struct committer *c, struct batch *batch)
 {
     struct apply *apply = &batch->apply;
-    if (c->backend->back.untold && batch->boot >= c->due[DUE_TELL]) {
+    if (is_to_tell(c, batch->boot)) {
         c->due[DUE_TELL] = clock_after(batch->boot, COMMITTER_RETRY_US);
         return tell_back(c, batch);
     }
