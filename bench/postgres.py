@@ -26,6 +26,7 @@ DEPTHS, GATEWAYS = (1, 16, CONNECTIONS, 256), (1, 2, 4)
 SMOKE_DEPTHS, SMOKE_GATEWAYS = (CONNECTIONS,), (1, 2)
 ROUND_TRIP_S = 0.002  # what the network adds
 LIMIT, SINGLE, DELAYED = "server's limit", "single, delayed", "1 gateway, delayed"
+AUTO = "1 gateway, auto"  # store_sessions: auto
 # A checkpoint a minute would be what is measured.
 SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
 Rows = dict[tuple[str, int], list[dict]]  # by name and number in flight; one a round
@@ -141,7 +142,8 @@ class Bench:
 
     def pairs(self, name: str, in_flight: int, gateways: int, port: int) -> None:
         build, url_at = self.beside if name.endswith(BESIDE) else self.own
-        command = [build / "bench/store_pairs", url_at(port), 0, self.seconds, in_flight]
+        command = [build / "bench/store_pairs", url_at(port), 0, self.seconds, in_flight,
+                   *([0] if name == AUTO else [])]
         self.measure(name, in_flight, [command] * gateways)
 
     def single(self, in_flight: int) -> None:
@@ -156,6 +158,7 @@ class Bench:
         for in_flight in depths:
             self.insert(LIMIT, in_flight, port)
             self.single(in_flight)
+            self.pairs(AUTO, in_flight, 1, port)
             for n in gateways[1:]:
                 self.pairs(gateways_name(n), in_flight, n, port)
         self.insert(SINGLE, 0, delayed)
@@ -210,7 +213,9 @@ def beside_aims(rows: Rows) -> list[Aim]:
 def aims_of(rows: Rows) -> list[Aim]:
     aims = beside_aims(rows)
     for what, name, other, least in (
-            ("at 256, share of the server's limit", (gateways_name(1), 256), (LIMIT, 256), 0.36),
+            ("auto at 256, share of the server's limit", (AUTO, 256), (LIMIT, 256), 0.36),
+            *((f"auto at {n}, times one session", (AUTO, n), (gateways_name(1), n), 0.95)
+              for n in (1, 16, CONNECTIONS)),
             ("four gateways at 64, times two", (gateways_name(4), CONNECTIONS),
              (gateways_name(2), CONNECTIONS), 1),
             ("at 64, 2 ms away, times single statements", (DELAYED, CONNECTIONS), (SINGLE, 1), 25)):
