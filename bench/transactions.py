@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests/postgres"))
 CLIENTS = (1, 16)
 DISKS = ("disk", "disk + 2 ms")
 ALONE, BY_HAND, PAWL = "insert alone", "hand-written table", "pawl"
-AIMS = {("disk", 1): 1.5, ("disk", 16): 1.8, ("disk + 2 ms", 1): 1.25, ("disk + 2 ms", 16): 1.25}
+AIMS = {("disk", 1): 1.5, ("disk", 16): 1.8, ("disk + 2 ms", 1): 1.25, ("disk + 2 ms", 16): 1.8}
 
 TABLES = """
 CREATE TABLE public.refunds (
